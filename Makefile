@@ -1,0 +1,64 @@
+# accel-run. Everything built lands in $(O).
+#
+#   make            the launcher and the shim
+#   make demo       dependencies, build, the main job on real images, plain and with 2 ranks, side by side
+#   make check      dependencies, build, all tests; the last line is "N passed, N failed, N skipped"
+#   make bench      speed, as ratios within one run
+#   make install    PREFIX=/usr/local
+#
+# DEBUG=1 turns warnings into errors and optimisation down; CC=clang works too; V=1 shows commands.
+
+O ?= build
+CC ?= gcc
+PREFIX ?= /usr/local
+Q := $(if $(V),,@)
+OPTIMISE := $(if $(DEBUG),-O1 -g -Werror,-O2 -g)
+WARN := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla -Wno-unused-parameter
+CFLAGS_ALL := -std=gnu11 $(OPTIMISE) $(WARN) $(CFLAGS)
+# -fexceptions and unwind tables: a C++ exception must be able to cross our frames (style.md P26); one TLS model, small (P21).
+SHIM_CFLAGS := $(CFLAGS_ALL) -fPIC -fvisibility=hidden -fexceptions -fasynchronous-unwind-tables -ftls-model=initial-exec -fno-plt
+SHIM_LDFLAGS := -shared -Wl,-z,defs,-z,relro,-z,now -Wl,--version-script=$(O)/shim/export.map
+
+LAUNCHER_SOURCES := $(wildcard launcher/*.c config/*.c)
+SHIM_SOURCES := $(wildcard shim/*.c shim/*/*.c hooks/*.c hooks/*/*.c)
+SHIM_SOURCES := $(filter-out hooks/null/%,$(SHIM_SOURCES))
+HOOK_TABLES := $(wildcard hooks/*.def hooks/*/*.def shim/*.def shim/*/*.def)
+LAUNCHER_OBJECTS := $(LAUNCHER_SOURCES:%.c=$(O)/obj/launcher/%.o)
+SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(O)/obj/shim/%.o)
+
+.PHONY: all clean install uninstall
+all: $(O)/accel-run $(O)/libaccelshim.so
+
+$(O)/accel-run: $(LAUNCHER_OBJECTS)
+	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $^ -lelf
+
+$(O)/libaccelshim.so: $(SHIM_OBJECTS) $(O)/shim/export.map
+	$(Q)$(CC) $(SHIM_CFLAGS) $(SHIM_LDFLAGS) -o $@ $(SHIM_OBJECTS)
+
+# The export map is the hook table and nothing else, in an anonymous node: a named one would hide us from versioned references (fact 11 of style.md).
+$(O)/shim/export.map: hooks/export.c $(HOOK_TABLES)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -E -P -Ihooks $< | sed -n 's/^ *EXPORT *"\(.*\)" *$$/\1;/p' | sort -u >$@.names
+	$(Q){ echo '{ global:'; cat $@.names; echo 'local: *; };'; } >$@
+
+$(O)/obj/launcher/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+$(O)/obj/shim/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SHIM_CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(LAUNCHER_OBJECTS:.o=.d) $(SHIM_OBJECTS:.o=.d)
+
+install: all
+	install -D -m 755 $(O)/accel-run $(DESTDIR)$(PREFIX)/bin/accel-run
+	install -D -m 755 $(O)/libaccelshim.so $(DESTDIR)$(PREFIX)/lib/accel-run/libaccelshim.so
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/accel-run $(DESTDIR)$(PREFIX)/lib/accel-run/libaccelshim.so
+
+clean:
+	rm -rf $(O)/obj $(O)/shim $(O)/accel-run $(O)/libaccelshim.so $(O)/unit $(O)/programs $(O)/bench
+
+include tests/tests.mk

@@ -1,0 +1,63 @@
+/*
+ * The board: first page of the shared memory segment, where every rank writes what it is doing and anybody can stop the job.
+ *
+ * The segment is a memfd made by the launcher and handed to each rank with its grant: no name in /dev/shm, no size limit of a
+ * container's /dev/shm (L27), gone with its last user whatever kills it. Launcher and ranks map the same pages.
+ *
+ *   [ struct board | communication area of shim/comm: board_comm_bytes(world_size) ]
+ *
+ * All fields are written with atomics; nobody waits here (waiting is shim/comm's).
+ */
+#ifndef ACCEL_RUN_BOARD_H
+#define ACCEL_RUN_BOARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BOARD_MAGIC 0x6172626fu
+#define BOARD_RANKS_MAX 256
+#define BOARD_WHERE_CHARS 48
+
+/* What a rank is doing, for the words of the launcher's messages ("rank 2 was in backward, step 17"). */
+enum board_phase {
+    BOARD_STARTING = 0, /* before the claim */
+    BOARD_SETUP,        /* claimed, before the first shard */
+    BOARD_FORWARD,      /* last event: a batch was cut */
+    BOARD_BACKWARD,     /* inside the autograd engine */
+    BOARD_REDUCE,       /* reducing gradients */
+    BOARD_STEP,         /* after a backward: optimizer and everything until the next batch */
+    BOARD_SAVE,         /* writing a checkpoint */
+    BOARD_PHASES
+};
+
+struct board_rank {
+    _Atomic int32_t pid;
+    _Atomic uint32_t phase;        /* enum board_phase */
+    _Atomic uint64_t step;         /* backwards finished */
+    _Atomic uint64_t collective;   /* collectives entered */
+    _Atomic uint32_t waiting;      /* 1 while inside a collective: a rank with 0 is the one the others wait for */
+    char where[BOARD_WHERE_CHARS]; /* label of the last collective or phase; may be torn, for messages only */
+} __attribute__((aligned(128)));
+
+struct board {
+    uint32_t magic;
+    uint32_t world_size;
+    _Atomic uint32_t abort; /* 0 running; else the job is being stopped: 1 + rank that asked, or BOARD_ABORT_LAUNCHER */
+    struct board_rank ranks[BOARD_RANKS_MAX];
+};
+
+#define BOARD_ABORT_LAUNCHER 0xffffffffu
+
+/* Bytes of the communication area for world_size ranks: control lines and, per rank, two staging buffers (shim/comm/shared_memory.c). */
+#define BOARD_COMM_CONTROL_BYTES (64u << 10)
+#define BOARD_COMM_STAGE_BYTES (1u << 20) /* per rank and buffer */
+
+static inline size_t board_bytes(void) {
+    return (sizeof(struct board) + 4095) & ~(size_t)4095;
+}
+
+static inline size_t board_comm_bytes(uint32_t world_size) {
+    return BOARD_COMM_CONTROL_BYTES + (size_t)world_size * 2 * BOARD_COMM_STAGE_BYTES;
+}
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * What launcher and shim say to each other: the variables in a rank's environment and the messages on the claim socket.
+ *
+ * Rules
+ *  - Compiled into both sides; libc only; no behaviour, only names and layouts.
+ *  - A change of any layout raises PROTOCOL_VERSION. The shim of another version passes through and says so.
+ *  - The socket is an abstract unix socket of type SOCK_SEQPACKET: message borders are kept, nothing lies in the file system,
+ *    and it vanishes with the launcher. A message is one struct protocol_header followed by `bytes` bytes.
+ */
+#ifndef ACCEL_RUN_PROTOCOL_H
+#define ACCEL_RUN_PROTOCOL_H
+
+#include <stdint.h>
+
+#define PROTOCOL_VERSION 1
+
+/* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
+#define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
+#define PROTOCOL_ENV_COOKIE "ACCEL_RUN_COOKIE" /* PROTOCOL_COOKIE_CHARS hexadecimal characters */
+#define PROTOCOL_ENV_RANK "ACCEL_RUN_RANK"     /* the rank this process tree may claim: 0 .. world size - 1 */
+
+#define PROTOCOL_COOKIE_CHARS 32
+#define PROTOCOL_TEXT_MAX 4096
+
+enum protocol_type {
+    PROTOCOL_CLAIM = 1,   /* shim → launcher: struct protocol_claim */
+    PROTOCOL_GRANT = 2,   /* launcher → shim: struct protocol_grant, with the segment's descriptor as SCM_RIGHTS */
+    PROTOCOL_DENY = 3,    /* launcher → shim: text, the reason; the process becomes OTHER */
+    PROTOCOL_LOG = 4,     /* shim → launcher: level (one byte: 'd' 'i' 'w' 'e') then text; printed by the launcher as a whole line */
+    PROTOCOL_PROBLEM = 5, /* shim → launcher: struct protocol_problem; the launcher stops the job with it */
+    PROTOCOL_REPORT = 6,  /* shim → launcher: text lines "name value", the rank's summary at its end */
+};
+
+struct protocol_header {
+    uint32_t type;  /* enum protocol_type */
+    uint32_t bytes; /* of what follows; at most PROTOCOL_TEXT_MAX */
+};
+
+struct protocol_claim {
+    uint32_t version;                   /* PROTOCOL_VERSION of the shim */
+    uint32_t rank;                      /* from PROTOCOL_ENV_RANK */
+    int32_t pid;                        /* checked against SO_PEERCRED (a pid of another name space may differ: then the kernel's wins) */
+    char cookie[PROTOCOL_COOKIE_CHARS]; /* no terminator */
+};
+
+struct protocol_grant {
+    uint32_t rank;
+    uint32_t world_size;
+    uint64_t segment_bytes;         /* of the shared memory segment: board (config/board.h) + communication area */
+    uint32_t cores;                 /* cores the job may use: decides how a barrier waits */
+    uint32_t collective_timeout_ms; /* deadline of every collective */
+    uint32_t flags;                 /* PROTOCOL_FLAG_* */
+    uint32_t log_level;             /* 0 errors, 1 warnings and notices, 2 information, 3 debugging */
+};
+
+#define PROTOCOL_FLAG_EXPLAIN 1u /* report every operator that was gathered */
+
+/* id: the stable message id ("AR-..."), what: what happened and where, cure: what to do. NUL-terminated. */
+struct protocol_problem {
+    char id[32];
+    char what[2048];
+    char cure[1024];
+};
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * Collectives between the ranks of a job. One implementation today: shared memory on one host (shared_memory.c).
+ *
+ * Rules
+ *  - Called from one thread at a time per rank (the callers hold the shim's communication lock).
+ *  - Every rank calls the same collectives in the same order with the same label, counts and types. Each call carries a sequence number and a
+ *    hash of all that (and of what comm_note() folded in); a difference ends the job by name ("ranks have parted"), never in a hang.
+ *  - Every wait has a deadline (struct comm_options) and looks at the board's abort word.
+ *  - Results are bit-identical on all ranks: each element is reduced once, in the order of the ranks 0 .. world_size - 1.
+ *  - A collective that cannot be finished does not return: it calls options.fail (which tells the launcher and waits for the end).
+ *  - Knows nothing of libtorch. Tested and measured by programs of its own: tests/unit/comm_test.c, tests/bench/all_reduce.c.
+ */
+#ifndef ACCEL_SHIM_COMM_H
+#define ACCEL_SHIM_COMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../config/board.h"
+
+enum comm_dtype {
+    COMM_FLOAT32,
+    COMM_FLOAT64,
+    COMM_FLOAT16,  /* accumulated in float32, rounded to nearest even once */
+    COMM_BFLOAT16, /* likewise */
+    COMM_INT64,
+    COMM_INT32,
+    COMM_INT16,
+    COMM_INT8,
+    COMM_UINT8, /* and bool: SUM of bool is a logical or */
+    COMM_BOOL,
+    COMM_DTYPES
+};
+
+enum comm_op { COMM_SUM, COMM_MIN, COMM_MAX, COMM_OPS };
+
+struct comm_span {
+    void *data;   /* contiguous, aligned to its element */
+    size_t count; /* elements */
+};
+
+struct comm_options {
+    uint32_t rank, world_size;
+    uint32_t cores;                 /* cores of the job on this host: spin when ranks <= cores, else yield early, then futex */
+    uint32_t collective_timeout_ms; /* deadline of one collective */
+    void *segment;                  /* mapped memfd: board + communication area, zero when the job starts */
+    size_t segment_bytes;
+    /* Never returns. id: message id; what: text that names ranks and labels. */
+    void (*fail)(const char *id, const char *what) __attribute__((noreturn));
+};
+
+/* Attaches to the segment. Returns 0, or -1 with a text in *problem when the segment does not fit the options. One per process. */
+int comm_open(const struct comm_options *options, const char **problem);
+/* Forgets everything (in a forked child). Touches no shared memory. */
+void comm_forget(void);
+uint32_t comm_rank(void);
+uint32_t comm_world_size(void);
+
+/* Element size of a type in bytes. */
+size_t comm_dtype_bytes(enum comm_dtype dtype);
+
+/* Folds a fact that must be the same on every rank (a checksum of a batch, a size) into the hash that the next collective compares.
+   what: a short name, shown when the ranks differ; kept by pointer (a literal). Free of waiting. */
+void comm_note(const char *what, uint64_t value);
+
+/* Waits for all ranks. label: a literal or any string that lives during the call. */
+void comm_barrier(const char *label);
+
+/* Reduces, in place, the concatenation of `count` spans of one type over all ranks. Spans may be of any size and need not be adjacent: they pass
+   through staging memory in cache-sized chunks as one stream. Bit-identical on all ranks. */
+void comm_all_reduce(const char *label, const struct comm_span *spans, size_t count, enum comm_dtype dtype, enum comm_op op);
+
+/* full: `blocks` blocks, each the concatenation over the ranks of bytes[r] bytes (bytes has world_size entries, the same on all ranks). On entry the
+   rank's own part of each block is in place; on return all parts are. */
+void comm_all_gather(const char *label, void *full, size_t blocks, const size_t *bytes);
+
+/* Copies `bytes` bytes from rank root's data to everybody's. */
+void comm_broadcast(const char *label, void *data, size_t bytes, uint32_t root);
+
+/* One word from each rank, in rank order, into all[world_size]. */
+void comm_all_gather_words(const char *label, uint64_t mine, uint64_t *all);
+
+/* How often and how long (nanoseconds) this rank was in collectives so far; for the report. */
+struct comm_statistics {
+    uint64_t collectives, bytes, wait_ns;
+};
+struct comm_statistics comm_statistics(void);
+
+#endif
