@@ -1,0 +1,169 @@
+/*
+ * Ranks that do not do the same are stopped here, by name, before a single wrong number is made.
+ *
+ * Rules
+ *  - Compared: sequence number, kind, label, bytes, type, operation, root, parts, and all that comm_note() folded in since the last collective.
+ *  - Only the hash is compared in the good case (one line per rank, the one that the barrier has read anyway); the words are for the message.
+ *  - All ranks find the same pair (rank 0 and the first rank that differs from it), so whichever message the user sees is the same.
+ */
+#include "agree.h"
+
+#include "barrier.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { AGREE_TEXT = 1024 };
+
+static const char *const kind_words[SEGMENT_KINDS] = {
+    [KIND_BARRIER] = "barrier",     [KIND_ALL_REDUCE] = "all-reduce",          [KIND_ALL_GATHER] = "all-gather",
+    [KIND_BROADCAST] = "broadcast", [KIND_ALL_GATHER_WORDS] = "all-gather of a word",
+};
+static const char *const dtype_words[COMM_DTYPES] = {
+    [COMM_FLOAT32] = "float32", [COMM_FLOAT64] = "float64", [COMM_FLOAT16] = "float16", [COMM_BFLOAT16] = "bfloat16", [COMM_INT64] = "int64",
+    [COMM_INT32] = "int32",     [COMM_INT16] = "int16",     [COMM_INT8] = "int8",       [COMM_UINT8] = "uint8",       [COMM_BOOL] = "bool",
+};
+static const char *const op_words[COMM_OPS] = {[COMM_SUM] = "sum", [COMM_MIN] = "minimum", [COMM_MAX] = "maximum"};
+
+static struct segment_post *own_post(uint64_t sequence) {
+    return &segment_control(segment.options.rank)->posts[sequence % 2];
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    size_t left = strlen(text);
+    for (; left >= 8; left -= 8, text += 8) {
+        uint64_t word;
+        memcpy(&word, text, 8);
+        hash = agree_mix(hash, word);
+    }
+    uint64_t word = 0;
+    memcpy(&word, text, left);
+    return agree_mix(hash, word | (uint64_t)(left + 1) << 56);
+}
+
+static void copy_text(char *to, const char *from, size_t room) {
+    size_t length = strnlen(from, room - 1);
+    memcpy(to, from, length);
+    to[length] = 0;
+}
+
+void comm_note(const char *what, uint64_t value) {
+    if (segment.options.world_size < 2) {
+        return;
+    }
+    struct segment_post *post = own_post(segment.sequence + 1);
+    struct segment_note *note = &post->notes[post->note_count++ % SEGMENT_NOTES];
+    copy_text(note->name, what, sizeof note->name);
+    note->value = value;
+    post->notes_hash = hash_text(agree_mix(post->notes_hash, value), what);
+}
+
+void agree_enter(const char *label, const struct agree_call *call) {
+    struct board_rank *shown = &segment.board->ranks[segment.options.rank];
+    struct segment_post *post = own_post(++segment.sequence);
+    segment.label = label;
+    segment.entered_ns = barrier_now();
+    segment.deadline_ns = segment.entered_ns + segment.options.collective_timeout_ms * (uint64_t)1000000;
+    segment.statistics.collectives++;
+    segment.statistics.bytes += call->bytes;
+    copy_text(shown->where, label, sizeof shown->where);
+    atomic_store_explicit(&shown->collective, segment.sequence, memory_order_relaxed);
+    atomic_store_explicit(&shown->waiting, 1, memory_order_relaxed);
+
+    post->sequence = segment.sequence;
+    post->kind = call->kind;
+    post->dtype = call->dtype;
+    post->op = call->op;
+    post->root = call->root;
+    post->bytes = call->bytes;
+    post->blocks = call->blocks;
+    post->shape = call->shape;
+    copy_text(post->label, label, sizeof post->label);
+    uint64_t hash = agree_mix(segment.sequence, (uint64_t)call->kind | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16 | (uint64_t)call->root << 24);
+    hash = agree_mix(agree_mix(agree_mix(hash, call->bytes), call->blocks), call->shape);
+    hash = agree_mix(hash_text(hash, label), post->notes_hash);
+    atomic_store_explicit(&segment_control(segment.options.rank)->check[segment.sequence % 2], hash, memory_order_relaxed);
+}
+
+static int describe_call(char *text, size_t room, uint32_t rank, const struct segment_post *post) {
+    int used = snprintf(text, room, "rank %u is in its collective %llu, %s \"%.*s\"", rank, (unsigned long long)post->sequence,
+                        kind_words[post->kind % SEGMENT_KINDS], SEGMENT_LABEL_CHARS - 1, post->label);
+    if (post->kind == KIND_ALL_REDUCE) {
+        used += snprintf(text + used, room - (size_t)used, " (%s of %llu bytes of %s)", op_words[post->op % COMM_OPS], (unsigned long long)post->bytes,
+                         dtype_words[post->dtype % COMM_DTYPES]);
+    } else if (post->kind == KIND_ALL_GATHER) {
+        used += snprintf(text + used, room - (size_t)used, " (%llu bytes in %llu blocks, parts %08x)", (unsigned long long)post->bytes,
+                         (unsigned long long)post->blocks, (unsigned)post->shape);
+    } else if (post->kind == KIND_BROADCAST) {
+        used += snprintf(text + used, room - (size_t)used, " (%llu bytes from rank %u)", (unsigned long long)post->bytes, post->root);
+    }
+    return used;
+}
+
+/* The first note, among those kept, that differs; its words go to text. */
+static void describe_notes(char *text, size_t room, uint32_t rank, const struct segment_post *zero, const struct segment_post *other) {
+    uint32_t count = zero->note_count > other->note_count ? zero->note_count : other->note_count;
+    uint32_t first = count > SEGMENT_NOTES ? count - SEGMENT_NOTES : 0;
+    for (uint32_t index = first; index < count; index++) {
+        const struct segment_note *mine = &zero->notes[index % SEGMENT_NOTES], *theirs = &other->notes[index % SEGMENT_NOTES];
+        if (index >= zero->note_count || index >= other->note_count) {
+            uint32_t only = index >= zero->note_count ? rank : 0;
+            snprintf(text, room, "rank %u has \"%.*s\" (%016llx), rank %u has not; noticed in \"%s\"", only, SEGMENT_NOTE_CHARS - 1,
+                     (only ? theirs : mine)->name, (unsigned long long)(only ? theirs : mine)->value, only ? 0 : rank, segment.label);
+            return;
+        }
+        if (strncmp(mine->name, theirs->name, SEGMENT_NOTE_CHARS)) {
+            snprintf(text, room, "rank %u has \"%.*s\" where rank 0 has \"%.*s\"; noticed in \"%s\"", rank, SEGMENT_NOTE_CHARS - 1, theirs->name,
+                     SEGMENT_NOTE_CHARS - 1, mine->name, segment.label);
+            return;
+        }
+        if (mine->value != theirs->value) {
+            snprintf(text, room, "rank %u has another %.*s than rank 0 (%016llx against %016llx); noticed in \"%s\"", rank, SEGMENT_NOTE_CHARS - 1,
+                     mine->name, (unsigned long long)theirs->value, (unsigned long long)mine->value, segment.label);
+            return;
+        }
+    }
+    snprintf(text, room, "ranks 0 and %u differ in something noted before the last %d facts; noticed in \"%s\"", rank, SEGMENT_NOTES, segment.label);
+}
+
+static int same_call(const struct segment_post *a, const struct segment_post *b) {
+    return a->sequence == b->sequence && a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->root == b->root && a->bytes == b->bytes &&
+           a->blocks == b->blocks && a->shape == b->shape && !strncmp(a->label, b->label, SEGMENT_LABEL_CHARS);
+}
+
+__attribute__((noreturn)) static void fail_parted(uint32_t rank) {
+    char text[AGREE_TEXT];
+    const struct segment_post *zero = &segment_control(0)->posts[segment.sequence % 2];
+    const struct segment_post *other = &segment_control(rank)->posts[segment.sequence % 2];
+    if (zero->notes_hash != other->notes_hash) { /* first: what went in explains what is done differently afterwards */
+        describe_notes(text, sizeof text, rank, zero, other);
+    } else if (same_call(zero, other)) {
+        snprintf(text, sizeof text, "ranks 0 and %u have the labels of two calls that differ after %d characters, at \"%.*s\"", rank,
+                 SEGMENT_LABEL_CHARS - 1, SEGMENT_LABEL_CHARS - 1, zero->label);
+    } else {
+        int used = describe_call(text, sizeof text, 0, zero);
+        used += snprintf(text + used, sizeof text - (size_t)used, "; ");
+        describe_call(text + used, sizeof text - (size_t)used, rank, other);
+    }
+    segment.options.fail("AR-RANKS-PARTED", text);
+}
+
+void agree_pass(void) {
+    barrier_pass();
+    uint64_t zero = atomic_load_explicit(&segment_control(0)->check[segment.sequence % 2], memory_order_relaxed);
+    for (uint32_t rank = 1; rank < segment.options.world_size; rank++) {
+        if (atomic_load_explicit(&segment_control(rank)->check[segment.sequence % 2], memory_order_relaxed) != zero) {
+            fail_parted(rank);
+        }
+    }
+    /* All have left the collective before this one: its post is free for the notes of the next. */
+    struct segment_post *next = own_post(segment.sequence + 1);
+    next->note_count = 0;
+    next->notes_hash = 0;
+}
+
+void agree_leave(void) {
+    segment.statistics.wait_ns += barrier_now() - segment.entered_ns;
+    atomic_store_explicit(&segment.board->ranks[segment.options.rank].waiting, 0, memory_order_relaxed);
+}

@@ -1,0 +1,77 @@
+/*
+ * What this rank knows of the communication area, and its layout.
+ *
+ *   [ board | common words | control block x world_size | stage 0, stage 1 of rank 0 | stage 0, stage 1 of rank 1 | ... ]
+ *
+ * Rules
+ *  - A rank writes only its own control block and its own stages; everybody reads all of them.
+ *  - Stages and posts come in pairs, used in turn. Whoever has passed a barrier knows that all others have left the turn before the last, so the
+ *    next turn may be written without a barrier of its own.
+ *  - Nothing here is thread-local: collectives come from one thread at a time (comm.h).
+ */
+#ifndef ACCEL_SHIM_COMM_SEGMENT_H
+#define ACCEL_SHIM_COMM_SEGMENT_H
+
+#include "comm.h"
+
+#define SEGMENT_LABEL_CHARS 64
+#define SEGMENT_NOTE_CHARS 40
+#define SEGMENT_NOTES 64 /* kept per collective, for messages; all of them are in the hash */
+
+enum segment_kind { KIND_BARRIER, KIND_ALL_REDUCE, KIND_ALL_GATHER, KIND_BROADCAST, KIND_ALL_GATHER_WORDS, SEGMENT_KINDS };
+
+struct segment_note {
+    uint64_t value;
+    char name[SEGMENT_NOTE_CHARS];
+};
+
+/* What a rank is about to do, in words, for the message when ranks differ. */
+struct segment_post {
+    uint64_t sequence, bytes, blocks, shape, notes_hash;
+    uint32_t kind, dtype, op, root, note_count;
+    char label[SEGMENT_LABEL_CHARS];
+    struct segment_note notes[SEGMENT_NOTES]; /* note n at n % SEGMENT_NOTES */
+};
+
+/* One rank's control block. The first line alone is read by the others at every barrier: 128 bytes, because lines are fetched in pairs. */
+struct segment_control {
+    _Atomic uint64_t arrived;  /* barriers entered since the start */
+    _Atomic uint64_t check[2]; /* hash of the post of the same turn */
+    struct segment_post posts[2] __attribute__((aligned(128)));
+};
+
+_Static_assert(sizeof(struct segment_control) <= BOARD_COMM_CONTROL_BYTES, "a control block holds both posts");
+
+/* Words of all ranks: where those sleep who waited too long to spin. */
+struct segment_common {
+    _Atomic uint32_t bell __attribute__((aligned(128)));     /* futex, rung by the last rank to arrive */
+    _Atomic uint32_t sleepers __attribute__((aligned(128))); /* ranks that are, or are about to be, asleep */
+};
+
+struct segment {
+    struct comm_options options;
+    struct board *board;
+    struct segment_common *common;
+    unsigned char *controls, *stages;
+    uint64_t arrivals;    /* barriers this rank has entered */
+    uint64_t sequence;    /* collectives this rank has entered */
+    uint64_t turn;        /* stage pairs used so far */
+    uint64_t entered_ns;  /* when the collective in progress was entered */
+    uint64_t deadline_ns; /* and when it is given up */
+    const char *label;    /* of the collective in progress */
+    struct comm_statistics statistics;
+};
+
+/* The one of this process; options.world_size is 0 while not open. */
+extern struct segment segment;
+
+static inline struct segment_control *segment_control(uint32_t rank) {
+    return (struct segment_control *)(segment.controls + (size_t)rank * BOARD_COMM_CONTROL_BYTES);
+}
+
+/* The staging buffer of a rank in a turn: BOARD_COMM_STAGE_BYTES, page aligned. */
+static inline unsigned char *segment_stage(uint32_t rank, uint64_t turn) {
+    return segment.stages + ((size_t)rank * 2 + turn % 2) * BOARD_COMM_STAGE_BYTES;
+}
+
+#endif

@@ -1,0 +1,281 @@
+/*
+ * Collectives between ranks on one host, through staging buffers in shared memory.
+ *
+ * Rules
+ *  - The program's memory stays where it is. It passes through shared memory in chunks small enough that a chunk is still in the second-level
+ *    cache when it is written back: main memory sees each gradient read once and written once, as a reduction in place would.
+ *  - A rank never stages its own part of a chunk: it reduces straight from the program's memory and writes the result back there.
+ *  - One barrier per chunk. Between two barriers a rank takes the results of the chunk before, reduces its part of this one, stages the next one.
+ *    Two staging buffers in turn (segment.h) keep these apart; the turn goes on from one collective to the next.
+ *  - The first barrier of every collective is agree_pass(). Geometry comes from what it compares (bytes, ranks) and from nothing else.
+ */
+#include "agree.h"
+#include "barrier.h"
+#include "kernels.h"
+#include "segment.h"
+#include "stream.h"
+
+#include <string.h>
+
+enum {
+    REDUCE_FLAT_BYTES = 4096,      /* up to here each rank reads all of all ranks: one barrier instead of two */
+    REDUCE_CHUNK_BYTES = 256 << 10, /* measured by tests/bench/all_reduce.c */
+    COPY_CHUNK_BYTES = 256 << 10,
+    CACHE_LINE = 64,
+};
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static size_t chunks_of(uint64_t bytes, size_t chunk) {
+    return (size_t)((bytes + chunk - 1) / chunk);
+}
+
+void comm_barrier(const char *label) {
+    if (segment.options.world_size < 2) {
+        return;
+    }
+    agree_enter(label, &(struct agree_call){.kind = KIND_BARRIER});
+    agree_pass();
+    agree_leave();
+}
+
+/* ---- all-reduce ---- */
+
+/* One all-reduce: places in the program's memory and the cut of a chunk into parts, one per rank. */
+struct reduction {
+    kernels_reduce_function *kernel;
+    struct stream staged, reduced, finished; /* each walks the whole stream, one chunk behind the other */
+    uint64_t bytes, first_turn;
+    size_t element, chunk, slot; /* bytes of an element, of a chunk, of a part (the last may be shorter) */
+};
+
+static size_t chunk_length(const struct reduction *reduction, size_t chunk) {
+    uint64_t start = (uint64_t)chunk * reduction->chunk;
+    return (size_t)(reduction->bytes - start < reduction->chunk ? reduction->bytes - start : reduction->chunk);
+}
+
+static size_t part_length(const struct reduction *reduction, size_t length, uint32_t rank) {
+    size_t start = rank * reduction->slot;
+    return start >= length ? 0 : smaller(length - start, reduction->slot);
+}
+
+/* The other ranks' parts of a chunk go to this rank's stage, each to its slot. */
+static void stage_chunk(struct reduction *reduction, size_t chunk) {
+    size_t length = chunk_length(reduction, chunk);
+    uint32_t self = segment.options.rank;
+    size_t before = smaller(self * reduction->slot, length), own = part_length(reduction, length, self);
+    unsigned char *stage = segment_stage(self, reduction->first_turn + chunk);
+    stream_read(&reduction->staged, stage, before);
+    stream_skip(&reduction->staged, own);
+    stream_read(&reduction->staged, stage + before + own, length - before - own);
+}
+
+/* This rank's part: all ranks' values into the program's memory and into this rank's own slot, where the others find it. */
+static void reduce_part(struct reduction *reduction, size_t chunk) {
+    uint32_t self = segment.options.rank, ranks = segment.options.world_size;
+    size_t length = chunk_length(reduction, chunk), own = part_length(reduction, length, self), start = self * reduction->slot;
+    const void *sources[BOARD_RANKS_MAX];
+    if (!own) {
+        stream_skip(&reduction->reduced, length);
+        return;
+    }
+    stream_skip(&reduction->reduced, start);
+    for (size_t done = 0, taken; done < own; done += taken) {
+        unsigned char *data;
+        taken = stream_take(&reduction->reduced, own - done, &data);
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            sources[rank] = rank == self ? data : segment_stage(rank, reduction->first_turn + chunk) + start + done;
+        }
+        unsigned char *result = segment_stage(self, reduction->first_turn + chunk) + start + done;
+        reduction->kernel(data, result, sources, ranks, taken / reduction->element);
+    }
+    stream_skip(&reduction->reduced, length - start - own);
+}
+
+/* The other ranks' results come to the program's memory. */
+static void finish_chunk(struct reduction *reduction, size_t chunk) {
+    size_t length = chunk_length(reduction, chunk);
+    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+        size_t part = part_length(reduction, length, rank);
+        if (rank == segment.options.rank) {
+            stream_skip(&reduction->finished, part);
+        } else {
+            stream_write(&reduction->finished, segment_stage(rank, reduction->first_turn + chunk) + rank * reduction->slot, part);
+        }
+    }
+}
+
+static void reduce_staged(struct reduction *reduction) {
+    size_t chunks = chunks_of(reduction->bytes, reduction->chunk);
+    stage_chunk(reduction, 0);
+    agree_pass();
+    for (size_t chunk = 0; chunk < chunks; chunk++) {
+        if (chunk) {
+            finish_chunk(reduction, chunk - 1);
+        }
+        reduce_part(reduction, chunk);
+        if (chunk + 1 < chunks) {
+            stage_chunk(reduction, chunk + 1);
+        }
+        barrier_pass();
+    }
+    finish_chunk(reduction, chunks - 1);
+    segment.turn += chunks;
+}
+
+/* Small ones: everybody stages all and reduces all. Through a buffer of our own, so that the same instructions see the same bytes on all ranks. */
+static void reduce_flat(struct reduction *reduction) {
+    unsigned char result[REDUCE_FLAT_BYTES] __attribute__((aligned(CACHE_LINE)));
+    const void *sources[BOARD_RANKS_MAX];
+    stream_read(&reduction->staged, segment_stage(segment.options.rank, segment.turn), (size_t)reduction->bytes);
+    agree_pass();
+    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+        sources[rank] = segment_stage(rank, segment.turn);
+    }
+    reduction->kernel(result, NULL, sources, segment.options.world_size, (size_t)reduction->bytes / reduction->element);
+    stream_write(&reduction->finished, result, (size_t)reduction->bytes);
+    segment.turn++;
+}
+
+void comm_all_reduce(const char *label, const struct comm_span *spans, size_t count, enum comm_dtype dtype, enum comm_op op) {
+    uint32_t ranks = segment.options.world_size;
+    if (ranks < 2) {
+        return;
+    }
+    struct reduction reduction = {.kernel = kernels_reduce(dtype, op), .first_turn = segment.turn, .element = comm_dtype_bytes(dtype)};
+    for (size_t index = 0; index < count; index++) {
+        reduction.bytes += (uint64_t)spans[index].count * reduction.element;
+    }
+    reduction.staged = (struct stream){.spans = spans, .count = count, .element = reduction.element};
+    reduction.reduced = reduction.finished = reduction.staged;
+    reduction.slot = (REDUCE_CHUNK_BYTES / ranks + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    if (reduction.bytes < REDUCE_CHUNK_BYTES) { /* a single chunk: cut it evenly */
+        reduction.slot = ((size_t)reduction.bytes / ranks / CACHE_LINE + 1) * CACHE_LINE;
+    }
+    reduction.chunk = reduction.slot * ranks;
+    agree_enter(label, &(struct agree_call){.kind = KIND_ALL_REDUCE, .dtype = dtype, .op = op, .bytes = reduction.bytes});
+    if (reduction.bytes <= REDUCE_FLAT_BYTES) {
+        reduce_flat(&reduction);
+    } else {
+        reduce_staged(&reduction);
+    }
+    agree_leave();
+}
+
+/* ---- copies: all-gather and broadcast ---- */
+
+/* A rank's part of all blocks, as one stream: block b has it at start + b * stride. */
+struct part {
+    unsigned char *start;
+    size_t piece, stride; /* bytes of it in a block; bytes of a block */
+    uint64_t bytes;       /* piece * blocks */
+};
+
+/* Bytes [from, from + bytes) of the part, to or from a stage. */
+static void copy_part(const struct part *part, uint64_t from, size_t bytes, unsigned char *stage, int to_stage) {
+    while (bytes) {
+        size_t within = (size_t)(from % part->piece), length = smaller(part->piece - within, bytes);
+        unsigned char *data = part->start + (size_t)(from / part->piece) * part->stride + within;
+        memcpy(to_stage ? stage : data, to_stage ? data : stage, length);
+        stage += length;
+        from += length;
+        bytes -= length;
+    }
+}
+
+static void copy_chunk(const struct part *part, size_t chunk, uint32_t rank, int to_stage) {
+    uint64_t from = (uint64_t)chunk * COPY_CHUNK_BYTES;
+    if (from < part->bytes) {
+        size_t length = part->bytes - from < COPY_CHUNK_BYTES ? (size_t)(part->bytes - from) : COPY_CHUNK_BYTES;
+        copy_part(part, from, length, segment_stage(rank, segment.turn + chunk), to_stage);
+    }
+}
+
+/* The part of rank in full; sets *longest to the bytes of the longest part. */
+static struct part part_of(void *full, size_t blocks, const size_t *bytes, uint32_t rank, uint64_t *longest) {
+    struct part part = {.start = full};
+    *longest = 0;
+    for (uint32_t index = 0; index < segment.options.world_size; index++) {
+        part.start += index < rank ? bytes[index] : 0;
+        part.stride += bytes[index];
+        *longest = (uint64_t)blocks * bytes[index] > *longest ? (uint64_t)blocks * bytes[index] : *longest;
+    }
+    part.piece = bytes[rank];
+    part.bytes = (uint64_t)blocks * bytes[rank];
+    if (part.piece == part.stride) { /* all blocks are this rank's: they touch */
+        part.piece = part.stride = (size_t)part.bytes;
+    }
+    return part;
+}
+
+/* All ranks' parts of one chunk come from their stages; starts add up, so one pass over bytes is enough. */
+static void take_chunk(void *full, size_t blocks, const size_t *bytes, size_t stride, size_t chunk) {
+    unsigned char *start = full;
+    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+        struct part part = {.start = start, .piece = bytes[rank], .stride = stride, .bytes = (uint64_t)blocks * bytes[rank]};
+        if (rank != segment.options.rank) {
+            copy_chunk(&part, chunk, rank, 0);
+        }
+        start += bytes[rank];
+    }
+}
+
+static void gather(const char *label, const struct agree_call *call, void *full, size_t blocks, const size_t *bytes) {
+    uint64_t longest;
+    struct part own = part_of(full, blocks, bytes, segment.options.rank, &longest);
+    size_t chunks = chunks_of(longest, COPY_CHUNK_BYTES), stride = 0;
+    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+        stride += bytes[rank];
+    }
+    agree_enter(label, call);
+    copy_chunk(&own, 0, segment.options.rank, 1);
+    agree_pass();
+    for (size_t chunk = 0; chunk < chunks; chunk++) {
+        take_chunk(full, blocks, bytes, stride, chunk);
+        if (chunk + 1 < chunks) {
+            copy_chunk(&own, chunk + 1, segment.options.rank, 1);
+            barrier_pass();
+        }
+    }
+    segment.turn += chunks;
+    agree_leave();
+}
+
+void comm_all_gather(const char *label, void *full, size_t blocks, const size_t *bytes) {
+    uint64_t shape = 0, total = 0;
+    if (segment.options.world_size < 2) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+        shape = agree_mix(shape, bytes[rank]);
+        total += (uint64_t)blocks * bytes[rank];
+    }
+    gather(label, &(struct agree_call){.kind = KIND_ALL_GATHER, .bytes = total, .blocks = blocks, .shape = shape}, full, blocks, bytes);
+}
+
+void comm_broadcast(const char *label, void *data, size_t bytes, uint32_t root) {
+    size_t parts[BOARD_RANKS_MAX] = {0};
+    if (segment.options.world_size < 2) {
+        return;
+    }
+    parts[root] = bytes; /* a gather where only the root has anything */
+    gather(label, &(struct agree_call){.kind = KIND_BROADCAST, .bytes = bytes, .root = root}, data, 1, parts);
+}
+
+void comm_all_gather_words(const char *label, uint64_t mine, uint64_t *all) {
+    uint32_t ranks = segment.options.world_size, self = segment.options.rank;
+    if (ranks < 2) {
+        all[0] = mine;
+        return;
+    }
+    agree_enter(label, &(struct agree_call){.kind = KIND_ALL_GATHER_WORDS, .bytes = (uint64_t)ranks * sizeof mine});
+    memcpy(segment_stage(self, segment.turn), &mine, sizeof mine);
+    agree_pass();
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        memcpy(&all[rank], segment_stage(rank, segment.turn), sizeof mine);
+    }
+    segment.turn++;
+    agree_leave();
+}
