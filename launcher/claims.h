@@ -1,0 +1,58 @@
+/*
+ * The claim socket: grants each rank once at a time and receives what the shims have to say (config/protocol.h).
+ *
+ * Rules
+ *  - Whoever connects is a stranger until cookie and user id are right: lengths are checked before bytes are read, nothing a peer sends can stop
+ *    the launcher; a stranger is told "no" and dropped.
+ *  - One live grant per rank: a second claim is denied while the first connection is open; a connection that closes frees the grant (P10).
+ */
+#ifndef ACCEL_RUN_CLAIMS_H
+#define ACCEL_RUN_CLAIMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../config/protocol.h"
+#include "loop.h"
+#include "rank.h"
+#include "segment.h"
+
+#define CLAIMS_CONNECTIONS_MAX 1024
+
+struct claims_connection {
+    int descriptor; /* -1: free slot */
+    int rank;       /* -1: not granted */
+    pid_t pid;      /* the peer's, from the kernel */
+};
+
+/* What happens, told to the owner. All called from the loop. */
+struct claims_events {
+    void (*log)(void *context, uint32_t rank, char level, const char *text);
+    void (*problem)(void *context, uint32_t rank, const struct protocol_problem *problem);
+    void (*report)(void *context, uint32_t rank, const char *text);
+    void *context;
+};
+
+struct claims {
+    int listener;    /* owned */
+    char name[64];   /* in the abstract name space, without the leading zero */
+    char cookie[PROTOCOL_COOKIE_CHARS + 1];
+    struct claims_events events;
+    struct rank *ranks; /* borrowed */
+    struct protocol_grant grant; /* template of every grant */
+    struct segments segments;
+    struct claims_connection *connections; /* owned */
+    uint32_t count;
+};
+
+/* Binds. Returns 0 or -1 with errno. */
+int claims_open(struct claims *claims);
+void claims_add(struct claims *claims, struct loop *loop);
+/* Reads all that is already there, without waiting: before a rank is declared dead (L9). */
+void claims_drain(struct claims *claims);
+/* Does a connection hold the rank's grant? */
+bool claims_is_granted(const struct claims *claims, uint32_t rank);
+void claims_clear(struct claims *claims);
+
+#endif

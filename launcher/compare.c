@@ -1,0 +1,140 @@
+#include "compare.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBER_CHARS 63
+
+struct text {
+    const char *at, *end;
+    char before; /* the character just read, 0 at the beginning */
+};
+
+struct number {
+    double value;
+    int decimals;     /* printed digits after the point; 0 with an exponent */
+    bool is_fraction; /* has a point or an exponent */
+    bool is_time;
+};
+
+static bool is_digit_at(const struct text *text, size_t offset) {
+    return text->at + offset < text->end && isdigit((unsigned char)text->at[offset]);
+}
+
+/* A number begins here, and not inside a word such as "conv2d" or "0x1f". */
+static bool number_begins(const struct text *text) {
+    if (isalnum((unsigned char)text->before) || text->before == '_')
+        return false;
+    size_t sign = text->at < text->end && (*text->at == '-' || *text->at == '+');
+    return is_digit_at(text, sign) || (text->at + sign < text->end && text->at[sign] == '.' && is_digit_at(text, sign + 1));
+}
+
+static bool unit_follows(const struct text *text) {
+    static const char *const units[] = {"seconds", "second", "minutes", "minute", "secs", "sec", "mins", "min", "ms", "us", "ns", "s", "m", "h",
+                                        "it/s",    "s/it",   "samples/s", "images/s", "tokens/s", "/s"};
+    const char *at = text->at;
+    while (at < text->end && *at == ' ')
+        at++;
+    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
+        size_t n = strlen(units[i]);
+        if ((size_t)(text->end - at) >= n && !memcmp(at, units[i], n) && (at + n == text->end || !(isalnum((unsigned char)at[n]) || at[n] == '/')))
+            return true;
+    }
+    return false;
+}
+
+/* "12:01" and ":01": hours, minutes, seconds. */
+static bool clock_touches(const char *begin, const struct text *text, char before) {
+    bool two = text->at - begin <= 2;
+    return two && ((text->at < text->end && *text->at == ':' && is_digit_at(text, 1)) || (before == ':' && text->at - begin == 2));
+}
+
+static struct number read_number(struct text *text) {
+    struct number number = {0, 0, false, false};
+    const char *begin = text->at;
+    char digits[NUMBER_CHARS + 1], before = text->before;
+    text->at += *text->at == '-' || *text->at == '+';
+    while (is_digit_at(text, 0))
+        text->at++;
+    if (text->at < text->end && *text->at == '.' && (is_digit_at(text, 1) || text->at > begin)) {
+        const char *point = text->at++;
+        while (is_digit_at(text, 0))
+            text->at++;
+        number.decimals = (int)(text->at - point) - 1;
+        number.is_fraction = number.decimals > 0;
+    }
+    if (text->at < text->end && (*text->at == 'e' || *text->at == 'E')) {
+        size_t sign = text->at + 1 < text->end && (text->at[1] == '-' || text->at[1] == '+');
+        if (is_digit_at(text, 1 + sign)) {
+            for (text->at += 1 + sign; is_digit_at(text, 0);)
+                text->at++;
+            number.is_fraction = true;
+            number.decimals = 0;
+        }
+    }
+    size_t n = (size_t)(text->at - begin) < NUMBER_CHARS ? (size_t)(text->at - begin) : NUMBER_CHARS;
+    memcpy(digits, begin, n);
+    digits[n] = 0;
+    number.value = strtod(digits, NULL);
+    number.is_time = unit_follows(text) || clock_touches(begin, text, before);
+    text->before = '0';
+    return number;
+}
+
+static double magnitude(double value) {
+    return value < 0 ? -value : value;
+}
+
+static bool numbers_agree(const struct number *a, const struct number *b) {
+    if (a->is_time && b->is_time)
+        return true;
+    if (!a->is_fraction && !b->is_fraction)
+        return a->value == b->value;
+    double difference = magnitude(a->value - b->value);
+    if (difference <= 1e-3 * magnitude(a->value) || difference <= 1e-3 * magnitude(b->value))
+        return true;
+    double last_place = 1.01;
+    for (int i = 0; i < a->decimals; i++)
+        last_place /= 10;
+    return a->decimals >= 3 && a->decimals == b->decimals && difference <= last_place;
+}
+
+/* Passes white space; says whether there was some. */
+static bool pass_space(struct text *text) {
+    const char *begin = text->at;
+    while (text->at < text->end && isspace((unsigned char)*text->at))
+        text->at++;
+    if (text->at > begin)
+        text->before = ' ';
+    return text->at > begin;
+}
+
+static bool next_agrees(struct text *a, struct text *b) {
+    if (pass_space(a) != pass_space(b))
+        return a->at == a->end && b->at == b->end; /* space at the end of one line only */
+    if (a->at == a->end || b->at == b->end)
+        return a->at == a->end && b->at == b->end;
+    if (number_begins(a) && number_begins(b)) {
+        struct number first = read_number(a), second = read_number(b);
+        return numbers_agree(&first, &second);
+    }
+    if (*a->at != *b->at)
+        return false;
+    a->before = *a->at++;
+    b->before = *b->at++;
+    return true;
+}
+
+bool compare_lines(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
+    if (a_bytes == b_bytes && !memcmp(a, b, a_bytes))
+        return true;
+    struct text first = {a, a + a_bytes, 0}, second = {b, b + b_bytes, 0};
+    /* Leading space is not held against a line. */
+    pass_space(&first);
+    pass_space(&second);
+    while (first.at < first.end || second.at < second.end)
+        if (!next_agrees(&first, &second))
+            return false;
+    return true;
+}

@@ -1,0 +1,88 @@
+#include "elf_target.h"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The kernel reads 256 bytes of a script's first line (BINPRM_BUF_SIZE). */
+#define HEAD_BYTES 256
+
+void elf_target_shebang(const char *head, size_t n, char interpreter[PATH_MAX]) {
+    size_t begin = 2, end;
+    while (begin < n && (head[begin] == ' ' || head[begin] == '\t'))
+        begin++;
+    for (end = begin; end < n && !strchr(" \t\r\n", head[end]);)
+        end++;
+    snprintf(interpreter, PATH_MAX, "%.*s", (int)(end - begin), head + begin);
+}
+
+static void read_interpreter(Elf *elf, const GElf_Phdr *header, struct elf_target *target) {
+    size_t bytes;
+    const char *file = elf_rawfile(elf, &bytes);
+    target->is_dynamic = true;
+    if (file && header->p_offset < bytes && header->p_filesz <= bytes - header->p_offset && header->p_filesz < PATH_MAX)
+        snprintf(target->interpreter, PATH_MAX, "%.*s", (int)header->p_filesz, file + header->p_offset);
+}
+
+static void read_needed(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct elf_target *target) {
+    static const char *const runtimes[] = {"libasan.so", "libtsan.so", "liblsan.so", "libhwasan.so", "libclang_rt.asan", "libclang_rt.tsan"};
+    Elf_Data *data = elf_getdata(section, NULL);
+    for (int i = 0; data && header->sh_entsize && i < (int)(header->sh_size / header->sh_entsize); i++) {
+        GElf_Dyn entry;
+        if (!gelf_getdyn(data, i, &entry) || entry.d_tag != DT_NEEDED)
+            continue;
+        const char *name = elf_strptr(elf, header->sh_link, entry.d_un.d_val);
+        for (size_t k = 0; name && k < sizeof(runtimes) / sizeof(*runtimes); k++)
+            if (!strncmp(name, runtimes[k], strlen(runtimes[k])))
+                snprintf(target->sanitizer, sizeof target->sanitizer, "%s", name);
+    }
+}
+
+static void read_program(Elf *elf, struct elf_target *target) {
+    GElf_Ehdr header;
+    size_t count = 0;
+    if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header))
+        return;
+    target->kind = ELF_TARGET_PROGRAM;
+    target->elf_class = gelf_getclass(elf);
+    target->machine = header.e_machine;
+    if (elf_getphdrnum(elf, &count))
+        count = 0;
+    for (size_t i = 0; i < count; i++) {
+        GElf_Phdr program_header;
+        if (gelf_getphdr(elf, (int)i, &program_header) && program_header.p_type == PT_INTERP)
+            read_interpreter(elf, &program_header, target);
+    }
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+        GElf_Shdr section_header;
+        if (gelf_getshdr(section, &section_header) && section_header.sh_type == SHT_DYNAMIC)
+            read_needed(elf, section, &section_header, target);
+    }
+}
+
+void elf_target_read(const char *path, struct elf_target *target) {
+    char head[HEAD_BYTES];
+    memset(target, 0, sizeof *target);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
+    if (n < 0) {
+        target->kind = ELF_TARGET_UNREADABLE;
+    } else if (n >= 2 && !memcmp(head, "#!", 2)) {
+        target->kind = ELF_TARGET_SCRIPT;
+        elf_target_shebang(head, (size_t)n, target->interpreter);
+    } else if (n >= 4 && !memcmp(head, ELFMAG, SELFMAG)) {
+        target->kind = ELF_TARGET_BROKEN;
+        elf_version(EV_CURRENT);
+        Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+        if (elf)
+            read_program(elf, target);
+        elf_end(elf);
+    } else {
+        target->kind = memchr(head, 0, (size_t)n) ? ELF_TARGET_BINARY : ELF_TARGET_OTHER;
+    }
+    if (fd >= 0)
+        close(fd);
+}

@@ -1,0 +1,29 @@
+/*
+ * A rank's environment: the launcher's, less other launchers' variables, plus what the plan adds. Built before fork (L3).
+ */
+#ifndef ACCEL_RUN_ENVIRON_H
+#define ACCEL_RUN_ENVIRON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct plan;
+
+/* Value of a variable in a list of "NAME=value", or NULL. Borrowed. */
+const char *environ_value(char *const *environment, const char *name);
+
+/* Is "NAME=value" a variable of torchrun or MPI that must not reach a rank? */
+bool environ_is_launchers(const char *variable);
+
+/* What changes from run to run and from rank to rank. */
+struct environ_claim {
+    const char *socket, *cookie; /* borrowed */
+    uint32_t rank;
+};
+
+/* The list for one rank, NULL at the end; NULL when out of memory. The list and the strings that are not the launcher's are owned by the caller,
+   who frees them with environ_free. */
+char **environ_build(const struct plan *plan, char *const *environment, const struct environ_claim *claim);
+void environ_free(char **list);
+
+#endif

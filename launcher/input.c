@@ -1,0 +1,189 @@
+#define _GNU_SOURCE
+#include "input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int open_copy(struct input *input, struct input_sink *sink) {
+    int ends[2];
+    if (input->console->is_terminal[0])
+        return console_pty(input->console, &sink->sink, &sink->slave);
+    if (pipe2(ends, O_CLOEXEC))
+        return -1;
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    sink->slave = ends[0];
+    sink->sink = ends[1];
+    return 0;
+}
+
+/* A description of its own at the launcher's position; -1 when the file may not be opened again (then it is copied). */
+static int open_again(void) {
+    off_t position = lseek(0, 0, SEEK_CUR);
+    int descriptor = position < 0 ? -1 : open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC);
+    if (descriptor >= 0 && lseek(descriptor, position, SEEK_SET) != position) {
+        close(descriptor);
+        return -1;
+    }
+    return descriptor;
+}
+
+static int open_all(struct input *input) {
+    for (uint32_t rank = 0; rank < input->world_size; rank++) {
+        struct input_sink *sink = &input->sinks[rank];
+        if (input->is_copied ? open_copy(input, sink) : (rank && (sink->slave = open_again()) < 0))
+            return -1;
+    }
+    return 0;
+}
+
+int input_open(struct input *input, const struct console *console, uint32_t world_size, struct problem *problem) {
+    memset(input, 0, sizeof *input);
+    input->console = console;
+    input->world_size = world_size;
+    input->sinks = calloc(world_size, sizeof *input->sinks);
+    for (uint32_t rank = 0; input->sinks && rank < world_size; rank++)
+        input->sinks[rank].sink = input->sinks[rank].slave = -1;
+    if (input->sinks && (!console->is_open[0] || console->is_null))
+        return 0;
+    if (world_size == 1 && !console->is_terminal[0] && input->sinks)
+        return 0;
+    if (input->sinks && console->is_regular[0] && open_all(input) == 0)
+        return 0;
+    input->is_copied = true;
+    if (input->sinks && open_all(input) == 0)
+        return 0;
+    return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -n', or run fewer ranks", "cannot connect the ranks' input: %s",
+                       strerror(errno));
+}
+
+int input_descriptor(const struct input *input, uint32_t rank) {
+    if (!input->console->is_open[0])
+        return -1;
+    return input->sinks[rank].slave >= 0 ? input->sinks[rank].slave : 0;
+}
+
+void input_started(struct input *input, uint32_t rank) {
+    struct input_sink *sink = &input->sinks[rank];
+    if (sink->slave >= 0)
+        close(sink->slave);
+    sink->slave = -1;
+}
+
+static void sink_close(struct input_sink *sink) {
+    close(sink->sink);
+    sink->sink = -1;
+    free(sink->queue);
+    sink->queue = NULL;
+    sink->begin = sink->end = sink->capacity = 0;
+}
+
+static void sink_flush(struct input *input, struct input_sink *sink) {
+    while (sink->sink >= 0 && sink->begin < sink->end) {
+        ssize_t n = write(sink->sink, sink->queue + sink->begin, sink->end - sink->begin);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0) { /* nobody reads any more */
+            sink_close(sink);
+            return;
+        }
+        sink->begin += (size_t)n;
+    }
+    sink->begin = sink->end = 0;
+    if (sink->sink >= 0 && input->has_ended && !input->console->is_terminal[0])
+        sink_close(sink);
+}
+
+static void sink_queue(struct input_sink *sink, const char *bytes, size_t count) {
+    if (sink->end + count > sink->capacity) {
+        size_t capacity = 2 * (sink->end + count);
+        char *queue = realloc(sink->queue, capacity);
+        if (!queue)
+            return;
+        sink->queue = queue;
+        sink->capacity = capacity;
+    }
+    memcpy(sink->queue + sink->end, bytes, count);
+    sink->end += count;
+}
+
+static void stdin_ready(void *context, size_t index, short events) {
+    struct input *input = context;
+    char bytes[16384];
+    ssize_t n = read(0, bytes, sizeof bytes);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n == 0 && input->console->is_terminal[0] && !(events & POLLHUP)) { /* Ctrl-D: the pseudo terminals' end of file, which is not for ever either */
+        bytes[0] = (char)input->console->settings.c_cc[VEOF];
+        n = 1;
+    }
+    input->has_ended = n <= 0;
+    for (uint32_t rank = 0; rank < input->world_size; rank++) {
+        struct input_sink *sink = &input->sinks[rank];
+        if (sink->sink < 0)
+            continue;
+        if (n > 0)
+            sink_queue(sink, bytes, (size_t)n);
+        sink_flush(input, sink);
+    }
+}
+
+static void sink_ready(void *context, size_t index, short events) {
+    struct input *input = context;
+    struct input_sink *sink = &input->sinks[index];
+    if (sink->sink >= 0 && (events & POLLERR))
+        sink_close(sink);
+    else
+        sink_flush(input, sink);
+}
+
+/* Somebody wants more, and nobody is too far behind. */
+static bool wants_more(const struct input *input) {
+    bool some = false;
+    for (uint32_t rank = 0; rank < input->world_size; rank++) {
+        const struct input_sink *sink = &input->sinks[rank];
+        if (sink->sink < 0)
+            continue;
+        if (sink->end - sink->begin >= INPUT_QUEUE_MAX)
+            return false;
+        some |= sink->end - sink->begin < INPUT_QUEUE_LOW;
+    }
+    return some;
+}
+
+void input_add(struct input *input, struct loop *loop) {
+    if (!input->is_copied)
+        return;
+    for (uint32_t rank = 0; rank < input->world_size; rank++) {
+        struct input_sink *sink = &input->sinks[rank];
+        /* A pipe reports POLLERR when its reader goes; a pseudo terminal is only asked when there is something to write. */
+        if (sink->end > sink->begin || !input->console->is_terminal[0])
+            loop_add(loop, sink->sink, sink->end > sink->begin ? POLLOUT : 0, sink_ready, input, rank);
+    }
+    /* A background job must not read the terminal: the kernel would stop it, and a program alone that never reads would run (L11). */
+    bool is_ours = !input->console->is_terminal[0] || tcgetpgrp(0) == getpgrp();
+    if (!input->has_ended && is_ours && wants_more(input))
+        loop_add(loop, 0, POLLIN, stdin_ready, input, 0);
+}
+
+void input_copy_size(struct input *input) {
+    for (uint32_t rank = 0; rank < input->world_size; rank++)
+        if (input->sinks[rank].sink >= 0 && input->console->is_terminal[0])
+            console_copy_size(input->console, input->sinks[rank].sink);
+}
+
+void input_clear(struct input *input) {
+    for (uint32_t rank = 0; input->sinks && rank < input->world_size; rank++) {
+        if (input->sinks[rank].sink >= 0)
+            sink_close(&input->sinks[rank]);
+        input_started(input, rank);
+        free(input->sinks[rank].queue);
+    }
+    free(input->sinks);
+    memset(input, 0, sizeof *input);
+}

@@ -1,0 +1,51 @@
+/*
+ * stdin. All ranks run the same program, so all of them must read the same bytes.
+ *
+ *   a file          rank 0 has the launcher's own descriptor, the others have their own at the same position
+ *   /dev/null       as it is
+ *   closed          closed
+ *   a pipe, socket  the launcher reads and gives every rank a copy through a pipe. (What is read ahead is lost for whoever would read the same pipe
+ *                   after us; with one rank the program has the pipe itself.)
+ *   a terminal      the same, through a pseudo terminal per rank
+ *
+ * A rank that does not read does not hold up the others until INPUT_QUEUE_MAX bytes wait for it.
+ */
+#ifndef ACCEL_RUN_INPUT_H
+#define ACCEL_RUN_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "console.h"
+#include "loop.h"
+#include "problem.h"
+
+#define INPUT_QUEUE_MAX (64u << 20)
+#define INPUT_QUEUE_LOW 65536 /* reading goes on while some rank has less than this */
+
+struct input_sink {
+    int sink;    /* owned: our end; -1: none, or the rank reads no more */
+    int slave;   /* owned until the rank is started: its end */
+    char *queue; /* owned */
+    size_t begin, end, capacity;
+};
+
+struct input {
+    const struct console *console; /* borrowed */
+    uint32_t world_size;
+    bool is_copied;                /* we read and copy */
+    bool has_ended;
+    struct input_sink *sinks;      /* owned, per rank */
+};
+
+int input_open(struct input *input, const struct console *console, uint32_t world_size, struct problem *problem);
+/* What becomes 0 of the rank; -1 for closed. */
+int input_descriptor(const struct input *input, uint32_t rank);
+void input_started(struct input *input, uint32_t rank);
+void input_add(struct input *input, struct loop *loop);
+/* The window has a new size. */
+void input_copy_size(struct input *input);
+void input_clear(struct input *input);
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * struct job: all that one run of accel-run knows, passed down; there is no other state.
+ */
+#ifndef ACCEL_RUN_JOB_H
+#define ACCEL_RUN_JOB_H
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "../config/config.h"
+#include "claims.h"
+#include "console.h"
+#include "guard.h"
+#include "input.h"
+#include "lifecycle.h"
+#include "loop.h"
+#include "notices.h"
+#include "plan.h"
+#include "preflight.h"
+#include "rank.h"
+#include "streams.h"
+#include "watch.h"
+
+struct job {
+    const struct config *config; /* borrowed */
+    const struct plan *plan;     /* borrowed */
+    const struct target *target; /* borrowed */
+    char *const *environment;    /* borrowed: the launcher's */
+    uint32_t world_size;
+
+    struct console console;
+    struct rank *ranks;        /* owned */
+    struct watch_rank *watch;  /* owned */
+    struct claims claims;
+    struct streams streams;
+    struct input input;
+    struct notices notices;
+    struct guard guard;
+    struct loop loop;
+    int signal_descriptor;     /* owned */
+    sigset_t ignored;          /* when accel-run began */
+    struct rlimit open_files;  /* the ranks' */
+
+    enum lifecycle_state state;
+    uint64_t deadline_ms;      /* 0: none */
+    uint64_t looked_ms;        /* last look at the board */
+    uint32_t ended;            /* ranks */
+    int first_failed;          /* -1: none */
+    char failed_where[160];
+    int interrupts;            /* Ctrl-C */
+    int user_signal;           /* last forwarded that asks to end; 0 none */
+    struct problem problem;    /* exit_code 0: none */
+    long long oom_kills;       /* at the start */
+};
+
+/* start.c: takes everything up and starts the ranks. Returns 0, or -1 with job->problem; clear in either case. */
+int job_start(struct job *job);
+void job_clear(struct job *job);
+
+/* supervise.c: runs until nothing is left. */
+void supervise_run(struct job *job);
+/* Something happened: next state, actions. */
+void supervise_event(struct job *job, enum lifecycle_event event);
+/* Stops the job for a reason: prints it, keeps it for the verdict. Only the first counts. */
+void supervise_problem(struct job *job, const struct problem *problem);
+
+/* signals.c: blocks what we handle and makes the descriptor. Returns 0 or -1 with errno. */
+int signals_open(struct job *job);
+void signals_add(struct job *job);
+
+/* board.c: what the ranks write on the board → names, early leavers, stalls. */
+void board_look(struct job *job, uint64_t now_ms);
+/* What a rank is doing, in words; text[size]. */
+void board_words(struct job *job, uint32_t rank, char *text, size_t size);
+/* After a stop of the whole job (Ctrl-Z) nobody was slow. */
+void board_forget_clocks(struct job *job);
+
+#endif

@@ -1,0 +1,213 @@
+#include "output.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare.h"
+
+struct line {
+    char *text; /* owned */
+    size_t bytes;
+    uint64_t since_ms;
+};
+
+/* Lines numbered from `first` on; a ring. */
+struct lines {
+    struct line *ring; /* owned */
+    uint32_t capacity, count, head;
+    uint64_t first; /* number of the line at head */
+};
+
+struct source {
+    char *part; /* owned: the line being assembled */
+    size_t part_bytes, part_capacity;
+    bool is_bar;       /* a \r was met in this line */
+    bool return_last;  /* the last byte was \r: part of \r\n, or a bar */
+    bool has_ended;
+    struct lines lines;
+    uint64_t next;     /* ranks > 0: number of rank 0's line to compare with next */
+};
+
+struct output {
+    uint32_t world_size;
+    output_show *show;
+    void *context;
+    struct source *sources; /* owned */
+};
+
+static struct line *lines_at(struct lines *lines, uint64_t number) {
+    return &lines->ring[(lines->head + (number - lines->first)) % lines->capacity];
+}
+
+static void lines_drop_first(struct lines *lines) {
+    free(lines->ring[lines->head].text);
+    lines->ring[lines->head].text = NULL;
+    lines->head = (lines->head + 1) % lines->capacity;
+    lines->count--;
+    lines->first++;
+}
+
+static void lines_push(struct lines *lines, const char *text, size_t bytes, uint64_t now_ms) {
+    if (!lines->ring) {
+        lines->ring = calloc(lines->capacity, sizeof *lines->ring);
+        if (!lines->ring)
+            return;
+    }
+    if (lines->count == lines->capacity)
+        lines_drop_first(lines);
+    struct line *line = lines_at(lines, lines->first + lines->count);
+    line->text = malloc(bytes + 1);
+    if (!line->text)
+        return;
+    if (bytes)
+        memcpy(line->text, text, bytes);
+    line->bytes = bytes;
+    line->since_ms = now_ms;
+    lines->count++;
+}
+
+struct output *output_new(uint32_t world_size, output_show *show, void *context) {
+    struct output *output = calloc(1, sizeof *output);
+    if (!output)
+        return NULL;
+    *output = (struct output){world_size, show, context, calloc(world_size, sizeof *output->sources)};
+    if (!output->sources) {
+        free(output);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < world_size; i++)
+        output->sources[i].lines.capacity = i ? OUTPUT_WAIT_LINES : OUTPUT_KEEP_LINES;
+    return output;
+}
+
+void output_free(struct output *output) {
+    if (!output)
+        return;
+    for (uint32_t i = 0; i < output->world_size; i++) {
+        struct source *source = &output->sources[i];
+        while (source->lines.count)
+            lines_drop_first(&source->lines);
+        free(source->lines.ring);
+        free(source->part);
+    }
+    free(output->sources);
+    free(output);
+}
+
+static bool lines_match(const struct line *a, const struct line *b) {
+    return compare_lines(a->text, a->bytes, b->text, b->bytes);
+}
+
+/* Is rank 0 known to say nothing more within reach of `next`? */
+static bool reach_is_known(const struct output *output, uint64_t next) {
+    const struct source *zero = &output->sources[0];
+    return zero->has_ended || zero->lines.first + zero->lines.count >= next + OUTPUT_LOOK_AHEAD;
+}
+
+/* Judges the oldest waiting line of a rank. Returns false when it has to wait. */
+static bool judge(struct output *output, uint32_t rank, uint64_t now_ms, bool force) {
+    struct source *source = &output->sources[rank];
+    struct lines *zero = &output->sources[0].lines;
+    struct line *line = &source->lines.ring[source->lines.head];
+    uint64_t end = zero->first + zero->count;
+    if (source->next < zero->first) { /* too far behind: its counterpart is forgotten */
+        source->next++;
+        lines_drop_first(&source->lines);
+        return true;
+    }
+    uint64_t limit = source->next + OUTPUT_LOOK_AHEAD < end ? source->next + OUTPUT_LOOK_AHEAD : end;
+    for (uint64_t i = source->next; i < limit; i++)
+        if (lines_match(line, lines_at(zero, i))) {
+            source->next = i + 1;
+            lines_drop_first(&source->lines);
+            return true;
+        }
+    if (!force && !reach_is_known(output, source->next) && now_ms - line->since_ms < OUTPUT_WAIT_MS)
+        return false;
+    output->show(output->context, rank, line->text, line->bytes);
+    lines_drop_first(&source->lines);
+    return true;
+}
+
+static void settle_rank(struct output *output, uint32_t rank, uint64_t now_ms, bool force) {
+    while (output->sources[rank].lines.count && judge(output, rank, now_ms, force))
+        ;
+}
+
+void output_settle(struct output *output, uint64_t now_ms, int all) {
+    for (uint32_t i = 1; i < output->world_size; i++)
+        settle_rank(output, i, now_ms, all);
+}
+
+int output_is_waiting(const struct output *output) {
+    for (uint32_t i = 1; i < output->world_size; i++)
+        if (output->sources[i].lines.count)
+            return 1;
+    return 0;
+}
+
+static void line_complete(struct output *output, uint32_t rank, uint64_t now_ms) {
+    struct source *source = &output->sources[rank];
+    if (!source->is_bar) {
+        if (rank && source->lines.count == source->lines.capacity)
+            judge(output, rank, now_ms, true);
+        lines_push(&source->lines, source->part, source->part_bytes, now_ms);
+    }
+    source->is_bar = source->return_last = false;
+    source->part_bytes = 0;
+}
+
+static void part_add(struct source *source, const char *bytes, size_t count) {
+    if (count > OUTPUT_LINE_MAX - source->part_bytes)
+        count = OUTPUT_LINE_MAX - source->part_bytes;
+    if (!count)
+        return;
+    if (source->part_bytes + count > source->part_capacity) {
+        size_t capacity = 2 * (source->part_bytes + count);
+        char *part = realloc(source->part, capacity);
+        if (!part)
+            return;
+        source->part = part;
+        source->part_capacity = capacity;
+    }
+    memcpy(source->part + source->part_bytes, bytes, count);
+    source->part_bytes += count;
+}
+
+void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t count, uint64_t now_ms) {
+    struct source *source = &output->sources[rank];
+    const char *end = bytes + count;
+    while (bytes < end) {
+        if (source->return_last && *bytes != '\n') { /* the \r was a bar's */
+            source->is_bar = true;
+            source->part_bytes = 0;
+        }
+        source->return_last = false;
+        const char *stop = bytes;
+        while (stop < end && *stop != '\n' && *stop != '\r')
+            stop++;
+        part_add(source, bytes, (size_t)(stop - bytes));
+        if (stop < end && *stop == '\n')
+            line_complete(output, rank, now_ms);
+        else if (stop < end)
+            source->return_last = true;
+        bytes = stop + (stop < end);
+    }
+    if (rank)
+        settle_rank(output, rank, now_ms, false);
+    else
+        output_settle(output, now_ms, 0);
+}
+
+void output_end(struct output *output, uint32_t rank, uint64_t now_ms) {
+    struct source *source = &output->sources[rank];
+    source->is_bar |= source->return_last;
+    if (source->part_bytes)
+        line_complete(output, rank, now_ms);
+    source->has_ended = true;
+    if (rank)
+        settle_rank(output, rank, now_ms, false);
+    else
+        output_settle(output, now_ms, 0);
+}

@@ -1,0 +1,40 @@
+/*
+ * What the ranks print, line by line: rank 0's lines are the run's; a line of another rank is handed on only where rank 0 says something else.
+ *
+ * Rules
+ *  - Pure: bytes and a clock go in, differing lines come out. Nobody waits, nothing is read or written here.
+ *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, OUTPUT_KEEP_LINES of rank 0's lines, OUTPUT_WAIT_LINES of another rank's. A rank that is
+ *    far ahead of rank 0 is judged early; one that is far behind is not compared with lines that are forgotten.
+ *  - Lines are aligned as diff does it, a few lines forward: one line more on a rank (a warning) does not make all that follow differ.
+ *  - Progress bars (text ended by \r) are not compared and not handed on (L20).
+ */
+#ifndef ACCEL_RUN_OUTPUT_H
+#define ACCEL_RUN_OUTPUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define OUTPUT_LINE_MAX 65536
+#define OUTPUT_KEEP_LINES 512  /* of rank 0 */
+#define OUTPUT_WAIT_LINES 256  /* of another rank */
+#define OUTPUT_LOOK_AHEAD 16   /* lines of rank 0 among which a line may be found */
+#define OUTPUT_WAIT_MS 2000    /* a line that differs waits this long for rank 0 to say it too */
+
+/* line: without its line end; borrowed for the call. */
+typedef void output_show(void *context, uint32_t rank, const char *line, size_t bytes);
+
+struct output;
+
+/* For one stream (stdout or stderr) of all ranks. NULL: out of memory. */
+struct output *output_new(uint32_t world_size, output_show *show, void *context);
+void output_free(struct output *output);
+
+void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t count, uint64_t now_ms);
+/* The rank's stream has ended: what it began to print counts as a line. */
+void output_end(struct output *output, uint32_t rank, uint64_t now_ms);
+/* Judges lines that have waited long enough; all of them when `all`. */
+void output_settle(struct output *output, uint64_t now_ms, int all);
+/* Are there lines waiting? */
+int output_is_waiting(const struct output *output);
+
+#endif

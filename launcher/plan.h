@@ -1,0 +1,51 @@
+/*
+ * The plan: everything that is decided before a process is started, computed from facts alone (no system calls), shown by --dry-run.
+ */
+#ifndef ACCEL_RUN_PLAN_H
+#define ACCEL_RUN_PLAN_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "../config/config.h"
+#include "preflight.h"
+
+#define PLAN_VARIABLES_MAX 16
+#define PLAN_REMOVED_MAX 64
+#define PLAN_VALUE_CHARS 64
+
+/* The facts a plan is made of. All borrowed. */
+struct plan_facts {
+    const struct config *config;
+    const struct target *target;
+    char *const *arguments;   /* the program's, its name first, NULL at the end */
+    char *const *environment; /* the launcher's */
+    uint32_t cores;           /* cores_allowed() */
+};
+
+struct plan_variable {
+    const char *name; /* literal */
+    char value[PLAN_VALUE_CHARS];
+};
+
+struct plan {
+    uint32_t ranks, cores;
+    uint32_t threads;        /* per rank; 0: the program's own choice */
+    const char *path;        /* borrowed: what exec gets */
+    const char *shim;        /* borrowed */
+    char *const *arguments;  /* borrowed */
+    char *preload;           /* owned: LD_PRELOAD of every rank */
+    struct plan_variable added[PLAN_VARIABLES_MAX]; /* to every rank's environment; those of the claim socket are not known yet */
+    uint32_t added_count;
+    const char *removed[PLAN_REMOVED_MAX]; /* borrowed "NAME=value" of the launcher's environment that ranks do not get */
+    uint32_t removed_count;
+};
+
+/* Returns 0, or -1 with *problem (nested launch). The caller clears. */
+int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem *problem);
+void plan_clear(struct plan *plan);
+
+/* What --dry-run prints. */
+void plan_print(const struct plan *plan, FILE *out);
+
+#endif

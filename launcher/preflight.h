@@ -1,0 +1,24 @@
+/*
+ * Looks at the program and at our own library before anything is started, and refuses by name what cannot work: a static or setuid program
+ * would run without the shim, N whole copies of it, and nobody would notice (P14, P15, P16).
+ */
+#ifndef ACCEL_RUN_PREFLIGHT_H
+#define ACCEL_RUN_PREFLIGHT_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "problem.h"
+
+struct target {
+    char path[PATH_MAX]; /* what exec gets: found through PATH when the name has no slash */
+    char shim[PATH_MAX]; /* libaccelshim.so */
+    char sanitizer[64];  /* runtime to preload before the shim; "" none */
+    bool through_shell;  /* text without #!: exec says ENOEXEC and shells run it with /bin/sh; so do we */
+};
+
+/* name: the program as the user typed it; search: PATH (NULL: the default); shim: CONFIG_ENV_SHIM's value or NULL.
+   Returns 0 with *target filled, or -1 with *problem. */
+int preflight_run(const char *name, const char *search, const char *shim, struct target *target, struct problem *problem);
+
+#endif

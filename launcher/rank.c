@@ -1,0 +1,29 @@
+#include "rank.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int rank_signal(const struct rank *rank, int signal) {
+    if (rank->pid <= 1) {
+        errno = ESRCH;
+        return -1;
+    }
+    return kill(-rank->pid, signal);
+}
+
+void rank_store_end(struct rank *rank) {
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    if (waitid(P_PID, (id_t)rank->pid, &info, WEXITED | WNOWAIT | WNOHANG) || info.si_pid != rank->pid)
+        return;
+    rank->has_ended = true;
+    if (info.si_code == CLD_EXITED)
+        rank->exit_code = info.si_status;
+    else
+        rank->signal = info.si_status;
+    close(rank->pidfd);
+    rank->pidfd = -1;
+}

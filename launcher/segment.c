@@ -1,0 +1,58 @@
+#define _GNU_SOURCE
+#include "segment.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int segment_make(struct segment *segment, uint32_t world_size) {
+    segment->bytes = board_bytes() + board_comm_bytes(world_size);
+    segment->memfd = memfd_create("accel-run", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (segment->memfd < 0)
+        return -1;
+    /* Only the board is mapped here: the communication area is the ranks'. */
+    if (ftruncate(segment->memfd, (off_t)segment->bytes) == 0) {
+        void *memory = mmap(NULL, board_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment->memfd, 0);
+        if (memory != MAP_FAILED) {
+            segment->board = memory;
+            segment->board->magic = BOARD_MAGIC;
+            segment->board->world_size = world_size;
+            return 0;
+        }
+    }
+    close(segment->memfd);
+    segment->memfd = -1;
+    return -1;
+}
+
+struct segment *segments_get(struct segments *segments, uint32_t generation) {
+    while (segments->count <= generation) {
+        struct segment *list = realloc(segments->list, (segments->count + 1) * sizeof *list);
+        if (!list)
+            return NULL;
+        segments->list = list;
+        memset(&list[segments->count], 0, sizeof *list);
+        if (segment_make(&list[segments->count], segments->world_size))
+            return NULL;
+        segments->count++;
+    }
+    return &segments->list[generation];
+}
+
+void segments_abort(struct segments *segments) {
+    for (uint32_t i = 0; i < segments->count; i++) {
+        uint32_t running = 0;
+        __atomic_compare_exchange_n(&segments->list[i].board->abort, &running, BOARD_ABORT_LAUNCHER, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+}
+
+void segments_clear(struct segments *segments) {
+    for (uint32_t i = 0; i < segments->count; i++) {
+        munmap(segments->list[i].board, board_bytes());
+        close(segments->list[i].memfd);
+    }
+    free(segments->list);
+    memset(segments, 0, sizeof *segments);
+}

@@ -1,0 +1,34 @@
+/*
+ * The shared memory of a job: board and communication area, in a memfd (config/board.h).
+ *
+ * A wrapper script may run two training programs one after the other: the k-th claim of each rank belongs to the k-th segment (generation),
+ * so that the second program finds clean memory and never meets the first.
+ */
+#ifndef ACCEL_RUN_SEGMENT_H
+#define ACCEL_RUN_SEGMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../config/board.h"
+
+struct segment {
+    int memfd;           /* owned; -1: none */
+    size_t bytes;
+    struct board *board; /* mapped, owned */
+};
+
+struct segments {
+    uint32_t world_size;
+    struct segment *list; /* owned; index: generation */
+    uint32_t count;
+};
+
+/* The segment of a generation, made when it is asked for first. NULL with errno when it cannot be made. Borrowed; moves when another is made. */
+struct segment *segments_get(struct segments *segments, uint32_t generation);
+
+/* Tells every rank of every generation to stop. */
+void segments_abort(struct segments *segments);
+void segments_clear(struct segments *segments);
+
+#endif

@@ -1,0 +1,188 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "cores.h"
+#include "environ.h"
+#include "job.h"
+#include "spawn.h"
+
+/* ---- what the ranks' shims say */
+
+static void hear_log(void *context, uint32_t rank, char level, const char *text) {
+    struct job *job = context;
+    notices_log(&job->notices, rank, level, text, clock_ms());
+}
+
+static void hear_problem(void *context, uint32_t rank, const struct protocol_problem *said) {
+    struct job *job = context;
+    struct problem problem;
+    problem_set(&problem, EXIT_LAUNCHER, said->id, said->cure, "%s", said->what);
+    supervise_problem(job, &problem);
+}
+
+static void hear_report(void *context, uint32_t rank, const char *text) {
+    struct job *job = context;
+    if (job->config->log_level >= CONFIG_LEVEL_INFO)
+        notices_say(&job->notices, "rank %u: %s", rank, text);
+}
+
+static void show_line(void *context, uint32_t rank, const char *line, size_t bytes) {
+    struct job *job = context;
+    notices_line(&job->notices, rank, line, bytes);
+}
+
+/* ---- taking up */
+
+static int fail(struct job *job, const char *what) {
+    return problem_set(&job->problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -n' and 'ulimit -u', or run fewer ranks", "%s: %s", what,
+                       strerror(errno));
+}
+
+/* Eight descriptors a rank: the soft limit of 1024 is soon reached. The ranks get the old one back. */
+static void raise_open_files(struct job *job) {
+    getrlimit(RLIMIT_NOFILE, &job->open_files);
+    struct rlimit raised = {job->open_files.rlim_max, job->open_files.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &raised);
+}
+
+static int open_claims(struct job *job) {
+    job->claims.ranks = job->ranks;
+    job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, job};
+    job->claims.segments.world_size = job->world_size;
+    job->claims.grant = (struct protocol_grant){
+        .world_size = job->world_size,
+        .cores = job->plan->cores,
+        .collective_timeout_ms = job->config->collective_timeout_ms,
+        .flags = job->config->explain ? PROTOCOL_FLAG_EXPLAIN : 0,
+        .log_level = job->config->log_level,
+    };
+    return claims_open(&job->claims);
+}
+
+static int take_up(struct job *job) {
+    struct streams_request request = {&job->console, job->world_size, job->config->log_dir, show_line, job};
+    console_read(&job->console);
+    raise_open_files(job);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    job->ranks = calloc(job->world_size, sizeof *job->ranks);
+    job->watch = calloc(job->world_size, sizeof *job->watch);
+    if (!job->ranks || !job->watch || notices_open(&job->notices, job->world_size))
+        return fail(job, "out of memory");
+    job->notices.line_is_open = &job->streams.line_is_open;
+    for (uint32_t i = 0; i < job->world_size; i++)
+        job->ranks[i] = (struct rank){.number = i, .pidfd = -1};
+    if (signals_open(job))
+        return fail(job, "cannot watch signals");
+    if (open_claims(job))
+        return fail(job, "cannot open the socket for the ranks");
+    if (guard_start(&job->guard, job->claims.name))
+        return fail(job, "cannot start the guard process");
+    if (streams_open(&job->streams, &request, &job->problem) || input_open(&job->input, &job->console, job->world_size, &job->problem))
+        return -1;
+    return 0;
+}
+
+/* ---- starting the ranks */
+
+static int start_rank(struct job *job, uint32_t number, char *const *arguments, struct spawned *spawned) {
+    int descriptors[3];
+    struct environ_claim claim = {job->claims.name, job->claims.cookie, number};
+    char **environment = environ_build(job->plan, job->environment, &claim);
+    struct spawn_request request = {arguments == job->plan->arguments ? job->plan->path : arguments[0], arguments, environment, descriptors,
+                                    &job->ignored, &job->open_files};
+    if (!environment)
+        return fail(job, "out of memory");
+    descriptors[0] = input_descriptor(&job->input, number);
+    streams_descriptors(&job->streams, number, &descriptors[1], &descriptors[2]);
+    int status = spawn_rank(&request, spawned, &job->problem);
+    environ_free(environment);
+    if (status)
+        return status;
+    job->ranks[number].pid = spawned->pid;
+    job->ranks[number].pidfd = (int)syscall(SYS_pidfd_open, spawned->pid, 0); /* closed on exec by itself */
+    guard_add(&job->guard, spawned->pid);
+    return job->ranks[number].pidfd < 0 ? fail(job, "cannot watch a process (Linux 5.3 is needed)") : 0;
+}
+
+static int start_all(struct job *job, char *const *arguments, struct spawned *spawned) {
+    for (uint32_t i = 0; i < job->world_size; i++)
+        if (start_rank(job, i, arguments, &spawned[i]))
+            return -1;
+    for (uint32_t i = 0; i < job->world_size; i++)
+        if (spawn_release(&spawned[i], job->plan->path, &job->problem))
+            return -1;
+    for (uint32_t i = 0; i < job->world_size; i++) {
+        streams_started(&job->streams, i);
+        input_started(&job->input, i);
+    }
+    return 0;
+}
+
+/* argv for a text file without "#!": /bin/sh FILE arguments. Owned; the strings are not. */
+static char **shell_arguments(const struct plan *plan) {
+    size_t count = 0;
+    while (plan->arguments[count])
+        count++;
+    char **list = calloc(count + 2, sizeof *list);
+    if (!list)
+        return NULL;
+    list[0] = (char *)(uintptr_t)"/bin/sh";
+    list[1] = (char *)(uintptr_t)plan->path;
+    for (size_t i = 1; i < count; i++)
+        list[i + 1] = plan->arguments[i];
+    return list;
+}
+
+static void kill_started(struct job *job) {
+    for (uint32_t i = 0; i < job->world_size; i++)
+        rank_signal(&job->ranks[i], SIGKILL);
+    for (uint32_t i = 0; i < job->world_size; i++)
+        if (job->ranks[i].pid > 0)
+            waitpid(job->ranks[i].pid, NULL, 0);
+}
+
+int job_start(struct job *job) {
+    job->first_failed = -1;
+    job->signal_descriptor = -1;
+    job->claims.listener = -1;
+    if (take_up(job))
+        return -1;
+    job->oom_kills = cores_oom_kills("");
+    struct spawned *spawned = calloc(job->world_size, sizeof *spawned);
+    char **through_shell = job->target->through_shell ? shell_arguments(job->plan) : NULL;
+    int status = spawned ? start_all(job, through_shell ? through_shell : (char **)(uintptr_t)job->plan->arguments, spawned) : fail(job, "out of memory");
+    free(spawned);
+    free(through_shell);
+    if (status)
+        kill_started(job);
+    return status;
+}
+
+void job_clear(struct job *job) {
+    for (uint32_t i = 0; job->ranks && i < job->world_size; i++) {
+        if (job->ranks[i].pidfd >= 0)
+            close(job->ranks[i].pidfd);
+        if (job->ranks[i].pid > 0)
+            waitpid(job->ranks[i].pid, NULL, WNOHANG);
+    }
+    guard_stop(&job->guard);
+    if (job->streams.list)
+        streams_clear(&job->streams);
+    if (job->input.sinks)
+        input_clear(&job->input);
+    if (job->claims.connections)
+        claims_clear(&job->claims);
+    notices_clear(&job->notices);
+    loop_clear(&job->loop);
+    if (job->signal_descriptor >= 0)
+        close(job->signal_descriptor);
+    free(job->ranks);
+    free(job->watch);
+}

@@ -1,0 +1,76 @@
+#define _GNU_SOURCE
+#include "strays.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHILDREN_MAX 1024
+
+static bool is_ours(const struct strays *strays, pid_t pid) {
+    for (uint32_t i = 0; i < strays->world_size; i++)
+        if (strays->ranks[i].pid == pid)
+            return true;
+    return pid == strays->guard;
+}
+
+/* Our children that are strays, from the kernel's list. */
+static int list_strays(const struct strays *strays, pid_t *pids) {
+    char path[64], *text = NULL;
+    size_t capacity = 0;
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    if (getline(&text, &capacity, file) > 0)
+        for (char *at = text, *end; count < CHILDREN_MAX; at = end) {
+            pid_t pid = (pid_t)strtol(at, &end, 10);
+            if (end == at)
+                break;
+            if (!is_ours(strays, pid))
+                pids[count++] = pid;
+        }
+    free(text);
+    fclose(file);
+    return count;
+}
+
+int strays_reap(const struct strays *strays) {
+    pid_t pids[CHILDREN_MAX];
+    int left = 0, count = list_strays(strays, pids);
+    for (int i = 0; i < count; i++)
+        left += waitpid(pids[i], NULL, WNOHANG) == 0;
+    return left;
+}
+
+static void add_name(pid_t pid, char *names, size_t size) {
+    char path[64], name[64];
+    size_t used = strlen(names);
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, name, sizeof name - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0 || used + 100 > size)
+        return;
+    name[n - (name[n - 1] == '\n')] = 0;
+    snprintf(names + used, size - used, "%s%s (%d)", used ? ", " : "", name, (int)pid);
+}
+
+void strays_signal(const struct strays *strays, int signal, char *names, size_t size) {
+    pid_t pids[CHILDREN_MAX];
+    int count = list_strays(strays, pids);
+    names[0] = 0;
+    for (int i = 0; i < count; i++) {
+        add_name(pids[i], names, size);
+        kill(pids[i], signal);
+    }
+    for (uint32_t i = 0; i < strays->world_size; i++)
+        rank_signal(&strays->ranks[i], signal);
+}

@@ -1,0 +1,27 @@
+/*
+ * Processes that outlive the rank that started them. The launcher is their subreaper: an orphan becomes our child, wherever it has put itself (L8).
+ */
+#ifndef ACCEL_RUN_STRAYS_H
+#define ACCEL_RUN_STRAYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "rank.h"
+
+/* What is not a stray: the ranks' own processes and the guard. */
+struct strays {
+    const struct rank *ranks; /* borrowed */
+    uint32_t world_size;
+    pid_t guard;
+};
+
+/* Reaps orphans that have ended. Returns how many children are left that are neither ranks nor the guard. */
+int strays_reap(const struct strays *strays);
+
+/* Sends the signal to every stray, and to what is left of every rank's group. names: list of "name (pid)" of what was hit, at most size bytes. */
+void strays_signal(const struct strays *strays, int signal, char *names, size_t size);
+
+#endif

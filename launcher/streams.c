@@ -1,0 +1,265 @@
+#define _GNU_SOURCE
+#include "streams.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+/* A pipe that is ready takes this much without blocking; its O_NONBLOCK is not ours to set, others share the open file. */
+#define WRITE_BYTES 4096
+
+static struct stream *stream_of(const struct streams *streams, uint32_t rank, int which) {
+    return &streams->list[2 * rank + (uint32_t)which];
+}
+
+/* ---- making them */
+
+static int make_pipe(struct stream *stream) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        return -1;
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    stream->source = ends[0];
+    stream->slave = ends[1];
+    return 0;
+}
+
+static int make_stream(struct streams *streams, uint32_t rank, int which) {
+    const struct console *console = streams->console;
+    struct stream *stream = stream_of(streams, rank, which);
+    if (!console->is_open[which + 1] || (which == 1 && streams->is_combined))
+        return 0;
+    stream->tail = calloc(1, STREAMS_TAIL_BYTES);
+    if (!stream->tail)
+        return -1;
+    return console->is_terminal[which + 1] ? console_pty(console, &stream->source, &stream->slave) : make_pipe(stream);
+}
+
+static int make_log(struct stream *stream, const char *folder, uint32_t rank, const char *kind, struct problem *problem) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/rank-%u.%s", folder, rank, kind);
+    stream->log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return stream->log >= 0 ? 0
+                            : problem_set(problem, EXIT_LAUNCHER, "AR-LOG-DIR", "name a folder you may write to", "--log-dir: '%s': %s", path,
+                                          strerror(errno));
+}
+
+static int make_logs(struct streams *streams, const char *folder, struct problem *problem) {
+    if (mkdir(folder, 0777) && errno != EEXIST)
+        return problem_set(problem, EXIT_LAUNCHER, "AR-LOG-DIR", "name a folder you may write to", "--log-dir: '%s': %s", folder, strerror(errno));
+    for (uint32_t rank = 0; rank < streams->world_size; rank++)
+        if (make_log(stream_of(streams, rank, 0), folder, rank, "out", problem) || make_log(stream_of(streams, rank, 1), folder, rank, "err", problem))
+            return -1;
+    return 0;
+}
+
+static int make_all(struct streams *streams, const struct streams_request *request) {
+    for (uint32_t i = 0; i < 2 * streams->world_size; i++)
+        streams->list[i] = (struct stream){.source = -1, .slave = -1, .log = -1};
+    for (uint32_t rank = 0; rank < streams->world_size && !streams->is_direct; rank++)
+        for (int which = 0; which < 2; which++)
+            if (make_stream(streams, rank, which))
+                return -1;
+    for (int which = 0; which < 2; which++) {
+        streams->outputs[which] = output_new(streams->world_size, request->show, request->context);
+        streams->pending[which].buffer = malloc(STREAMS_CHUNK_BYTES);
+        if (!streams->outputs[which] || !streams->pending[which].buffer)
+            return -1;
+    }
+    return 0;
+}
+
+int streams_open(struct streams *streams, const struct streams_request *request, struct problem *problem) {
+    const struct console *console = request->console;
+    bool logs = *request->log_dir;
+    memset(streams, 0, sizeof *streams);
+    streams->console = console;
+    streams->world_size = request->world_size;
+    streams->is_direct = request->world_size == 1 && !logs && console->terminal < 0;
+    streams->is_combined = console->is_combined && !logs;
+    streams->list = calloc(2 * (size_t)request->world_size, sizeof *streams->list);
+    if (!streams->list || make_all(streams, request))
+        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -n', or run fewer ranks", "cannot connect the ranks' output: %s",
+                           strerror(errno));
+    return logs ? make_logs(streams, request->log_dir, problem) : 0;
+}
+
+void streams_descriptors(const struct streams *streams, uint32_t rank, int *out, int *error) {
+    if (streams->is_direct) {
+        *out = streams->console->is_open[1] ? 1 : -1;
+        *error = streams->console->is_open[2] ? 2 : -1;
+        return;
+    }
+    *out = stream_of(streams, rank, 0)->slave;
+    *error = streams->is_combined ? *out : stream_of(streams, rank, 1)->slave;
+}
+
+void streams_started(struct streams *streams, uint32_t rank) {
+    for (int which = 0; which < 2; which++) {
+        struct stream *stream = stream_of(streams, rank, which);
+        if (stream->slave >= 0)
+            close(stream->slave);
+        stream->slave = -1;
+    }
+}
+
+/* ---- moving bytes */
+
+static void stream_end(struct streams *streams, uint32_t rank, int which) {
+    struct stream *stream = stream_of(streams, rank, which);
+    close(stream->source);
+    stream->source = -1;
+    output_end(streams->outputs[which], rank, clock_ms());
+}
+
+static void write_log(struct stream *stream, const char *bytes, size_t count) {
+    while (stream->log >= 0 && count) {
+        ssize_t n = write(stream->log, bytes, count);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            close(stream->log);
+            stream->log = -1;
+            return;
+        }
+        bytes += n;
+        count -= (size_t)n;
+    }
+}
+
+static void keep_tail(struct stream *stream, const char *bytes, size_t count) {
+    size_t skip = count > STREAMS_TAIL_BYTES ? count - STREAMS_TAIL_BYTES : 0;
+    stream->bytes += skip;
+    for (size_t i = skip; i < count; i++)
+        stream->tail[stream->bytes++ % STREAMS_TAIL_BYTES] = bytes[i];
+}
+
+/* Hands on what rank 0 said. Never blocks. */
+static void flush_pending(struct streams *streams, int which) {
+    struct streams_pending *pending = &streams->pending[which];
+    struct pollfd sink = {which + 1, POLLOUT, 0};
+    while (pending->begin < pending->end) {
+        bool is_file = streams->console->is_regular[which + 1];
+        if (!is_file && (poll(&sink, 1, 0) <= 0))
+            return;
+        size_t count = pending->end - pending->begin;
+        ssize_t n = write(which + 1, pending->buffer + pending->begin, is_file || count < WRITE_BYTES ? count : WRITE_BYTES);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (n < 0) { /* the reader has gone, or the disk is full */
+            pending->begin = pending->end = 0;
+            if (stream_of(streams, 0, which)->source >= 0)
+                stream_end(streams, 0, which);
+            return;
+        }
+        if (n > 0 && streams->console->is_terminal[which + 1])
+            streams->line_is_open = pending->buffer[pending->begin + (size_t)n - 1] != '\n';
+        pending->begin += (uint32_t)n;
+    }
+    pending->begin = pending->end = 0;
+}
+
+static bool is_pending(const struct streams *streams, int which) {
+    return streams->pending[which].end > 0;
+}
+
+/* Reads once. Returns false when there is nothing more now. */
+static bool read_stream(struct streams *streams, uint32_t rank, int which) {
+    static char scratch[STREAMS_CHUNK_BYTES];
+    struct stream *stream = stream_of(streams, rank, which);
+    char *buffer = rank ? scratch : streams->pending[which].buffer;
+    ssize_t n = read(stream->source, buffer, STREAMS_CHUNK_BYTES);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n <= 0) { /* EIO: all ends of the pseudo terminal are closed */
+        stream_end(streams, rank, which);
+        return false;
+    }
+    write_log(stream, buffer, (size_t)n);
+    keep_tail(stream, buffer, (size_t)n);
+    if (streams->world_size > 1)
+        output_feed(streams->outputs[which], rank, buffer, (size_t)n, clock_ms());
+    if (rank == 0) {
+        streams->pending[which].end = (uint32_t)n;
+        flush_pending(streams, which);
+    }
+    return true;
+}
+
+static void source_ready(void *context, size_t index, short events) {
+    struct streams *streams = context;
+    uint32_t rank = (uint32_t)(index / 2);
+    int which = (int)(index % 2);
+    if (streams->list[index].source >= 0 && (rank || !is_pending(streams, which)))
+        read_stream(streams, rank, which);
+}
+
+static void sink_ready(void *context, size_t index, short events) {
+    flush_pending(context, (int)index);
+}
+
+void streams_add(struct streams *streams, struct loop *loop) {
+    for (int which = 0; which < 2; which++)
+        if (is_pending(streams, which))
+            loop_add(loop, which + 1, POLLOUT, sink_ready, streams, (size_t)which);
+    for (uint32_t i = 0; i < 2 * streams->world_size; i++)
+        if (i > 1 || !is_pending(streams, (int)i))
+            loop_add(loop, streams->list[i].source, POLLIN, source_ready, streams, i);
+}
+
+bool streams_drain(struct streams *streams) {
+    for (uint32_t i = 0; i < 2 * streams->world_size; i++)
+        while (streams->list[i].source >= 0 && (i > 1 || !is_pending(streams, (int)i)) && read_stream(streams, i / 2, (int)(i % 2)))
+            ;
+    return !is_pending(streams, 0) && !is_pending(streams, 1);
+}
+
+bool streams_is_blocked(const struct streams *streams) {
+    return is_pending(streams, 0) || is_pending(streams, 1);
+}
+
+void streams_tail(const struct streams *streams, uint32_t rank, const char *indent, int lines, char *text, size_t size) {
+    const struct stream *stream = stream_of(streams, rank, streams->is_combined ? 0 : 1);
+    uint64_t begin = stream->bytes > STREAMS_TAIL_BYTES ? stream->bytes - STREAMS_TAIL_BYTES : 0, at = stream->bytes;
+    size_t used = 0;
+    text[0] = 0;
+    if (!stream->tail || !stream->bytes)
+        return;
+    for (int found = 0; at > begin; at--)
+        if (stream->tail[(at - 1) % STREAMS_TAIL_BYTES] == '\n' && at != stream->bytes && ++found == lines)
+            break;
+    for (bool fresh = true; at < stream->bytes && used + strlen(indent) + 2 < size; at++) {
+        char c = stream->tail[at % STREAMS_TAIL_BYTES];
+        if (fresh)
+            used += (size_t)snprintf(text + used, size - used, "%s", indent);
+        fresh = c == '\n';
+        text[used++] = c == '\r' ? '\n' : c;
+        text[used] = 0;
+    }
+    while (used && text[used - 1] == '\n')
+        text[--used] = 0;
+}
+
+void streams_clear(struct streams *streams) {
+    for (uint32_t i = 0; streams->list && i < 2 * streams->world_size; i++) {
+        struct stream *stream = &streams->list[i];
+        int owned[3] = {stream->source, stream->slave, stream->log};
+        for (int k = 0; k < 3; k++)
+            if (owned[k] >= 0)
+                close(owned[k]);
+        free(stream->tail);
+    }
+    for (int which = 0; which < 2; which++) {
+        output_free(streams->outputs[which]);
+        free(streams->pending[which].buffer);
+    }
+    free(streams->list);
+    memset(streams, 0, sizeof *streams);
+}

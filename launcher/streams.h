@@ -1,0 +1,73 @@
+/*
+ * The ranks' stdout and stderr: pipes or pseudo terminals, rank 0's bytes to the launcher's own, everybody's bytes to the comparison and the logs.
+ *
+ * Rules
+ *  - Rank 0's bytes pass as they are, in their order, none is lost: while the launcher's reader is slow nothing more is read from rank 0, which then
+ *    waits as it would alone. No other rank is ever made to wait.
+ *  - When the launcher's reader has gone (EPIPE), rank 0's end is closed: it gets SIGPIPE, as it would alone.
+ *  - One rank, without a terminal and without --log-dir, gets the launcher's own descriptors (direct).
+ *  - When the launcher's stdout and stderr are the same file, each rank has one stream for both, so that the order is kept; --log-dir separates them.
+ */
+#ifndef ACCEL_RUN_STREAMS_H
+#define ACCEL_RUN_STREAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "console.h"
+#include "loop.h"
+#include "output.h"
+#include "problem.h"
+
+#define STREAMS_TAIL_BYTES 4096
+#define STREAMS_CHUNK_BYTES 65536
+
+struct stream {
+    int source;   /* owned: our end; -1: none or ended */
+    int slave;    /* owned until the rank is started: its end */
+    int log;      /* owned: file of --log-dir, -1: none */
+    char *tail;   /* owned: the last STREAMS_TAIL_BYTES bytes, a ring */
+    uint64_t bytes;
+};
+
+/* What rank 0 has said and the launcher could not hand on yet. */
+struct streams_pending {
+    char *buffer; /* owned, STREAMS_CHUNK_BYTES */
+    uint32_t begin, end;
+};
+
+struct streams {
+    const struct console *console; /* borrowed */
+    uint32_t world_size;
+    bool is_direct, is_combined;
+    struct stream *list;           /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
+    struct output *outputs[2];     /* owned: stdout (or both), stderr */
+    struct streams_pending pending[2];
+    bool line_is_open;             /* the terminal's cursor stands behind half a line */
+};
+
+struct streams_request {
+    const struct console *console;
+    uint32_t world_size;
+    const char *log_dir; /* "" none */
+    output_show *show;   /* of lines that differ */
+    void *context;
+};
+
+int streams_open(struct streams *streams, const struct streams_request *request, struct problem *problem);
+
+/* What becomes 1 and 2 of the rank; -1 for closed. */
+void streams_descriptors(const struct streams *streams, uint32_t rank, int *out, int *error);
+/* The rank has its ends: ours of them are closed. */
+void streams_started(struct streams *streams, uint32_t rank);
+
+void streams_add(struct streams *streams, struct loop *loop);
+/* Reads everything that is already there, without waiting. Returns true when all of it was also handed on. */
+bool streams_drain(struct streams *streams);
+/* Is rank 0 held up by who reads our output? */
+bool streams_is_blocked(const struct streams *streams);
+/* The last whole lines of a rank's stderr, each after `indent`, at most `lines`; text[size]. */
+void streams_tail(const struct streams *streams, uint32_t rank, const char *indent, int lines, char *text, size_t size);
+void streams_clear(struct streams *streams);
+
+#endif

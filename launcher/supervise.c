@@ -1,0 +1,169 @@
+/*
+ * The supervisor: one poll loop; what happens becomes an event of lifecycle.c's table, whose actions are carried out here.
+ *
+ * Order within a round: the ranks' messages, their output, input, our signals, and the ends of processes last, so that what a rank said before it
+ * died is known when it is judged (L9).
+ */
+#define _GNU_SOURCE
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "job.h"
+#include "strays.h"
+
+#define LOOK_MS 200 /* between looks at the board */
+
+static void signal_ranks(struct job *job, int signal) {
+    for (uint32_t i = 0; i < job->world_size; i++)
+        rank_signal(&job->ranks[i], signal);
+}
+
+static struct strays strays_of(struct job *job) {
+    return (struct strays){job->ranks, job->world_size, job->guard.pid};
+}
+
+static void stop_strays(struct job *job, int signal) {
+    char names[512];
+    struct strays strays = strays_of(job);
+    strays_signal(&strays, signal, names, sizeof names);
+    if (*names && signal == SIGTERM && job->config->log_level >= CONFIG_LEVEL_WARN)
+        notices_say(&job->notices, "warning AR-STRAY: processes that outlived the program are ended: %s", names);
+}
+
+static void arm(struct job *job, unsigned actions) {
+    uint64_t delay = actions & LIFECYCLE_MOMENT ? LIFECYCLE_MOMENT_MS : actions & LIFECYCLE_SHORT ? LIFECYCLE_SHORT_MS : job->config->grace_ms;
+    if ((actions & LIFECYCLE_SHORT) && job->config->grace_ms < delay)
+        delay = job->config->grace_ms;
+    job->deadline_ms = clock_ms() + delay + 1;
+}
+
+void supervise_event(struct job *job, enum lifecycle_event event) {
+    struct lifecycle_step step = lifecycle_next(job->state, event);
+    if (step.next != job->state && !(step.actions & LIFECYCLE_ARM))
+        job->deadline_ms = 0;
+    job->state = step.next;
+    if (step.actions & LIFECYCLE_ABORT)
+        segments_abort(&job->claims.segments);
+    if (step.actions & LIFECYCLE_TERM)
+        signal_ranks(job, SIGTERM);
+    if (step.actions & LIFECYCLE_KILL)
+        signal_ranks(job, SIGKILL);
+    if (step.actions & LIFECYCLE_STRAYS_TERM)
+        stop_strays(job, SIGTERM);
+    if (step.actions & LIFECYCLE_STRAYS_KILL)
+        stop_strays(job, SIGKILL);
+    if (step.actions & LIFECYCLE_ARM)
+        arm(job, step.actions);
+}
+
+void supervise_problem(struct job *job, const struct problem *problem) {
+    /* What the other ranks say after the first failure are its consequences. */
+    if (job->problem.exit_code || job->first_failed >= 0 || job->state >= LIFECYCLE_STOPPING)
+        return;
+    job->problem = *problem;
+    notices_settle(&job->notices, clock_ms(), true);
+    notices_problem(&job->notices, "error", problem);
+    supervise_event(job, LIFECYCLE_PROBLEM);
+}
+
+static void rank_ready(void *context, size_t index, short events) {
+    struct job *job = context;
+    struct rank *rank = &job->ranks[index];
+    claims_drain(&job->claims);
+    rank_store_end(rank);
+    if (!rank->has_ended)
+        return;
+    job->ended++;
+    rank->ended_by_us = job->state >= LIFECYCLE_STOPPING;
+    bool failed = rank->exit_code || rank->signal;
+    if (failed && !rank->ended_by_us && job->first_failed < 0) {
+        job->first_failed = (int)index;
+        if (rank->has_claimed)
+            board_words(job, (uint32_t)index, job->failed_where, sizeof job->failed_where);
+    }
+    if (failed)
+        supervise_event(job, LIFECYCLE_RANK_FAILED);
+    if (job->ended == job->world_size)
+        supervise_event(job, LIFECYCLE_RANKS_GONE);
+}
+
+static bool some_rank_has_claimed(const struct job *job) {
+    for (uint32_t i = 0; i < job->world_size; i++)
+        if (job->ranks[i].has_claimed)
+            return true;
+    return false;
+}
+
+/* -1: until something happens. */
+static int round_timeout(const struct job *job, uint64_t now_ms) {
+    uint64_t timeout = UINT64_MAX;
+    if (job->deadline_ms)
+        timeout = job->deadline_ms > now_ms ? job->deadline_ms - now_ms : 0;
+    bool looking = job->world_size > 1 && job->state <= LIFECYCLE_INTERRUPTED && some_rank_has_claimed(job);
+    bool waiting = notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
+    if ((looking || waiting) && timeout > LOOK_MS)
+        timeout = LOOK_MS;
+    return timeout == UINT64_MAX ? -1 : (int)timeout;
+}
+
+static void release_lines(struct job *job) {
+    for (uint32_t i = 0; i < job->world_size; i++)
+        if (job->ranks[i].has_claimed && !job->notices.ranks[i].released)
+            notices_release(&job->notices, i);
+}
+
+static void on_time(struct job *job, uint64_t now_ms) {
+    if (job->deadline_ms && now_ms >= job->deadline_ms) {
+        job->deadline_ms = 0;
+        supervise_event(job, LIFECYCLE_DEADLINE);
+    }
+    if (job->state <= LIFECYCLE_INTERRUPTED && now_ms - job->looked_ms >= LOOK_MS) {
+        job->looked_ms = now_ms;
+        if (job->world_size > 1)
+            board_look(job, now_ms);
+    }
+    release_lines(job);
+    notices_settle(&job->notices, now_ms, false);
+    output_settle(job->streams.outputs[0], now_ms, 0);
+    output_settle(job->streams.outputs[1], now_ms, 0);
+}
+
+static void one_round(struct job *job) {
+    claims_add(&job->claims, &job->loop);
+    streams_add(&job->streams, &job->loop);
+    input_add(&job->input, &job->loop);
+    signals_add(job);
+    for (uint32_t i = 0; i < job->world_size; i++)
+        loop_add(&job->loop, job->ranks[i].pidfd, POLLIN, rank_ready, job, i);
+    loop_round(&job->loop, round_timeout(job, clock_ms()));
+    on_time(job, clock_ms());
+    if (job->state >= LIFECYCLE_SWEEPING && job->state < LIFECYCLE_DONE) {
+        struct strays strays = strays_of(job);
+        if (strays_reap(&strays) == 0)
+            supervise_event(job, LIFECYCLE_NOTHING_LEFT);
+    }
+}
+
+/* Hands on what is still in the pipes; waits for a slow reader as the program would. A second Ctrl-C ends that. */
+static void finish_output(struct job *job) {
+    int interrupts = job->interrupts;
+    while (!streams_drain(&job->streams) && job->interrupts < interrupts + 2) {
+        streams_add(&job->streams, &job->loop);
+        signals_add(job);
+        loop_round(&job->loop, -1);
+    }
+    for (uint32_t i = 0; i < job->world_size; i++)
+        for (int which = 0; which < 2; which++)
+            output_end(job->streams.outputs[which], i, clock_ms());
+    output_settle(job->streams.outputs[0], clock_ms(), 1);
+    output_settle(job->streams.outputs[1], clock_ms(), 1);
+    release_lines(job);
+    notices_settle(&job->notices, clock_ms(), true);
+}
+
+void supervise_run(struct job *job) {
+    while (job->state != LIFECYCLE_DONE)
+        one_round(job);
+    finish_output(job);
+}

@@ -1,0 +1,124 @@
+#define _GNU_SOURCE
+#include "verdict.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+struct signal_words {
+    int signal;
+    const char *words, *cure;
+};
+
+static const struct signal_words signal_table[] = {
+    {SIGSEGV, "invalid memory access", "does it also happen without accel-run? If not, please report it with a backtrace (gdb, or 'coredumpctl gdb')"},
+    {SIGBUS, "memory that is not there", "is a file system or /dev/shm full? Does it also happen without accel-run?"},
+    {SIGABRT, "abort: an uncaught exception, an assertion or heap corruption", "the lines above say which; does it also happen without accel-run?"},
+    {SIGFPE, "arithmetic fault", "does it also happen without accel-run?"},
+    {SIGILL, "instruction this processor does not have", "was the program built for this processor?"},
+    {SIGKILL, "kill -9 by a user, a job scheduler or the kernel", "look for who sent it; too little memory is the usual reason: 'dmesg | tail'"},
+    {SIGTERM, "asked to end", "look for who sent it: a job scheduler's time limit?"},
+    {SIGXCPU, "CPU time limit", "raise 'ulimit -t'"},
+    {SIGXFSZ, "file size limit", "raise 'ulimit -f'"},
+};
+
+static const struct signal_words *words_of(int signal) {
+    for (size_t i = 0; i < sizeof(signal_table) / sizeof(*signal_table); i++)
+        if (signal_table[i].signal == signal)
+            return &signal_table[i];
+    return NULL;
+}
+
+const char *verdict_signal_words(int signal, char *text) {
+    const struct signal_words *words = words_of(signal);
+    const char *name = sigabbrev_np(signal);
+    if (name)
+        snprintf(text, 64, "SIG%s%s%.48s%s", name, words ? " (" : "", words ? words->words : "", words ? ")" : "");
+    else
+        snprintf(text, 64, "signal %d", signal);
+    return text;
+}
+
+static int code_of(const struct rank *rank) {
+    return rank->signal ? 128 + rank->signal : rank->exit_code;
+}
+
+static bool all_ended_like(const struct verdict_facts *facts, const struct rank *rank) {
+    for (uint32_t i = 0; i < facts->world_size; i++)
+        if (facts->ranks[i].ended_by_us || code_of(&facts->ranks[i]) != code_of(rank))
+            return false;
+    return true;
+}
+
+static void signalled(const struct verdict_facts *facts, const struct rank *rank, const char *who, struct verdict *verdict) {
+    char text[64];
+    const struct signal_words *words = words_of(rank->signal);
+    bool memory = rank->signal == SIGKILL && facts->out_of_memory;
+    const char *cure = memory  ? "the kernel killed it for want of memory: run fewer ranks, a smaller batch, or raise the memory limit"
+                       : words ? words->cure
+                               : "look for who sent it";
+    problem_set(&verdict->report, verdict->exit_code, memory ? "AR-RANK-MEMORY" : "AR-RANK-KILLED", cure, "%s of '%s' killed by %s%s%s", who,
+                facts->program, verdict_signal_words(rank->signal, text), *facts->where ? ", " : "", facts->where);
+}
+
+static void failed(const struct verdict_facts *facts, const struct rank *rank, struct verdict *verdict) {
+    char who[96];
+    bool all = all_ended_like(facts, rank);
+    verdict->exit_code = code_of(rank);
+    if (facts->world_size == 1)
+        snprintf(who, sizeof who, "the only rank (process %d)", (int)rank->pid);
+    else if (all)
+        snprintf(who, sizeof who, "every one of %u ranks", facts->world_size);
+    else
+        snprintf(who, sizeof who, "rank %u of %u (process %d)", rank->number, facts->world_size, (int)rank->pid);
+    verdict->show_tail = !all && rank->number > 0;
+    /* What the user did, or what one process alone would do without a word: SIGPIPE of "| head", an exit code of the only rank. */
+    verdict->is_silent = (facts->user_signal && (rank->signal == facts->user_signal || rank->exit_code == 128 + facts->user_signal)) ||
+                         (rank->signal == SIGPIPE && rank->number == 0) || (facts->world_size == 1 && !rank->signal);
+    if (rank->signal)
+        signalled(facts, rank, who, verdict);
+    else
+        problem_set(&verdict->report, verdict->exit_code, "AR-RANK-FAILED",
+                    all ? "the program says why above; does it also happen without accel-run?"
+                        : "the other ranks did not fail: does the program depend on its process, time or place?",
+                    "%s of '%s' ended with exit code %d%s%s", who, facts->program, rank->exit_code, *facts->where ? ", " : "", facts->where);
+}
+
+/* Nobody failed by himself. After a user's stop some may have been killed by us. */
+static int quiet_code(const struct verdict_facts *facts) {
+    for (uint32_t i = 0; i < facts->world_size; i++)
+        if (code_of(&facts->ranks[i]))
+            return facts->user_signal ? 128 + facts->user_signal : code_of(&facts->ranks[i]);
+    return 0;
+}
+
+static uint32_t claimed_count(const struct verdict_facts *facts) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < facts->world_size; i++)
+        count += facts->ranks[i].has_claimed;
+    return count;
+}
+
+static void succeeded(const struct verdict_facts *facts, struct verdict *verdict) {
+    uint32_t claimed = claimed_count(facts);
+    verdict->exit_code = quiet_code(facts);
+    verdict->is_silent = facts->world_size == 1 || claimed == facts->world_size || verdict->exit_code;
+    if (!claimed)
+        problem_set(&verdict->report, 0, "AR-NO-TRAINING", "accel-run divides programs that train with libtorch; start this one without it",
+                    "%u copies of this program ran, none used libtorch: nothing was divided", facts->world_size);
+    else
+        problem_set(&verdict->report, 0, "AR-RANK-UNCLAIMED", "does the program train on some ranks only?",
+                    "%u of %u ranks used libtorch: the others ran as plain copies", claimed, facts->world_size);
+}
+
+void verdict_find(const struct verdict_facts *facts, struct verdict *verdict) {
+    memset(verdict, 0, sizeof *verdict);
+    if (facts->problem->exit_code) {
+        verdict->exit_code = facts->problem->exit_code;
+        verdict->is_silent = true; /* said when it happened */
+    } else if (facts->first_failed >= 0) {
+        failed(facts, &facts->ranks[facts->first_failed], verdict);
+    } else {
+        succeeded(facts, verdict);
+    }
+}

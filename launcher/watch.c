@@ -1,0 +1,66 @@
+#include "watch.h"
+
+#include <stdio.h>
+
+/* Has `a` done less than `b`, so that b's collective cannot end without it? */
+static bool is_behind(const struct watch_rank *a, const struct watch_rank *b) {
+    return a->generation < b->generation || (a->generation == b->generation && a->collective < b->collective);
+}
+
+static uint64_t mark_of(const struct watch_rank *rank) {
+    uint64_t mark = rank->generation;
+    mark = mark * 1000003u + rank->phase;
+    mark = mark * 1000003u + rank->step;
+    mark = mark * 1000003u + rank->collective;
+    return mark * 1000003u + rank->is_waiting;
+}
+
+/* The live ranks that wait in a collective which `index` has not reached; *other is the first of them. */
+static uint32_t waiting_for(const struct watch_rank *ranks, uint32_t world_size, uint32_t index, uint32_t *other) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < world_size; i++) {
+        if (i == index || ranks[i].has_ended || !ranks[i].is_waiting || !is_behind(&ranks[index], &ranks[i]))
+            continue;
+        if (!count++)
+            *other = i;
+    }
+    return count;
+}
+
+static void refresh(struct watch_rank *rank, uint64_t now_ms) {
+    uint64_t mark = mark_of(rank);
+    if (mark != rank->mark || !rank->since_ms) {
+        rank->mark = mark;
+        rank->since_ms = now_ms;
+    }
+}
+
+struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, uint64_t stall_ms) {
+    struct watch_result result = {WATCH_NOTHING, 0, 0, 0, 0};
+    for (uint32_t i = 0; i < world_size && result.finding != WATCH_EARLY; i++) {
+        uint32_t other = 0, waiting = waiting_for(ranks, world_size, i, &other);
+        refresh(&ranks[i], now_ms);
+        uint64_t still_ms = now_ms - ranks[i].since_ms;
+        if (ranks[i].has_ended && waiting) {
+            result = (struct watch_result){WATCH_EARLY, i, other, waiting, still_ms};
+        } else if (waiting && !ranks[i].is_waiting && !ranks[i].is_named && still_ms >= stall_ms && !result.finding) {
+            ranks[i].is_named = true;
+            result = (struct watch_result){WATCH_STALLED, i, other, waiting, still_ms};
+        } else if (ranks[i].is_named && still_ms < stall_ms && !result.finding) {
+            ranks[i].is_named = false;
+            result = (struct watch_result){WATCH_RESUMED, i, other, waiting, still_ms};
+        }
+    }
+    return result;
+}
+
+void watch_words(const struct watch_rank *rank, char *text, size_t size) {
+    static const char *const phases[BOARD_PHASES] = {
+        "starting",         "being set up",      "in the forward pass", "in the backward pass", "reducing gradients", "between backward pass and next batch",
+        "writing a checkpoint"};
+    if (!rank->generation || rank->phase >= BOARD_PHASES)
+        snprintf(text, size, "before its first use of libtorch");
+    else
+        snprintf(text, size, "%s, step %llu%s%.*s%s", phases[rank->phase], (unsigned long long)rank->step + 1, *rank->where ? " (" : "",
+                 BOARD_WHERE_CHARS, rank->where, *rank->where ? ")" : "");
+}

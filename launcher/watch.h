@@ -1,0 +1,45 @@
+/*
+ * Looks at the board: who makes no progress while others wait, who has left too early. Pure: snapshots in, one finding out.
+ */
+#ifndef ACCEL_RUN_WATCH_H
+#define ACCEL_RUN_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../config/board.h"
+
+struct watch_rank {
+    /* filled by the caller before each look */
+    bool has_ended;      /* the rank, or the process in it that trained */
+    uint32_t generation; /* claims so far: progress is compared within the same one (segment.h); 0: none */
+    uint32_t phase;
+    uint64_t step, collective;
+    bool is_waiting;
+    char where[BOARD_WHERE_CHARS];
+    /* kept by watch_look */
+    uint64_t mark;       /* of the state above when it changed last */
+    uint64_t since_ms;
+    bool is_named;
+};
+
+enum watch_finding {
+    WATCH_NOTHING,
+    WATCH_EARLY,   /* `rank` has ended, `other` waits for it for ever */
+    WATCH_STALLED, /* `rank` has made no progress for stall_ms, `other` (and maybe more) wait for it */
+    WATCH_RESUMED, /* `rank`, named before, goes on */
+};
+
+struct watch_result {
+    enum watch_finding finding;
+    uint32_t rank, other, waiting; /* waiting: how many wait */
+    uint64_t still_ms;
+};
+
+struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, uint64_t stall_ms);
+
+/* "in the backward pass of step 18 (linear)": for messages; text[size]. */
+void watch_words(const struct watch_rank *rank, char *text, size_t size);
+
+#endif
