@@ -1,0 +1,40 @@
+# Test programs: $(O)/programs/BUILD-OPT/NAME for BUILD in debian (libtorch-dev) and wheel (torch of $(O)/venv, compiled against its own
+# headers) and OPT in O0 and O2. torch/torch.h is precompiled once per BUILD-OPT: a program then takes seconds instead of half a minute.
+#
+#   make programs               everything the tests use
+#   make build/programs/wheel-O0/gru    any one
+CXX ?= g++
+PROGRAM_VENV ?= $(O)/venv
+PROGRAM_TORCH := $(wildcard $(PROGRAM_VENV)/lib/python3*/site-packages/torch)
+PROGRAM_NAMES := $(sort $(notdir $(basename $(wildcard tests/programs/*.cpp))))
+PROGRAM_NAMES_O0 := index_loop mlp_loader throws
+
+# -D_GLIBCXX_USE_CXX11_ABI=1 is the default of gcc; the wheels since 2.7 are built so. Linked as needed: a program of the CPU must not
+# load the wheel's CUDA libraries, whose start takes seconds.
+PROGRAM_FLAGS_debian := -std=c++17 -isystem /usr/include/torch/csrc/api/include
+PROGRAM_LINK_debian := -ltorch -ltorch_cpu -lc10
+PROGRAM_FLAGS_wheel = -std=c++20 -D_GLIBCXX_USE_CXX11_ABI=1 -isystem $(PROGRAM_TORCH)/include \
+	-isystem $(PROGRAM_TORCH)/include/torch/csrc/api/include
+PROGRAM_LINK_wheel = -L$(PROGRAM_TORCH)/lib -Wl,-rpath,$(abspath $(PROGRAM_TORCH))/lib -Wl,--allow-shlib-undefined \
+	-ltorch -ltorch_cpu -lc10
+
+PROGRAM_WARN := -Wall -Wextra -Wno-unused-parameter -Werror -Winvalid-pch -pthread
+
+define program_rules
+$(O)/programs/$(1)-$(2)/precompiled/torch.h.gch: tests/programs/precompiled.h
+	@mkdir -p $$(@D)
+	@echo '#error "the precompiled header was not used"' >$$(@D)/torch.h
+	$(Q)nice $(CXX) -x c++-header $$(PROGRAM_FLAGS_$(1)) -$(2) $(PROGRAM_WARN) -o $$@ $$<
+
+$(O)/programs/$(1)-$(2)/%: tests/programs/%.cpp tests/programs/dump.h $(O)/programs/$(1)-$(2)/precompiled/torch.h.gch
+	$(Q)nice $(CXX) $$(PROGRAM_FLAGS_$(1)) -$(2) $(PROGRAM_WARN) -include $(O)/programs/$(1)-$(2)/precompiled/torch.h \
+		-o $$@ $$< -Wl,--as-needed $$(PROGRAM_LINK_$(1))
+endef
+$(foreach build,debian wheel,$(foreach opt,O0 O2,$(eval $(call program_rules,$(build),$(opt)))))
+
+# What the tests use: all programs optimised, three of them not, on both builds; the wheel's only where the wheel is installed.
+PROGRAM_BUILDS = debian $(if $(PROGRAM_TORCH),wheel)
+PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(PROGRAM_NAMES:%=$(O)/programs/$(build)-O2/%) $(PROGRAM_NAMES_O0:%=$(O)/programs/$(build)-O0/%))
+
+.PHONY: programs
+programs: $(PROGRAMS)
