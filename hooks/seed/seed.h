@@ -1,0 +1,30 @@
+/* Agreed entropy, for the rows of hooks/seed. The rules stand in seed.c. */
+#ifndef ACCEL_HOOKS_SEED_H
+#define ACCEL_HOOKS_SEED_H
+
+#include "../../shim/shim.h"
+
+enum seed_source {
+    SEED_TORCH,         /* getNonDeterministicRandom */
+    SEED_TORCH_TIME,    /* manual_seed(time) */
+    SEED_RANDOM_DEVICE, /* std::random_device */
+    SEED_GETRANDOM,
+    SEED_ARC4RANDOM,
+    SEED_SRAND, /* srand, srandom, srand48 with the time */
+    SEED_DEVICE_FILE,
+    SEED_SOURCES
+};
+
+/* True when this process draws agreed entropy. Allocates nothing, keeps errno. Any thread, also before the constructors. */
+bool seed_is_agreed(void);
+
+/* One draw: `count` bytes, the same on all ranks. Only when seed_is_agreed(). Allocates nothing. Any thread. */
+void seed_draw(enum seed_source source, void *bytes, size_t count);
+
+static inline uint64_t seed_draw_word(enum seed_source source) {
+    uint64_t word;
+    seed_draw(source, &word, sizeof word);
+    return word;
+}
+
+#endif
