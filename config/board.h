@@ -48,17 +48,17 @@ struct board {
 
 #define BOARD_ABORT_LAUNCHER 0xffffffffu
 
-/* The communication area (shim/comm/segment.c): one page of common words, a control block per rank, two staging buffers per rank. */
+/* The communication area (shim/comm/segment.h): one page of common words, a control block per rank, a ring of staging memory per rank. */
 #define BOARD_COMM_COMMON_BYTES 4096u
 #define BOARD_COMM_CONTROL_BYTES (8u << 10) /* per rank */
-#define BOARD_COMM_STAGE_BYTES (512u << 10) /* per rank and buffer */
+#define BOARD_COMM_RING_BYTES (2u << 20)    /* per rank; more than a core's second-level cache holds: see shim/comm/segment.h */
 
 static inline size_t board_bytes(void) {
     return (sizeof(struct board) + 4095) & ~(size_t)4095;
 }
 
 static inline size_t board_comm_bytes(uint32_t world_size) {
-    return BOARD_COMM_COMMON_BYTES + (size_t)world_size * (BOARD_COMM_CONTROL_BYTES + 2 * (size_t)BOARD_COMM_STAGE_BYTES);
+    return BOARD_COMM_COMMON_BYTES + (size_t)world_size * (BOARD_COMM_CONTROL_BYTES + (size_t)BOARD_COMM_RING_BYTES);
 }
 
 #endif

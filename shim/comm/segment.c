@@ -28,7 +28,7 @@ int comm_open(const struct comm_options *options, const char **problem) {
     segment.board = options->segment;
     segment.common = (struct segment_common *)((unsigned char *)options->segment + board_bytes());
     segment.controls = (unsigned char *)segment.common + BOARD_COMM_COMMON_BYTES;
-    segment.stages = segment.controls + (size_t)options->world_size * BOARD_COMM_CONTROL_BYTES;
+    segment.rings = segment.controls + (size_t)options->world_size * BOARD_COMM_CONTROL_BYTES;
     return 0;
 }
 

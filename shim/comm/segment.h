@@ -1,12 +1,15 @@
 /*
  * What this rank knows of the communication area, and its layout.
  *
- *   [ board | common words | control block x world_size | stage 0, stage 1 of rank 0 | stage 0, stage 1 of rank 1 | ... ]
+ *   [ board | common words | control block x world_size | ring of staging memory x world_size ]
  *
  * Rules
- *  - A rank writes only its own control block and its own stages; everybody reads all of them.
- *  - Stages and posts come in pairs, used in turn. Whoever has passed a barrier knows that all others have left the turn before the last, so the
- *    next turn may be written without a barrier of its own.
+ *  - A rank writes only its own control block and its own ring; everybody reads all of them.
+ *  - Rings are claimed in step on all ranks, a turn at a time, the same offset on each. Whoever has passed a barrier knows that all others have left
+ *    the turn before the last, so the next turn may be written without a barrier of its own as long as it lies elsewhere than the last two: a turn
+ *    is at most a quarter of the ring. Posts come in pairs for the same reason.
+ *  - The ring is larger than a core's second-level cache on purpose. Storing to a line that another core has just read runs at 9 GB/s (its copy
+ *    must be revoked first), to one that has meanwhile left both caches at 35 GB/s.
  *  - Nothing here is thread-local: collectives come from one thread at a time (comm.h).
  */
 #ifndef ACCEL_SHIM_COMM_SEGMENT_H
@@ -52,10 +55,10 @@ struct segment {
     struct comm_options options;
     struct board *board;
     struct segment_common *common;
-    unsigned char *controls, *stages;
+    unsigned char *controls, *rings;
     uint64_t arrivals;    /* barriers this rank has entered */
     uint64_t sequence;    /* collectives this rank has entered */
-    uint64_t turn;        /* stage pairs used so far */
+    size_t ring_offset;   /* where the next turn begins */
     uint64_t entered_ns;  /* when the collective in progress was entered */
     uint64_t deadline_ns; /* and when it is given up */
     const char *label;    /* of the collective in progress */
@@ -69,9 +72,17 @@ static inline struct segment_control *segment_control(uint32_t rank) {
     return (struct segment_control *)(segment.controls + (size_t)rank * BOARD_COMM_CONTROL_BYTES);
 }
 
-/* The staging buffer of a rank in a turn: BOARD_COMM_STAGE_BYTES, page aligned. */
-static inline unsigned char *segment_stage(uint32_t rank, uint64_t turn) {
-    return segment.stages + ((size_t)rank * 2 + turn % 2) * BOARD_COMM_STAGE_BYTES;
+enum { SEGMENT_TURN_MAX = BOARD_COMM_RING_BYTES / 4 };
+
+/* The ring offset of a new turn of `bytes` bytes, at most SEGMENT_TURN_MAX; a cache line at least. Called in step on all ranks. */
+static inline size_t segment_claim(size_t bytes) {
+    size_t offset = segment.ring_offset + bytes > BOARD_COMM_RING_BYTES ? 0 : segment.ring_offset;
+    segment.ring_offset = offset + (bytes + 127) / 128 * 128;
+    return offset;
+}
+
+static inline unsigned char *segment_stage(uint32_t rank, size_t offset) {
+    return segment.rings + (size_t)rank * BOARD_COMM_RING_BYTES + offset;
 }
 
 #endif

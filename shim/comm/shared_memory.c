@@ -6,21 +6,21 @@
  *    cache when it is written back: main memory sees each gradient read once and written once, as a reduction in place would.
  *  - A rank never stages its own part of a chunk: it reduces straight from the program's memory and writes the result back there.
  *  - One barrier per chunk. Between two barriers a rank takes the results of the chunk before, reduces its part of this one, stages the next one.
- *    Two staging buffers in turn (segment.h) keep these apart; the turn goes on from one collective to the next.
+ *    Each chunk has a turn of the ring of its own (segment.h).
  *  - The first barrier of every collective is agree_pass(). Geometry comes from what it compares (bytes, ranks) and from nothing else.
  */
 #include "agree.h"
 #include "barrier.h"
 #include "kernels.h"
 #include "segment.h"
+#include "staging.h"
 #include "stream.h"
 
 #include <string.h>
 
 enum {
     REDUCE_FLAT_BYTES = 4096,      /* up to here each rank reads all of all ranks: one barrier instead of two */
-    REDUCE_CHUNK_BYTES = 256 << 10, /* measured by tests/bench/all_reduce.c */
-    COPY_CHUNK_BYTES = 256 << 10,
+    CHUNK_BYTES = 128 << 10,  /* 64 to 256 KiB are equal within the noise of tests/bench/all_reduce.c */
     CACHE_LINE = 64,
 };
 
@@ -47,7 +47,8 @@ void comm_barrier(const char *label) {
 struct reduction {
     kernels_reduce_function *kernel;
     struct stream staged, reduced, finished; /* each walks the whole stream, one chunk behind the other */
-    uint64_t bytes, first_turn;
+    uint64_t bytes;
+    size_t turns[3]; /* ring offset of chunk k at k % 3 */
     size_t element, chunk, slot; /* bytes of an element, of a chunk, of a part (the last may be shorter) */
 };
 
@@ -66,10 +67,13 @@ static void stage_chunk(struct reduction *reduction, size_t chunk) {
     size_t length = chunk_length(reduction, chunk);
     uint32_t self = segment.options.rank;
     size_t before = smaller(self * reduction->slot, length), own = part_length(reduction, length, self);
-    unsigned char *stage = segment_stage(self, reduction->first_turn + chunk);
-    stream_read(&reduction->staged, stage, before);
+    reduction->turns[chunk % 3] = segment_claim(reduction->chunk);
+    unsigned char *stage = segment_stage(self, reduction->turns[chunk % 3]);
+    uint64_t start = staging_begin();
+    stream_read(&reduction->staged, stage, before, staging_copy());
     stream_skip(&reduction->staged, own);
-    stream_read(&reduction->staged, stage + before + own, length - before - own);
+    stream_read(&reduction->staged, stage + before + own, length - before - own, staging_copy());
+    staging_end(start, length - own);
 }
 
 /* This rank's part: all ranks' values into the program's memory and into this rank's own slot, where the others find it. */
@@ -86,10 +90,15 @@ static void reduce_part(struct reduction *reduction, size_t chunk) {
         unsigned char *data;
         taken = stream_take(&reduction->reduced, own - done, &data);
         for (uint32_t rank = 0; rank < ranks; rank++) {
-            sources[rank] = rank == self ? data : segment_stage(rank, reduction->first_turn + chunk) + start + done;
+            sources[rank] = rank == self ? data : segment_stage(rank, reduction->turns[chunk % 3]) + start + done;
         }
-        unsigned char *result = segment_stage(self, reduction->first_turn + chunk) + start + done;
-        reduction->kernel(data, result, sources, ranks, taken / reduction->element);
+        unsigned char *result = segment_stage(self, reduction->turns[chunk % 3]) + start + done;
+        if (staging_streams()) {
+            reduction->kernel(data, NULL, sources, ranks, taken / reduction->element);
+            staging_copy()(result, data, taken);
+        } else {
+            reduction->kernel(data, result, sources, ranks, taken / reduction->element);
+        }
     }
     stream_skip(&reduction->reduced, length - start - own);
 }
@@ -102,7 +111,7 @@ static void finish_chunk(struct reduction *reduction, size_t chunk) {
         if (rank == segment.options.rank) {
             stream_skip(&reduction->finished, part);
         } else {
-            stream_write(&reduction->finished, segment_stage(rank, reduction->first_turn + chunk) + rank * reduction->slot, part);
+            stream_write(&reduction->finished, segment_stage(rank, reduction->turns[chunk % 3]) + rank * reduction->slot, part);
         }
     }
 }
@@ -122,21 +131,20 @@ static void reduce_staged(struct reduction *reduction) {
         barrier_pass();
     }
     finish_chunk(reduction, chunks - 1);
-    segment.turn += chunks;
 }
 
 /* Small ones: everybody stages all and reduces all. Through a buffer of our own, so that the same instructions see the same bytes on all ranks. */
 static void reduce_flat(struct reduction *reduction) {
     unsigned char result[REDUCE_FLAT_BYTES] __attribute__((aligned(CACHE_LINE)));
     const void *sources[BOARD_RANKS_MAX];
-    stream_read(&reduction->staged, segment_stage(segment.options.rank, segment.turn), (size_t)reduction->bytes);
+    size_t turn = segment_claim((size_t)reduction->bytes);
+    stream_read(&reduction->staged, segment_stage(segment.options.rank, turn), (size_t)reduction->bytes, memcpy);
     agree_pass();
     for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
-        sources[rank] = segment_stage(rank, segment.turn);
+        sources[rank] = segment_stage(rank, turn);
     }
     reduction->kernel(result, NULL, sources, segment.options.world_size, (size_t)reduction->bytes / reduction->element);
     stream_write(&reduction->finished, result, (size_t)reduction->bytes);
-    segment.turn++;
 }
 
 void comm_all_reduce(const char *label, const struct comm_span *spans, size_t count, enum comm_dtype dtype, enum comm_op op) {
@@ -144,14 +152,14 @@ void comm_all_reduce(const char *label, const struct comm_span *spans, size_t co
     if (ranks < 2) {
         return;
     }
-    struct reduction reduction = {.kernel = kernels_reduce(dtype, op), .first_turn = segment.turn, .element = comm_dtype_bytes(dtype)};
+    struct reduction reduction = {.kernel = kernels_reduce(dtype, op), .element = comm_dtype_bytes(dtype)};
     for (size_t index = 0; index < count; index++) {
         reduction.bytes += (uint64_t)spans[index].count * reduction.element;
     }
     reduction.staged = (struct stream){.spans = spans, .count = count, .element = reduction.element};
     reduction.reduced = reduction.finished = reduction.staged;
-    reduction.slot = (REDUCE_CHUNK_BYTES / ranks + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    if (reduction.bytes < REDUCE_CHUNK_BYTES) { /* a single chunk: cut it evenly */
+    reduction.slot = CHUNK_BYTES / ranks / CACHE_LINE * CACHE_LINE;
+    if (reduction.bytes < reduction.slot * ranks) { /* a single chunk: cut it evenly */
         reduction.slot = ((size_t)reduction.bytes / ranks / CACHE_LINE + 1) * CACHE_LINE;
     }
     reduction.chunk = reduction.slot * ranks;
@@ -178,18 +186,22 @@ static void copy_part(const struct part *part, uint64_t from, size_t bytes, unsi
     while (bytes) {
         size_t within = (size_t)(from % part->piece), length = smaller(part->piece - within, bytes);
         unsigned char *data = part->start + (size_t)(from / part->piece) * part->stride + within;
-        memcpy(to_stage ? stage : data, to_stage ? data : stage, length);
+        if (to_stage) {
+            staging_copy()(stage, data, length);
+        } else {
+            memcpy(data, stage, length);
+        }
         stage += length;
         from += length;
         bytes -= length;
     }
 }
 
-static void copy_chunk(const struct part *part, size_t chunk, uint32_t rank, int to_stage) {
-    uint64_t from = (uint64_t)chunk * COPY_CHUNK_BYTES;
+static void copy_chunk(const struct part *part, size_t chunk, uint32_t rank, size_t turn, int to_stage) {
+    uint64_t from = (uint64_t)chunk * CHUNK_BYTES;
     if (from < part->bytes) {
-        size_t length = part->bytes - from < COPY_CHUNK_BYTES ? (size_t)(part->bytes - from) : COPY_CHUNK_BYTES;
-        copy_part(part, from, length, segment_stage(rank, segment.turn + chunk), to_stage);
+        size_t length = part->bytes - from < CHUNK_BYTES ? (size_t)(part->bytes - from) : CHUNK_BYTES;
+        copy_part(part, from, length, segment_stage(rank, turn), to_stage);
     }
 }
 
@@ -211,12 +223,12 @@ static struct part part_of(void *full, size_t blocks, const size_t *bytes, uint3
 }
 
 /* All ranks' parts of one chunk come from their stages; starts add up, so one pass over bytes is enough. */
-static void take_chunk(void *full, size_t blocks, const size_t *bytes, size_t stride, size_t chunk) {
+static void take_chunk(void *full, size_t blocks, const size_t *bytes, size_t stride, size_t chunk, size_t turn) {
     unsigned char *start = full;
     for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
         struct part part = {.start = start, .piece = bytes[rank], .stride = stride, .bytes = (uint64_t)blocks * bytes[rank]};
         if (rank != segment.options.rank) {
-            copy_chunk(&part, chunk, rank, 0);
+            copy_chunk(&part, chunk, rank, turn, 0);
         }
         start += bytes[rank];
     }
@@ -225,21 +237,22 @@ static void take_chunk(void *full, size_t blocks, const size_t *bytes, size_t st
 static void gather(const char *label, const struct agree_call *call, void *full, size_t blocks, const size_t *bytes) {
     uint64_t longest;
     struct part own = part_of(full, blocks, bytes, segment.options.rank, &longest);
-    size_t chunks = chunks_of(longest, COPY_CHUNK_BYTES), stride = 0;
+    size_t chunks = chunks_of(longest, CHUNK_BYTES), stride = 0;
     for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
         stride += bytes[rank];
     }
     agree_enter(label, call);
-    copy_chunk(&own, 0, segment.options.rank, 1);
+    size_t turn = segment_claim(longest < CHUNK_BYTES ? (size_t)longest : CHUNK_BYTES);
+    copy_chunk(&own, 0, segment.options.rank, turn, 1);
     agree_pass();
     for (size_t chunk = 0; chunk < chunks; chunk++) {
-        take_chunk(full, blocks, bytes, stride, chunk);
+        take_chunk(full, blocks, bytes, stride, chunk, turn);
         if (chunk + 1 < chunks) {
-            copy_chunk(&own, chunk + 1, segment.options.rank, 1);
+            turn = segment_claim(CHUNK_BYTES);
+            copy_chunk(&own, chunk + 1, segment.options.rank, turn, 1);
             barrier_pass();
         }
     }
-    segment.turn += chunks;
     agree_leave();
 }
 
@@ -271,11 +284,11 @@ void comm_all_gather_words(const char *label, uint64_t mine, uint64_t *all) {
         return;
     }
     agree_enter(label, &(struct agree_call){.kind = KIND_ALL_GATHER_WORDS, .bytes = (uint64_t)ranks * sizeof mine});
-    memcpy(segment_stage(self, segment.turn), &mine, sizeof mine);
+    size_t turn = segment_claim(sizeof mine);
+    memcpy(segment_stage(self, turn), &mine, sizeof mine);
     agree_pass();
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        memcpy(&all[rank], segment_stage(rank, segment.turn), sizeof mine);
+        memcpy(&all[rank], segment_stage(rank, turn), sizeof mine);
     }
-    segment.turn++;
     agree_leave();
 }

@@ -32,11 +32,11 @@ void stream_skip(struct stream *stream, size_t bytes) {
     }
 }
 
-void stream_read(struct stream *stream, unsigned char *to, size_t bytes) {
+void stream_read(struct stream *stream, unsigned char *to, size_t bytes, void *(*copy)(void *to, const void *from, size_t bytes)) {
     unsigned char *data;
     size_t taken;
     while (bytes && (taken = stream_take(stream, bytes, &data))) {
-        memcpy(to, data, taken);
+        copy(to, data, taken);
         to += taken;
         bytes -= taken;
     }

@@ -18,8 +18,8 @@ struct stream {
 /* Moves on by at most `want` bytes, as far as memory is contiguous: returns how many, and where they are in *data. 0 only at the end. */
 size_t stream_take(struct stream *stream, size_t want, unsigned char **data);
 void stream_skip(struct stream *stream, size_t bytes);
-/* The next `bytes` bytes of the stream to `to`. */
-void stream_read(struct stream *stream, unsigned char *to, size_t bytes);
+/* The next `bytes` bytes of the stream to `to`, by memcpy or another function of its kind. */
+void stream_read(struct stream *stream, unsigned char *to, size_t bytes, void *(*copy)(void *to, const void *from, size_t bytes));
 /* The next `bytes` bytes of the stream from `from`. */
 void stream_write(struct stream *stream, const unsigned char *from, size_t bytes);
 

@@ -1,4 +1,4 @@
-// sources: shim/comm/segment.c shim/comm/barrier.c shim/comm/agree.c shim/comm/stream.c shim/comm/kernels.c shim/comm/kernels_avx2.c shim/comm/kernels_avx512.c shim/comm/shared_memory.c
+// sources: shim/comm/segment.c shim/comm/barrier.c shim/comm/agree.c shim/comm/stream.c shim/comm/staging.c shim/comm/kernels.c shim/comm/kernels_avx2.c shim/comm/kernels_avx512.c shim/comm/shared_memory.c
 /*
  * Collectives between real processes: every test forks N ranks over one shared segment and looks at what each of them got.
  *
