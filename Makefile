@@ -21,7 +21,7 @@ SHIM_LDFLAGS := -shared -Wl,-z,defs,-z,relro,-z,now -Wl,--version-script=$(O)/sh
 
 LAUNCHER_SOURCES := $(wildcard launcher/*.c config/*.c)
 SHIM_SOURCES := $(wildcard shim/*.c shim/*/*.c hooks/*.c hooks/*/*.c)
-SHIM_SOURCES := $(filter-out hooks/null/%,$(SHIM_SOURCES))
+SHIM_SOURCES := $(filter-out hooks/export.c hooks/null/%,$(SHIM_SOURCES))
 HOOK_TABLES := $(wildcard hooks/*.def hooks/*/*.def shim/*.def shim/*/*.def)
 LAUNCHER_OBJECTS := $(LAUNCHER_SOURCES:%.c=$(O)/obj/launcher/%.o)
 SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(O)/obj/shim/%.o)

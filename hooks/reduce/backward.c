@@ -1,0 +1,182 @@
+/* The engine: what flows into the roots, who is accumulated into, and the end of a backward. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "reduce.h"
+
+struct vector { /* std::vector<T> */
+    char *begin, *end, *capacity;
+};
+
+static struct backward *current; /* one backward at a time: others wait */
+static pthread_mutex_t backward_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t leaves_mutex = PTHREAD_MUTEX_INITIALIZER; /* device threads accumulate side by side */
+
+/* ---- leaves */
+
+static void leaf_constructed(void *node, struct tensor *leaf) {
+    if (shim_training_begins() && leaf != torch_facts.undefined)
+        leaf_node_made(node, leaf);
+}
+
+void hook_accumulate_grad_complete(void *node, struct tensor **variable) {
+    struct tensor *leaf = *variable; /* moved from by the constructor */
+    ORIGINAL(accumulate_grad_complete)(node, variable);
+    leaf_constructed(node, leaf);
+}
+
+void hook_accumulate_grad_base(void *node, struct tensor **variable) {
+    struct tensor *leaf = *variable;
+    ORIGINAL(accumulate_grad_base)(node, variable);
+    leaf_constructed(node, leaf);
+}
+
+/* First arrival of this backward at a leaf: put aside what is there. */
+static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
+    for (size_t i = backward->count; i-- > 0;)
+        if (backward->leaves[i].leaf == leaf)
+            return;
+    if (backward->count == backward->room) {
+        backward->room = backward->room ? 2 * backward->room : 64;
+        backward->leaves = realloc(backward->leaves, backward->room * sizeof *backward->leaves);
+    }
+    struct tensor **slot = tensor_grad_slot(leaf);
+    bool has_gradient = *slot && *slot != torch_facts.undefined;
+    backward->leaves[backward->count++] = (struct leaf_gradient){leaf, leaf_ordinal(leaf), has_gradient ? *slot : NULL};
+    if (has_gradient)
+        *slot = torch_facts.undefined;
+}
+
+void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
+    struct backward *backward = shim_active() ? current : NULL;
+    if (backward) {
+        struct tensor *leaf = leaf_of_node(node);
+        if (!leaf)
+            shim_problem("AR-LEAF", "This is a defect of accel-run: please report the program's way of making parameters.",
+                         "a gradient arrives at a parameter that accel-run has not seen being made");
+        pthread_mutex_lock(&leaves_mutex);
+        gradient_arrives(backward, leaf);
+        pthread_mutex_unlock(&leaves_mutex);
+    }
+    return ORIGINAL(accumulate_grad_apply)(result, node, gradients);
+}
+
+void hook_input_metadata_complete(void *metadata, struct tensor **tensor) {
+    if (!shim_active()) {
+        ORIGINAL(input_metadata_complete)(metadata, tensor);
+        return;
+    }
+    OPAQUE_SCOPE;
+    ORIGINAL(input_metadata_complete)(metadata, tensor);
+}
+
+void hook_input_metadata_base(void *metadata, struct tensor **tensor) {
+    if (!shim_active()) {
+        ORIGINAL(input_metadata_base)(metadata, tensor);
+        return;
+    }
+    OPAQUE_SCOPE;
+    ORIGINAL(input_metadata_base)(metadata, tensor);
+}
+
+/* ---- roots */
+
+enum { ROOTS_MAX = 256 };
+
+struct seeds {
+    struct tensor *tensors[ROOTS_MAX]; /* owned */
+    size_t count;
+    bool divided; /* some root was computed from divided rows */
+};
+
+static void seeds_release(struct seeds *seeds) {
+    for (size_t i = 0; i < seeds->count; i++)
+        tensor_release(seeds->tensors[i]);
+}
+
+/* What must flow into a root so that the sum over the ranks is what one process lets flow. */
+static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
+    OPAQUE_SCOPE;
+    if (seed == torch_facts.undefined || root->kind == RECORD_PARTIAL) {
+        tensor_retain(seed);
+        return seed;
+    }
+    struct record own = record_get(seed);
+    if (root->kind == RECORD_SHARD) {
+        if (own.kind == RECORD_SHARD || tensor_dims(seed) <= root->dim || tensor_size(seed, root->dim) != root->total * root->inner) {
+            tensor_retain(seed);
+            return seed;
+        }
+        struct value rows = TORCH_CALL("aten::narrow", "", value_tensor(seed), value_int(root->dim), value_int(root->first * root->inner),
+                                       value_int(root->rows * root->inner));
+        return rows.tensor;
+    }
+    struct tensor *whole = dispatch_client.whole(seed);
+    struct value share = TORCH_CALL("aten::mul", "Scalar", value_tensor(whole), value_real(1.0 / shim_world_size()));
+    tensor_release(whole);
+    return share.tensor;
+}
+
+/* Edge = {Node, input number}; its size is the vectors' ratio (Node ownership changed from shared_ptr to intrusive_ptr in 2.13/2.14). */
+static void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
+    size_t count = (size_t)(inputs->end - inputs->begin) / sizeof(struct tensor *);
+    size_t edge_bytes = count ? (size_t)(roots->end - roots->begin) / count : 0;
+    if (count > ROOTS_MAX)
+        shim_problem("AR-ROOTS", "Sum the losses before calling backward.", "backward was called with %zu roots; at most %d are supported", count, ROOTS_MAX);
+    struct record records[ROOTS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        records[i] = record_of_node(*(void **)(roots->begin + i * edge_bytes));
+        seeds->divided |= records[i].kind != RECORD_NONE;
+    }
+    for (size_t i = 0; seeds->divided && i < count; i++)
+        seeds->tensors[seeds->count++] = seed_for(&records[i], ((struct tensor **)inputs->begin)[i]);
+}
+
+/* ---- the engine */
+
+static void backward_end(struct backward *backward) {
+    current = NULL;
+    if (!backward->finished)
+        reduce_undo(backward);
+    free(backward->leaves);
+    pthread_mutex_unlock(&backward_mutex);
+}
+
+static void refuse_graph_of_gradients(bool create_graph) {
+    if (create_graph)
+        shim_problem("AR-CREATE-GRAPH", "Run this program with -n 1 for now.", "backward(create_graph=True) through divided rows is not supported yet");
+}
+
+static void *execute_divided(struct seeds *seeds, void *result, void *engine, void *roots, char keep_graph, char create_graph, void *outputs) {
+    refuse_graph_of_gradients(create_graph);
+    pthread_mutex_lock(&backward_mutex);
+    __attribute__((cleanup(backward_end))) struct backward backward = {.finished = false};
+    current = &backward;
+    struct vector inputs = {(char *)seeds->tensors, (char *)(seeds->tensors + seeds->count), (char *)(seeds->tensors + seeds->count)};
+    shim_phase(BOARD_BACKWARD, "backward");
+    OPAQUE_SCOPE;
+    ORIGINAL(engine_execute)(result, engine, roots, &inputs, keep_graph, create_graph, 1, outputs);
+    current = NULL;
+    shim_phase(BOARD_REDUCE, "gradients");
+    reduce_gradients(&backward);
+    backward.finished = true;
+    shim_step_done();
+    shim_phase(BOARD_STEP, "after backward");
+    return result;
+}
+
+void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate, void *outputs) {
+    if (!shim_training_begins() || dispatch_is_opaque()) /* a backward within a backward belongs to the outer one */
+        return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+    __attribute__((cleanup(seeds_release))) struct seeds seeds;
+    seeds.count = 0;
+    seeds.divided = false;
+    seeds_make(&seeds, roots, inputs);
+    if (seeds.divided && !accumulate)
+        shim_problem("AR-AUTOGRAD-GRAD", "Use backward() and .grad, or run with -n 1 for now.",
+                     "torch.autograd.grad of a value computed from divided rows is not supported yet");
+    if (seeds.divided)
+        return execute_divided(&seeds, result, engine, roots, keep_graph, create_graph, outputs);
+    OPAQUE_SCOPE;
+    return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+}

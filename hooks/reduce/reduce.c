@@ -1,0 +1,184 @@
+/*
+ * Summing the gradients of one backward. They stay where the program has them: the collective takes a list of spans and passes them through shared memory in
+ * cache-sized chunks as one stream, so many small parameters cost what one large one does.
+ */
+#include <stdlib.h>
+
+#include "reduce.h"
+
+struct target {
+    struct tensor *gradient; /* borrowed: stands in the leaf's slot */
+    struct tensor *copy;     /* owned: contiguous memory that is reduced instead; NULL: in place */
+    enum comm_dtype dtype;
+    struct comm_span span;
+};
+
+struct targets {
+    struct target *list;
+    struct comm_span *spans;
+    size_t count;
+};
+
+static void targets_free(struct targets *targets) {
+    free(targets->list);
+    free(targets->spans);
+}
+
+static int by_ordinal(const void *one, const void *other) {
+    size_t a = ((const struct leaf_gradient *)one)->ordinal, b = ((const struct leaf_gradient *)other)->ordinal;
+    return a < b ? -1 : a > b;
+}
+
+static struct tensor *gradient_of(const struct leaf_gradient *leaf) {
+    struct tensor *gradient = *tensor_grad_slot(leaf->leaf);
+    return gradient && gradient != torch_facts.undefined ? gradient : NULL;
+}
+
+/* Leaves that this rank did not reach but another did take part with zeros. Rare: ranks take the same branches. */
+static void add_missing(struct backward *backward) {
+    size_t count = leaf_count();
+    uint8_t *reached = calloc(count ? count : 1, 1);
+    for (size_t i = 0; i < backward->count; i++)
+        reached[backward->leaves[i].ordinal] = 1;
+    struct comm_span span = {reached, count};
+    comm_note("number of parameters", count);
+    comm_all_reduce("parameters with gradients", &span, 1, COMM_UINT8, COMM_MAX);
+    for (size_t i = 0; i < backward->count; i++)
+        reached[backward->leaves[i].ordinal] = 0;
+    for (size_t ordinal = 0; ordinal < count; ordinal++) {
+        struct tensor *leaf = reached[ordinal] ? leaf_by_ordinal(ordinal) : NULL;
+        if (!leaf)
+            continue;
+        struct tensor **slot = tensor_grad_slot(leaf);
+        bool has_gradient = *slot && *slot != torch_facts.undefined;
+        struct value plain = TORCH_CALL("aten::detach", "", value_tensor(leaf));
+        struct value zeros = TORCH_CALL("aten::zeros_like", "", plain, value_none(), value_none(), value_none(), value_none(), value_none());
+        value_drop(plain);
+        backward->leaves = realloc(backward->leaves, (backward->count + 1) * sizeof *backward->leaves);
+        backward->room = ++backward->count;
+        backward->leaves[backward->count - 1] = (struct leaf_gradient){leaf, ordinal, has_gradient ? *slot : NULL};
+        *slot = zeros.tensor;
+    }
+    free(reached);
+}
+
+/* All ranks must reduce the same list: agreed by a hash, by a bitmap where it differs. */
+static void agree(struct backward *backward) {
+    size_t kept = 0;
+    for (size_t i = 0; i < backward->count; i++) { /* a leaf that got no defined gradient has none */
+        struct leaf_gradient leaf = backward->leaves[i];
+        if (gradient_of(&leaf))
+            backward->leaves[kept++] = leaf;
+        else if (leaf.before)
+            *tensor_grad_slot(leaf.leaf) = leaf.before;
+    }
+    backward->count = kept;
+    qsort(backward->leaves, kept, sizeof *backward->leaves, by_ordinal);
+    uint64_t hash = kept, all[BOARD_RANKS_MAX];
+    for (size_t i = 0; i < kept; i++)
+        hash = (hash ^ backward->leaves[i].ordinal) * 0x9E3779B97F4A7C15ull;
+    comm_all_gather_words("list of gradients", hash, all);
+    bool same = true;
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
+        same &= all[rank] == hash;
+    if (same)
+        return;
+    add_missing(backward);
+    qsort(backward->leaves, backward->count, sizeof *backward->leaves, by_ordinal);
+}
+
+static struct target target_of(const struct leaf_gradient *leaf) {
+    struct target target = {.gradient = gradient_of(leaf)};
+    if (!tensor_is_plain(target.gradient))
+        shim_problem("AR-SPARSE-GRAD", "Use dense gradients (sparse=false), or run with -n 1 for now.", "the gradient of parameter %zu is sparse", leaf->ordinal);
+    record_clear(target.gradient);
+    size_t factor;
+    if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_is_on_host(target.gradient))
+        shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.", "the gradient of parameter %zu (type %d) cannot be summed over the ranks",
+                     leaf->ordinal, tensor_dtype(target.gradient));
+    struct tensor *reduced = target.gradient;
+    if (!tensor_is_dense(reduced)) {
+        target.copy = TORCH_CALL("aten::clone", "", value_tensor(reduced), value_int(0)).tensor;
+        reduced = target.copy;
+    }
+    target.span = (struct comm_span){tensor_data(reduced), (size_t)tensor_elements(reduced) * factor};
+    return target;
+}
+
+static int by_address(const void *one, const void *other) {
+    const char *a = (*(struct target *const *)one)->span.data, *b = (*(struct target *const *)other)->span.data;
+    return a < b ? -1 : a > b;
+}
+
+/* Autograd lets two gradients share memory (the gradients of a and b in a + b.t() are one tensor and its transpose); summing it twice would be wrong. */
+static void separate_overlaps(struct targets *targets) {
+    struct target **sorted = malloc((targets->count + 1) * sizeof(struct target *));
+    for (size_t i = 0; i < targets->count; i++)
+        sorted[i] = &targets->list[i];
+    qsort(sorted, targets->count, sizeof *sorted, by_address);
+    const char *end = NULL;
+    for (size_t i = 0; i < targets->count; i++) {
+        struct target *target = sorted[i];
+        const char *begin = target->span.data;
+        if (begin < end && target->span.count) {
+            struct value own = TORCH_CALL("aten::clone", "", value_tensor(target->gradient), value_none());
+            target->copy = own.tensor;
+            target->span.data = tensor_data(own.tensor);
+        } else if (target->span.count)
+            end = begin + target->span.count * comm_dtype_bytes(target->dtype);
+    }
+    free(sorted);
+}
+
+/* A copy takes the gradient's place in the leaf when memory was shared, else its values are written back. */
+static void put_back(struct backward *backward, struct targets *targets) {
+    for (size_t i = 0; i < targets->count; i++) {
+        struct target *target = &targets->list[i];
+        struct leaf_gradient *leaf = &backward->leaves[i];
+        struct tensor **slot = tensor_grad_slot(leaf->leaf);
+        if (target->copy) {
+            *slot = target->copy;
+            tensor_release(target->gradient);
+        }
+        if (!leaf->before)
+            continue;
+        struct tensor *added = *slot;
+        *slot = leaf->before;
+        leaf->before = NULL;
+        value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(*slot), value_tensor(added), value_int(1)));
+        tensor_release(added);
+    }
+}
+
+static void sum_targets(struct targets *targets) {
+    for (int dtype = 0; dtype < COMM_DTYPES; dtype++) {
+        size_t count = 0;
+        for (size_t i = 0; i < targets->count; i++)
+            if ((int)targets->list[i].dtype == dtype)
+                targets->spans[count++] = targets->list[i].span;
+        if (count)
+            comm_all_reduce("gradients", targets->spans, count, (enum comm_dtype)dtype, COMM_SUM);
+    }
+}
+
+void reduce_gradients(struct backward *backward) {
+    SHIM_COMM_SCOPE;
+    agree(backward);
+    __attribute__((cleanup(targets_free))) struct targets targets = {
+        .list = calloc(backward->count + 1, sizeof(struct target)), .spans = calloc(backward->count + 1, sizeof(struct comm_span)), .count = backward->count};
+    for (size_t i = 0; i < backward->count; i++)
+        targets.list[i] = target_of(&backward->leaves[i]);
+    separate_overlaps(&targets);
+    sum_targets(&targets);
+    put_back(backward, &targets);
+}
+
+void reduce_undo(struct backward *backward) {
+    for (size_t i = 0; i < backward->count; i++) {
+        struct leaf_gradient *leaf = &backward->leaves[i];
+        struct tensor **slot = tensor_grad_slot(leaf->leaf);
+        if (*slot != torch_facts.undefined)
+            tensor_release(*slot);
+        *slot = leaf->before ? leaf->before : torch_facts.undefined;
+    }
+}

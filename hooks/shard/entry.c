@@ -1,0 +1,63 @@
+/*
+ * Entry: a whole batch that meets a parameter is cut into rows. A guess about speed only: narrowing any replicated tensor is exact, so a wrong guess (a table of
+ * positions cut as if it were a batch) is merely gathered again later.
+ */
+#include "shard.h"
+#include "../../shim/start_check.h"
+
+static int64_t last_total; /* rows of the last batch that was cut: one-dimensional indices are cut only when they are as many */
+
+static bool is_long_enough(int64_t total) {
+    return total >= 2 * (int64_t)shim_world_size(); /* never a rank with one row only because of a remainder: a size of one broadcasts */
+}
+
+/* The batch dimension of a recurrent layer's input: the last argument says batch_first. */
+static int recurrent_dim(const struct shard_call *call) {
+    return call_flag(call, call->value_count - 1) ? 0 : 1;
+}
+
+static bool meets_parameter(const struct shard_call *call, const struct argument *data) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].is_parameter && &call->arguments[i] != data)
+            return true;
+    return false;
+}
+
+/* The data argument and the dimension to cut; NULL: none. */
+static struct argument *entry_find(struct shard_call *call, const struct rule *rule, int *dim) {
+    bool second = rule->entry == ENTRY_DATA1 || rule->entry == ENTRY_INDEX;
+    struct argument *data = call_argument(call, second ? 1 : 0);
+    if (!data || data->is_parameter || !meets_parameter(call, data) || !tensor_is_plain(argument_tensor(data)))
+        return NULL;
+    int dims = argument_dims(data);
+    if (rule->decide == rule_rows && rule->a && dims != rule->a)
+        return NULL; /* an image without a batch */
+    *dim = rule->entry == ENTRY_RECURRENT ? recurrent_dim(call) : 0;
+    if (rule->entry == ENTRY_RECURRENT && dims != 3)
+        return NULL;
+    if (rule->entry == ENTRY_INDEX && dims == 1)
+        return !last_total || argument_size(data, 0) == last_total ? data : NULL;
+    return dims >= 2 ? data : NULL;
+}
+
+bool entry_decide(struct shard_call *call, const struct rule *rule) {
+    int dim;
+    if (rule->entry == ENTRY_NONE || (call->dispatch->key_set & torch_facts.bit_tracer)) /* a trace must not record the cut */
+        return false;
+    struct argument *data = entry_find(call, rule, &dim);
+    if (!data || !is_long_enough(argument_size(data, dim)))
+        return false;
+    struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = argument_size(data, dim), .inner = 1};
+    entry_rows(record.total, &record.first, &record.rows);
+    last_total = record.total;
+    shim_phase(BOARD_FORWARD, call->op->name);
+    {
+        SHIM_COMM_SCOPE;
+        comm_note("the batch that is divided", start_check_tensor(argument_tensor(data)));
+    }
+    struct tensor *rows = rows_of(argument_tensor(data), &record, dim);
+    record_set(rows, record);
+    slot_replace(data->slot, value_tensor(rows));
+    call_collect(call);
+    return true;
+}

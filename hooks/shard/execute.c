@@ -1,0 +1,163 @@
+/* Carrying a decision out. */
+#include <stdlib.h>
+
+#include "shard.h"
+
+void slot_replace(struct value *slot, struct value fresh) {
+    struct value old = *slot;
+    *slot = fresh;
+    value_drop(old);
+}
+
+void refuse_write(const struct shard_call *call, const char *why) {
+    shim_problem("AR-WRITE",
+                 "Write the statement so that it makes a new tensor (y = x * 2 instead of x.mul_(2)), or run with -n 1; docs/limits.md lists what can be written.",
+                 "operator %s%s%s would write to a tensor in place, but %s", call->op->name, call->op->overload[0] ? "." : "", call->op->overload, why);
+}
+
+void execute_return(struct shard_call *call, const struct value *results, int count) {
+    for (int i = 0; i < call->value_count; i++)
+        value_drop(call->values[i]);
+    struct stack *stack = call->dispatch->stack;
+    memcpy(stack->begin, results, (size_t)count * sizeof *results);
+    stack->end = stack->begin + count;
+}
+
+/* ---- marking results */
+
+static void check_local_size(struct shard_call *call, struct tensor *tensor, const struct record *record) {
+    if (record->dim < tensor_dims(tensor) && tensor_size(tensor, record->dim) == record_local(record))
+        return;
+    shim_problem("AR-RULE", "This is a defect of accel-run: please report the operator. Run the program without accel-run meanwhile.",
+                 "operator %s: the result has %lld elements along dimension %d where this rank's rows are %lld", call->op->name,
+                 record->dim < tensor_dims(tensor) ? (long long)tensor_size(tensor, record->dim) : -1, record->dim, (long long)record_local(record));
+}
+
+static void scale_result(struct value *result, double scale) {
+    slot_replace(result, TORCH_CALL("aten::mul", "Scalar", *result, value_real(scale)));
+}
+
+static void mark_result(struct shard_call *call, struct value *result, const struct record *record) {
+    if (!value_is_tensor(result))
+        return;
+    if (record->kind == RECORD_PARTIAL && call->scale != 1)
+        scale_result(result, call->scale);
+    if (record->kind == RECORD_SHARD)
+        check_local_size(call, result->tensor, record);
+    if (record->kind == RECORD_SHARD || record->kind == RECORD_PARTIAL) {
+        record_set(result->tensor, *record);
+        return;
+    }
+    record_clear(result->tensor);
+    mark_gathered(result->tensor, false);
+}
+
+/* Results that inherited the key from an argument (views) but are not decided to be anything lose it. */
+static void unmark_result(struct value *result) {
+    if (value_is_tensor(result) && tensor_is_marked(result->tensor) && record_get(result->tensor).kind == RECORD_NONE)
+        record_clear(result->tensor);
+}
+
+typedef void result_visitor(struct shard_call *call, struct value *result, const struct record *record);
+
+static void visit_results(struct shard_call *call, result_visitor *visit, const struct record *records, int record_count) {
+    struct stack *stack = call->dispatch->stack;
+    int index = 0;
+    for (struct value *result = stack->begin; result < stack->end; result++, index++) {
+        const struct record *record = record_count ? &records[index < record_count ? index : record_count - 1] : NULL;
+        if (!value_is_list(result)) {
+            visit(call, result, record);
+            continue;
+        }
+        struct stack *list = value_list(result);
+        for (struct value *element = list->begin; element < list->end; element++)
+            visit(call, element, record);
+    }
+}
+
+static void visit_marked(struct shard_call *call, struct value *result, const struct record *record) {
+    mark_result(call, result, record);
+}
+
+static void visit_unmarked(struct shard_call *call, struct value *result, const struct record *record) {
+    unmark_result(result);
+}
+
+/* ---- running */
+
+static void narrow_arguments(struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++) {
+        struct argument *argument = &call->arguments[i];
+        if (argument->narrow < 0)
+            continue;
+        struct tensor *rows = rows_of(argument_tensor(argument), &call->record, argument->narrow);
+        record_clear(rows);
+        slot_replace(argument->slot, value_tensor(rows));
+    }
+}
+
+void execute_local(struct shard_call *call) {
+    narrow_arguments(call);
+    dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+    OPAQUE_SCOPE;
+    if (call->result_count)
+        visit_results(call, visit_marked, call->results, call->result_count);
+    else
+        visit_results(call, visit_unmarked, NULL, 0);
+}
+
+/* ---- gathered: replicated work on whole tensors */
+
+enum { STORAGES_MAX = 16 };
+
+struct gathered_storages {
+    void *storage[STORAGES_MAX];
+    int count;
+};
+
+static void remember_storage(struct gathered_storages *storages, struct tensor *tensor) {
+    if (storages->count < STORAGES_MAX)
+        storages->storage[storages->count++] = tensor_storage(tensor);
+}
+
+static bool shares_storage(const struct gathered_storages *storages, struct tensor *tensor) {
+    for (int i = 0; i < storages->count; i++)
+        if (storages->storage[i] == tensor_storage(tensor))
+            return true;
+    return storages->count == STORAGES_MAX; /* more than we remember: assume so, a write to it is then refused */
+}
+
+static void gather_arguments(struct shard_call *call, struct gathered_storages *storages) {
+    OPAQUE_SCOPE;
+    for (int i = 0; i < call->argument_count; i++) {
+        struct argument *argument = &call->arguments[i];
+        struct tensor *tensor = argument_tensor(argument);
+        if (argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered)
+            remember_storage(storages, tensor);
+        if (argument->record.kind != RECORD_SHARD && argument->record.kind != RECORD_PARTIAL)
+            continue;
+        explain_gather(call->op, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
+        struct tensor *whole = argument->record.kind == RECORD_SHARD ? gather_shard(call->op->name, tensor, &argument->record)
+                                                                       : gather_partial(call->op->name, tensor);
+        slot_replace(argument->slot, value_tensor(whole));
+        remember_storage(storages, whole);
+    }
+}
+
+void execute_gathered(struct shard_call *call) {
+    struct gathered_storages storages = {.count = 0};
+    gather_arguments(call, &storages);
+    dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+    struct stack *stack = call->dispatch->stack;
+    OPAQUE_SCOPE;
+    for (struct value *result = stack->begin; result < stack->end; result++) {
+        struct stack single = {result, result + 1, result + 1};
+        struct stack *list = value_is_list(result) ? value_list(result) : &single;
+        for (struct value *element = list->begin; element < list->end; element++) {
+            if (!value_is_tensor(element) || !tensor_is_plain(element->tensor))
+                continue;
+            record_clear(element->tensor);
+            mark_gathered(element->tensor, shares_storage(&storages, element->tensor));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+/*
+ * Gathering a shard, summing a partial; differentiable without an autograd function of our own: the gathered value is a constant into which the own rows are
+ * copied by an operator that autograd knows (index_copy), and a hook on the result sums the gradient over the ranks before it flows into the own rows.
+ */
+#include <stdlib.h>
+
+#include "shard.h"
+
+void entry_rows(int64_t total, int64_t *first, int64_t *rows) {
+    int64_t ranks = shim_world_size(), rank = shim_rank();
+    int64_t each = total / ranks, more = total % ranks;
+    *first = rank * each + (rank < more ? rank : more);
+    *rows = each + (rank < more);
+}
+
+static struct tensor *to_host(struct tensor *tensor, struct tensor **owned) {
+    if (!tensor_is_on_host(tensor))
+        shim_problem("AR-DEVICE", "Run the program on the CPU for now.", "a tensor on an accelerator would have to be exchanged between the ranks");
+    *owned = NULL;
+    if (!tensor_is_dense(tensor)) {
+        *owned = TORCH_CALL("aten::contiguous", "", value_tensor(tensor), value_int(0)).tensor;
+        return *owned;
+    }
+    return tensor;
+}
+
+void sum_in_place(const char *label, struct tensor *tensor) {
+    enum comm_dtype dtype;
+    size_t factor;
+    if (!dtype_for_comm(tensor_dtype(tensor), &dtype, &factor))
+        shim_problem("AR-DTYPE", "Please report the operator and the type.", "%s: values of type %d cannot be summed over the ranks", label, tensor_dtype(tensor));
+    struct tensor *owned, *host = to_host(tensor, &owned);
+    struct comm_span span = {tensor_data(host), (size_t)tensor_elements(host) * factor};
+    {
+        SHIM_COMM_SCOPE;
+        comm_all_reduce(label, &span, 1, dtype, COMM_SUM);
+    }
+    if (owned) {
+        value_drop(TORCH_CALL("aten::copy_", "", value_tensor(tensor), value_tensor(owned), value_bool(false)));
+        tensor_release(owned);
+    }
+}
+
+double sum_double(const char *label, double value) {
+    struct comm_span span = {&value, 1};
+    SHIM_COMM_SCOPE;
+    comm_all_reduce(label, &span, 1, COMM_FLOAT64, COMM_SUM);
+    return value;
+}
+
+struct tensor *whole_empty(struct tensor *tensor, const struct record *record) {
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
+    int dims = record_full_shape(tensor, record, sizes, strides);
+    for (int i = 0; i < dims; i++) /* an expanded dimension cannot be written to: give it memory of its own */
+        if (strides[i] == 0 && sizes[i] > 1) {
+            int64_t stride = 1;
+            for (int j = dims - 1; j >= 0; j--) {
+                strides[j] = stride;
+                stride *= sizes[j];
+            }
+            break;
+        }
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    struct value whole = TORCH_CALL("aten::new_empty_strided", "", plain, value_int_list(sizes, (size_t)dims), value_int_list(strides, (size_t)dims),
+                                    value_none(), value_none(), value_none(), value_none());
+    value_drop(plain);
+    return whole.tensor;
+}
+
+struct tensor *rows_of(struct tensor *whole, const struct record *record, int dim) {
+    return TORCH_CALL("aten::narrow", "", value_tensor(whole), value_int(dim), value_int(record->first * record->inner), value_int(record_local(record))).tensor;
+}
+
+void note_layout(struct tensor *whole) {
+    struct sizes strides = tensor_strides(whole), sizes = tensor_sizes(whole);
+    uint64_t layout = 0;
+    for (size_t i = 0; i < strides.count; i++)
+        layout = (layout + (uint64_t)(sizes.data[i] > 1 ? strides.data[i] : 0)) * 0x9E3779B97F4A7C15ull;
+    comm_note("memory layout of a divided tensor", layout);
+}
+
+/* All ranks' rows, without history. The whole tensor is dense, so along its divided dimension memory is `blocks` blocks of all ranks' parts in turn. */
+static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
+    struct tensor *whole = whole_empty(tensor, record);
+    struct tensor *own = rows_of(whole, record, record->dim);
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(own), plain, value_bool(false)));
+    value_drop(plain);
+    tensor_release(own);
+    struct tensor *owned, *host = to_host(whole, &owned);
+    size_t inner = dtype_bytes(tensor_dtype(host)) * (size_t)tensor_strides(host).data[record->dim] * (size_t)record->inner;
+    int64_t elements = tensor_elements(host);
+    size_t blocks = elements ? (size_t)elements * dtype_bytes(tensor_dtype(host)) / (inner * (size_t)record->total) : 0;
+    size_t bytes[BOARD_RANKS_MAX];
+    int64_t ranks = shim_world_size();
+    for (int64_t r = 0; r < ranks; r++)
+        bytes[r] = (size_t)(record->total / ranks + (r < record->total % ranks)) * inner;
+    SHIM_COMM_SCOPE;
+    note_layout(host); /* ranks that lay their rows out differently would exchange garbage: with one row a layout is ambiguous */
+    comm_all_gather(label, tensor_data(host), blocks, bytes);
+    return whole;
+}
+
+/* The gradient of a gathered value: each rank has its part of the sum; the sum is what flows into the own rows. */
+static struct tensor *sum_gradient(struct tensor *gradient, void *label) {
+    struct value copy = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_int(0));
+    record_clear(copy.tensor);
+    sum_in_place(label, copy.tensor);
+    return copy.tensor;
+}
+
+static void add_sum_hook(struct tensor *tensor, const char *label) {
+    tensor_add_hook(tensor, (struct hook_closure){sum_gradient, NULL, (void *)label});
+}
+
+static bool has_history(struct tensor *tensor) {
+    return grad_mode_is_enabled() && tensor_requires_grad(tensor);
+}
+
+struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {
+    OPAQUE_SCOPE;
+    struct tensor *values = gather_values(label, tensor, record);
+    if (!has_history(tensor))
+        return values;
+    struct value index = TORCH_CALL("aten::arange", "start", value_int(record->first * record->inner),
+                                    value_int((record->first + record->rows) * record->inner), value_none(), value_none(), value_none(), value_none());
+    struct value gathered = TORCH_CALL("aten::index_copy", "", value_tensor(values), value_int(record->dim), index, value_tensor(tensor));
+    record_clear(gathered.tensor);
+    value_drop(index);
+    tensor_release(values);
+    add_sum_hook(gathered.tensor, label);
+    return gathered.tensor;
+}
+
+/* Floating sums are taken in double and rounded once, so that a total does not depend on how the rows were divided more than it must. */
+struct tensor *gather_partial(const char *label, struct tensor *tensor) {
+    OPAQUE_SCOPE;
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    record_clear(plain.tensor);
+    bool widen = tensor_dtype(tensor) == DTYPE_FLOAT32 || tensor_dtype(tensor) == DTYPE_FLOAT16 || tensor_dtype(tensor) == DTYPE_BFLOAT16;
+    struct value total = widen ? TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(true), value_none())
+                               : TORCH_CALL("aten::clone", "", plain, value_none());
+    record_clear(total.tensor);
+    sum_in_place(label, total.tensor);
+    if (widen)
+        slot_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true), value_none()));
+    if (has_history(tensor)) { /* total = own + (total - own), the bracket constant */
+        struct value rest = TORCH_CALL("aten::sub", "Tensor", total, plain, value_int(1));
+        struct value sum = TORCH_CALL("aten::add", "Tensor", value_tensor(tensor), rest, value_int(1));
+        record_clear(sum.tensor);
+        /* the sum may differ from the total in its last bit: write the total's values, which the derivative of an addition does not read */
+        struct value sum_plain = TORCH_CALL("aten::detach", "", sum);
+        value_drop(TORCH_CALL("aten::copy_", "", sum_plain, total, value_bool(false)));
+        value_drop(sum_plain);
+        value_drop(rest);
+        value_drop(total);
+        add_sum_hook(sum.tensor, label);
+        total = sum;
+    }
+    value_drop(plain);
+    return total.tensor;
+}
+
+void mark_gathered(struct tensor *tensor, bool is_view) {
+    if (tensor == torch_facts.undefined || (!is_view && !tensor_requires_grad(tensor)) || !tensor_is_plain(tensor))
+        return;
+    record_set(tensor, (struct record){.kind = RECORD_GATHERED, .is_view_of_gathered = is_view});
+}

@@ -1,0 +1,94 @@
+/* Layers and matrix products. */
+#include "shard.h"
+
+static bool only_lead_is_divided(const struct shard_call *call, const struct argument *lead) {
+    return call->shards == 1 && call->lead == lead;
+}
+
+/* linear(input, weight, bias): rows in any dimension but the features. */
+RULE_FUNCTION(linear) {
+    struct argument *input = call_argument(call, 0);
+    if (!input || !only_lead_is_divided(call, input) || call->record.dim >= argument_dims(input) - 1)
+        return RULE_COMPOSE;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+/* Convolutions, pooling, ...: the batch is dimension 0 of the first argument (a: dimensions that a batched input has, 0: any). */
+RULE_FUNCTION(rows) {
+    struct argument *input = call_argument(call, 0);
+    if (!input || !only_lead_is_divided(call, input) || call->record.dim != 0 || (rule->a && argument_dims(input) != rule->a))
+        return RULE_GATHER;
+    decide_shard(call, 0, 0, 0);
+    return RULE_LOCAL;
+}
+
+/* embedding(weight, indices, ...): a row per index. */
+RULE_FUNCTION(embedding) {
+    if (!only_lead_is_divided(call, call_argument(call, 1)))
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+/* One product of matrices at positions first and first + 1. Returns RULE_GATHER when the rows do not fit. */
+static enum rule_outcome product(struct shard_call *call, int first) {
+    struct argument *left = call_argument(call, first), *right = call_argument(call, first + 1);
+    if (!left || !right)
+        return RULE_GATHER;
+    bool left_divided = left->record.kind == RECORD_SHARD, right_divided = right->record.kind == RECORD_SHARD;
+    if (left_divided && !right_divided && left->record.dim == 0) {
+        decide_shard(call, 0, 0, 0);
+        return RULE_LOCAL;
+    }
+    if (right_divided && !left_divided && right->record.dim == 1) {
+        decide_shard(call, 0, 1, 0);
+        return RULE_LOCAL;
+    }
+    /* the rows are summed over: (features, rows) x (rows, features) */
+    bool left_inside = left_divided ? left->record.dim == 1 : argument_size(left, 1) == record_total(&call->record);
+    bool right_inside = right_divided ? right->record.dim == 0 : argument_size(right, 0) == record_total(&call->record);
+    if (!left_inside || !right_inside || (left_divided && right_divided && !record_same_rows(&left->record, &right->record)))
+        return RULE_GATHER;
+    if (!left_divided)
+        decide_narrow(left, 1);
+    if (!right_divided)
+        decide_narrow(right, 0);
+    decide_partial(call, 0);
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(mm) {
+    return product(call, 0);
+}
+
+/* addmm(bias, left, right, beta, alpha): a bias over the rows is cut with them; one over the result of a partial product would be added by every rank. */
+RULE_FUNCTION(addmm) {
+    struct argument *bias = call_argument(call, 0);
+    if (!bias || bias->record.kind == RECORD_SHARD || call->op->is_in_place)
+        return RULE_GATHER;
+    enum rule_outcome outcome = product(call, 1);
+    if (outcome != RULE_LOCAL || call->results[0].kind == RECORD_PARTIAL)
+        return RULE_GATHER;
+    int dim = call->results[0].dim, own = argument_dims(bias) - 2 + dim;
+    if (own >= 0 && argument_size(bias, own) == record_total(&call->record))
+        decide_narrow(bias, own);
+    return RULE_LOCAL;
+}
+
+/* bmm, baddbmm: the rows are batches of matrices. */
+RULE_FUNCTION(bmm) {
+    if (!decide_rows_at(call, 0))
+        return RULE_GATHER;
+    decide_shard(call, 0, 0, 0);
+    return RULE_LOCAL;
+}
+
+/* matmul(left, right): rows of the left operand against one matrix; every other form is what its composite says, with whole sizes. */
+RULE_FUNCTION(matmul) {
+    struct argument *left = call_argument(call, 0), *right = call_argument(call, 1);
+    if (!left || !right || !only_lead_is_divided(call, left) || argument_dims(right) > 2 || call->record.dim >= argument_dims(left) - 1)
+        return RULE_COMPOSE;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}

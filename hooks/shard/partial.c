@@ -1,0 +1,112 @@
+/*
+ * Partial sums: a value that is the sum of what the ranks hold. Linear operators keep it so; a replicated operand of an addition is divided among the ranks;
+ * everything else sums first.
+ */
+#include "shard.h"
+
+static void run_partial(struct shard_call *call) {
+    dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+    OPAQUE_SCOPE;
+    struct stack *stack = call->dispatch->stack;
+    for (struct value *result = stack->begin; result < stack->end; result++) {
+        struct stack single = {result, result + 1, result + 1};
+        struct stack *list = value_is_list(result) ? value_list(result) : &single;
+        for (struct value *element = list->begin; element < list->end; element++)
+            if (value_is_tensor(element))
+                record_set(element->tensor, (struct record){.kind = RECORD_PARTIAL});
+    }
+}
+
+static bool all_floating(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (!dtype_is_floating(tensor_dtype(argument_tensor(&call->arguments[i]))))
+            return false;
+    return true;
+}
+
+/* A replicated tensor's share: 1/N of a floating one (infinities stay what they are), all of an integer one on rank 0. */
+static void share_tensor(struct argument *argument, bool floating) {
+    struct value share;
+    if (floating)
+        share = TORCH_CALL("aten::mul", "Scalar", *argument->slot, value_real(1.0 / shim_world_size()));
+    else if (shim_rank() == 0)
+        return;
+    else
+        share = TORCH_CALL("aten::zeros_like", "", *argument->slot, value_none(), value_none(), value_none(), value_none(), value_none());
+    record_clear(share.tensor);
+    slot_replace(argument->slot, share);
+}
+
+static bool share_scalar(struct value *scalar, bool floating) {
+    if (scalar->tag == TAG_DOUBLE)
+        scalar->real /= shim_world_size();
+    else if (scalar->tag != TAG_INT)
+        return false;
+    else if (floating)
+        *scalar = value_real((double)scalar->integer / shim_world_size());
+    else if (shim_rank() != 0)
+        scalar->integer = 0;
+    return true;
+}
+
+/* add and sub (self, other, alpha): both partial, or one partial and the other shared out. */
+static bool execute_add(struct shard_call *call) {
+    if (call->op->is_in_place && call->arguments[0].record.kind != RECORD_PARTIAL)
+        return false; /* a replicated accumulator stays replicated: the other operand is summed first */
+    bool floating = all_floating(call);
+    OPAQUE_SCOPE;
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind != RECORD_PARTIAL)
+            share_tensor(&call->arguments[i], floating);
+    if (call->argument_count == 1 && !share_scalar(&call->values[1], floating))
+        return false;
+    opaque_leave(&opaque_scope_);
+    opaque_scope_.excluded = NULL;
+    run_partial(call);
+    return true;
+}
+
+static bool execute_product(struct shard_call *call) {
+    if (call->partials != 1 || (call->op->is_in_place && call->arguments[0].record.kind != RECORD_PARTIAL))
+        return false;
+    run_partial(call);
+    return true;
+}
+
+static bool execute_quotient(struct shard_call *call) {
+    if (call->partials != 1 || call->arguments[0].record.kind != RECORD_PARTIAL)
+        return false;
+    run_partial(call);
+    return true;
+}
+
+/* Rounding to integers or to half precision is not linear. */
+static bool conversion_is_linear(const struct shard_call *call) {
+    if (strcmp(call->op->short_name, "_to_copy") || call_is_none(call, 1))
+        return true;
+    int64_t dtype = call_int(call, 1, DTYPE_FLOAT32);
+    return dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64;
+}
+
+bool partial_execute(struct shard_call *call, const struct rule *rule) {
+    switch (rule->partial) {
+    case PARTIAL_LINEAR:
+        if (call->argument_count != call->partials || !conversion_is_linear(call))
+            return false;
+        run_partial(call);
+        return true;
+    case PARTIAL_ADD:
+        return execute_add(call);
+    case PARTIAL_MUL:
+        return execute_product(call);
+    case PARTIAL_DIV:
+        return execute_quotient(call);
+    case PARTIAL_SHAPE:
+        dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+        return true;
+    case PARTIAL_READ:
+    case PARTIAL_MATERIALISE:
+        return false;
+    }
+    return false;
+}

@@ -1,0 +1,63 @@
+/* Element by element, with broadcasting: dimensions are aligned at their ends. */
+#include "shard.h"
+
+/* Decides for every tensor argument how it meets the lead's rows. from_end: the divided dimension counted from the end. */
+static bool align(struct shard_call *call, int from_end) {
+    for (int i = 0; i < call->argument_count; i++) {
+        struct argument *argument = &call->arguments[i];
+        int dims = argument_dims(argument), dim = dims - from_end;
+        if (argument->record.kind == RECORD_SHARD) {
+            if (argument->record.dim != dim || !record_same_rows(&argument->record, &call->record))
+                return false;
+        } else if (dim >= 0 && argument_size(argument, dim) != 1) {
+            if (argument_size(argument, dim) != record_total(&call->record))
+                return false;
+            decide_narrow(argument, dim);
+        }
+    }
+    return true;
+}
+
+static int most_dims(const struct shard_call *call) {
+    int most = 0;
+    for (int i = 0; i < call->argument_count; i++)
+        if (argument_dims(&call->arguments[i]) > most)
+            most = argument_dims(&call->arguments[i]);
+    return most;
+}
+
+bool decide_broadcast(struct shard_call *call, int *result_dim) {
+    int from_end = argument_dims(call->lead) - call->record.dim;
+    *result_dim = most_dims(call) - from_end;
+    return align(call, from_end);
+}
+
+RULE_FUNCTION(pointwise) {
+    int dim;
+    if (!decide_broadcast(call, &dim))
+        return RULE_GATHER;
+    decide_shard(call, 0, dim, 0);
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(triangle) { /* tril, triu work on the last two dimensions */
+    return call->record.dim < argument_dims(call->lead) - 2 ? rule_pointwise(call, rule) : RULE_GATHER;
+}
+
+RULE_FUNCTION(like) {
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+/* x.new_zeros(sizes): the sizes are the program's own, so the result is replicated. */
+RULE_FUNCTION(new_like) {
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(pass) {
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(compose) {
+    return RULE_COMPOSE;
+}

@@ -1,0 +1,6 @@
+/* Recurrent layers. */
+#include "shard.h"
+
+RULE_FUNCTION(recurrent) {
+    return RULE_GATHER;
+}

@@ -1,0 +1,61 @@
+/* Reductions: over the rows they become partial sums, along other dimensions they stay with the rows. */
+#include "shard.h"
+
+/* Which dimensions are reduced (bit set); all when the list is absent, none or empty. -1: not understood. */
+static int64_t reduced_dims(const struct shard_call *call, int position, int dims) {
+    int64_t named[TORCH_DIMS_MAX];
+    if (position >= call->value_count || call_is_none(call, position))
+        return (1 << dims) - 1;
+    int count = call_ints(call, position, named);
+    if (count < 0)
+        return -1;
+    int64_t reduced = count ? 0 : (1 << dims) - 1;
+    for (int i = 0; i < count; i++)
+        reduced |= 1 << wrap_dim(named[i], dims);
+    return reduced;
+}
+
+static int dim_after(int dim, int64_t reduced, bool keep) {
+    return keep ? dim : dim - __builtin_popcountll((uint64_t)reduced & ((1ull << dim) - 1));
+}
+
+/* sum, mean (a = 1): (self, *, dtype) or (self, dims, keepdim, dtype). The mean of all rows is the sum of the ranks' means, each weighed by its rows. */
+RULE_FUNCTION(reduce_sum) {
+    bool has_dims = !strcmp(call->op->overload, "dim_IntList") || !strcmp(call->op->overload, "dim");
+    if (!has_dims && call->op->overload[0])
+        return RULE_GATHER;
+    int64_t reduced = has_dims ? reduced_dims(call, 1, argument_dims(call->lead)) : -1;
+    bool over_rows = !has_dims || (reduced >> call->record.dim & 1);
+    if (has_dims && reduced < 0)
+        return RULE_GATHER;
+    if (!over_rows) {
+        decide_shard(call, 0, dim_after(call->record.dim, reduced, call_flag(call, 2)), 0);
+        return RULE_LOCAL;
+    }
+    if (rule->a)
+        call->scale = (double)call->record.rows / (double)call->record.total;
+    decide_partial(call, 0);
+    return RULE_LOCAL;
+}
+
+/* max, argmax, norm...: a: position of the dimension(s), b: of keepdim. Over the rows themselves they need all rows. */
+RULE_FUNCTION(reduce_along) {
+    if (call->argument_count != 1 || rule->a >= call->value_count || call_is_none(call, rule->a))
+        return RULE_GATHER;
+    int64_t reduced = reduced_dims(call, rule->a, argument_dims(call->lead));
+    if (reduced < 0 || (reduced >> call->record.dim & 1))
+        return RULE_GATHER;
+    decide_shard(call, 0, dim_after(call->record.dim, reduced, call_flag(call, rule->b)), 0);
+    return RULE_LOCAL;
+}
+
+/* softmax, cumsum, sort, gather...: a: position of the dimension they work along; the shape stays. */
+RULE_FUNCTION(along) {
+    if (rule->a >= call->value_count || call->values[rule->a].tag != TAG_INT)
+        return RULE_GATHER;
+    int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
+    if (at == call->record.dim || !decide_rows_at(call, call->record.dim))
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}

@@ -1,0 +1,38 @@
+/* The rule table and the way from an operator to its row. */
+#include "shard.h"
+
+static const struct rule rules[] = {
+#define RULE(name, function, a, b, partial, entry) {name, rule_##function, a, b, partial, entry},
+#include "rules.def"
+#undef RULE
+};
+
+static const struct rule rule_none = {"none", NULL, 0, 0, PARTIAL_MATERIALISE, ENTRY_NONE};
+
+static const struct rule *rule_named(const char *name, size_t length, const char *overload) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (strncmp(rules[i].name, name, length))
+            continue;
+        const char *rest = rules[i].name + length;
+        if (overload ? *rest == '.' && !strcmp(rest + 1, overload) : !*rest)
+            return &rules[i];
+    }
+    return NULL;
+}
+
+/* Only operators of aten have rows: another library's operator of the same name is another operator. */
+const struct rule *rule_find(const struct operator *op) {
+    if (strncmp(op->name, "aten::", 6))
+        return &rule_none;
+    const char *name = op->short_name;
+    size_t length = strlen(name);
+    const struct rule *rule = rule_named(name, length, op->overload);
+    if (!rule)
+        rule = rule_named(name, length, NULL);
+    if (!rule && op->is_in_place && name[length - 1] == '_') {
+        rule = rule_named(name, length - 1, op->overload);
+        if (!rule)
+            rule = rule_named(name, length - 1, NULL);
+    }
+    return rule ? rule : &rule_none;
+}

@@ -1,0 +1,182 @@
+/*
+ * The client of the dispatch key: every operator at user level that touches a marked tensor or a parameter comes here, is looked at, decided and executed.
+ */
+#include <stdlib.h>
+
+#include "shard.h"
+
+enum { ARGUMENTS_INLINE = 48 };
+
+static void call_add(struct shard_call *call, struct value *slot, int position) {
+    struct argument *argument = &call->arguments[call->argument_count++];
+    struct tensor *tensor = slot->tensor;
+    bool marked = tensor_is_marked(tensor);
+    *argument = (struct argument){.slot = slot, .position = position, .is_parameter = tensor_is_parameter(tensor), .narrow = -1};
+    if (!marked)
+        return;
+    argument->record = record_get(tensor);
+    switch (argument->record.kind) {
+    case RECORD_SHARD:
+        call->shards++;
+        break;
+    case RECORD_PARTIAL:
+        call->partials++;
+        break;
+    case RECORD_GATHERED:
+        call->gathered++;
+        break;
+    case RECORD_NONE: /* inherited the key, but nobody says what it holds: never guess */
+        shim_problem("AR-NO-RECORD", "Please report the operator; run the program without accel-run meanwhile.",
+                     "operator %s met a tensor made from a divided one in a way that accel-run did not see", call->op->name);
+    }
+}
+
+static int call_count_tensors(const struct value *values, int count) {
+    int tensors = 0;
+    for (int i = 0; i < count; i++)
+        if (value_is_tensor(&values[i]))
+            tensors++;
+        else if (value_is_list(&values[i]))
+            tensors += (int)(value_list(&values[i])->end - value_list(&values[i])->begin);
+    return tensors;
+}
+
+/* Finds the tensors again, after arguments changed. */
+void call_collect(struct shard_call *call) {
+    call->argument_count = call->shards = call->partials = call->gathered = 0;
+    call->lead = NULL;
+    for (int i = 0; i < call->value_count; i++) {
+        struct value *value = &call->values[i];
+        if (value_is_tensor(value))
+            call_add(call, value, i);
+        else if (value_is_list(value))
+            for (struct value *element = value_list(value)->begin; element < value_list(value)->end; element++)
+                if (value_is_tensor(element))
+                    call_add(call, element, i);
+    }
+    for (int i = 0; i < call->argument_count && !call->lead; i++)
+        if (call->arguments[i].record.kind == RECORD_SHARD)
+            call->lead = &call->arguments[i];
+    if (call->lead)
+        call->record = call->lead->record;
+}
+
+/* ---- no shard, no partial: replicated work. Only history that reaches back to a gathered shard is remembered. */
+static void execute_replicated(struct shard_call *call) {
+    bool from_gathered = call->gathered > 0;
+    if (!from_gathered) {
+        dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+        return;
+    }
+    if (call->op->is_in_place && call->argument_count && call->arguments[0].record.is_view_of_gathered)
+        refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
+    execute_gathered(call);
+}
+
+static bool writes_shard(const struct shard_call *call) {
+    if (call->op->is_in_place)
+        return call->argument_count && call->arguments[0].record.kind == RECORD_SHARD;
+    if (!call->op->is_out) /* out= arguments stand last */
+        return false;
+    return call->argument_count && call->arguments[call->argument_count - 1].record.kind == RECORD_SHARD;
+}
+
+static void gather_or_refuse(struct shard_call *call) {
+    if (writes_shard(call))
+        refuse_write(call, "its rows are divided among the ranks");
+    execute_gathered(call);
+}
+
+static void materialise_partials(struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++) {
+        struct argument *argument = &call->arguments[i];
+        if (argument->record.kind != RECORD_PARTIAL)
+            continue;
+        if (call->op->is_in_place && i == 0)
+            refuse_write(call, "it is a sum of which each rank has its part");
+        struct tensor *total = gather_partial(call->op->name, argument_tensor(argument));
+        mark_gathered(total, false);
+        slot_replace(argument->slot, value_tensor(total));
+    }
+    call_collect(call);
+}
+
+static void call_execute(struct shard_call *call, const struct rule *rule) {
+    if (!call->shards && !call->partials && !entry_decide(call, rule)) {
+        execute_replicated(call);
+        return;
+    }
+    if (call->partials) {
+        if (!call->shards && partial_execute(call, rule))
+            return;
+        if (rule->decide == rule_compose || (!rule->decide && call->op->is_composite)) {
+            dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+            return;
+        }
+        materialise_partials(call);
+        if (!call->shards) {
+            execute_gathered(call);
+            return;
+        }
+    }
+    enum rule_outcome outcome = rule->decide ? rule->decide(call, rule) : call->op->is_composite ? RULE_COMPOSE : RULE_GATHER;
+    switch (outcome) {
+    case RULE_LOCAL:
+        execute_local(call);
+        break;
+    case RULE_GATHER:
+        gather_or_refuse(call);
+        break;
+    case RULE_COMPOSE:
+        dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+        break;
+    case RULE_DONE:
+        break;
+    }
+}
+
+static void free_arguments(struct argument **arguments) {
+    free(*arguments);
+}
+
+static void shard_call(struct dispatch_call *dispatch) {
+    const struct rule *rule = rule_of(dispatch->op);
+    struct stack *stack = dispatch->stack;
+    struct shard_call call;
+    struct argument few[ARGUMENTS_INLINE];
+    call.dispatch = dispatch;
+    call.op = dispatch->op;
+    call.values = stack->begin;
+    call.value_count = (int)(stack->end - stack->begin);
+    call.result_count = 0;
+    call.scale = 1;
+    int tensors = call_count_tensors(call.values, call.value_count);
+    __attribute__((cleanup(free_arguments))) struct argument *many = tensors > ARGUMENTS_INLINE ? malloc((size_t)tensors * sizeof *many) : NULL;
+    call.arguments = many ? many : few;
+    call_collect(&call);
+    call_execute(&call, rule);
+}
+
+static struct tensor *shard_whole(struct tensor *tensor) {
+    struct record record = record_get(tensor);
+    if (record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL) {
+        struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+        struct tensor *whole = record.kind == RECORD_SHARD ? gather_shard("whole value", plain.tensor, &record) : gather_partial("whole value", plain.tensor);
+        value_drop(plain);
+        return whole;
+    }
+    tensor_retain(tensor);
+    return tensor;
+}
+
+static void shard_operator_met(struct operator *op);
+
+const struct dispatch_client dispatch_client = {shard_operator_met, shard_call, shard_whole};
+
+static void shard_operator_met(struct operator *op) {
+    op->client = rule_find(op);
+}
+
+const struct rule *rule_of(const struct operator *op) {
+    return op->client;
+}

@@ -1,0 +1,210 @@
+/*
+ * Sharding: what each operator does to a tensor of which this rank holds its rows.
+ *
+ * Rules of hooks/shard/
+ *  - Two phases. A rule decides from global facts only (whole sizes, kinds of records, scalar arguments, world size), so all ranks decide alike; it writes its
+ *    decision into the call (what to narrow, what the results are); the executor in shard.c carries it out. A rule that needs more executes itself (RULE_DONE)
+ *    after its decision.
+ *  - Whatever is cut, the result is exact: narrowing a replicated tensor is always right, gathering a shard is always right. A rule is about speed, never a
+ *    guess about meaning.
+ *  - Algebra: SHARD = own rows; PARTIAL = the value is the sum over ranks; replicated otherwise. The sum over ranks of the local loss is the loss, so the
+ *    gradient of anything replicated is a partial sum and is always summed, never averaged.
+ *  - No rule: a functional operator gathers and goes on replicated; a composite is run as what it is, code written in terms of other operators, at user
+ *    level, where it sees whole sizes; writing into a shard without a rule stops the program by name.
+ *  - Every collective's label is the operator's name.
+ */
+#ifndef ACCEL_HOOKS_SHARD_H
+#define ACCEL_HOOKS_SHARD_H
+
+#include "../../shim/shim.h"
+
+/* One tensor among the arguments (elements of lists count each). */
+struct argument {
+    struct value *slot;    /* where it stands; owns a reference */
+    struct record record;  /* as it was when the call came; RECORD_NONE: replicated */
+    int position;          /* index of the schema argument it belongs to */
+    bool is_parameter;
+    int8_t narrow;         /* decision: narrow this replicated tensor along this dimension to the rank's rows; -1: no */
+};
+
+enum { RESULTS_MAX = 8 };
+
+struct shard_call {
+    struct dispatch_call *dispatch;
+    struct operator *op;
+    struct value *values; /* the operator's arguments on the stack */
+    int value_count;
+    struct argument *arguments; /* all tensors among them */
+    int argument_count;
+    int shards, partials, gathered; /* how many of each kind */
+    struct argument *lead;          /* the first shard; NULL: none */
+    struct record record;           /* the lead's */
+
+    /* the decision for RULE_LOCAL */
+    struct record results[RESULTS_MAX]; /* per result (all elements of a list result alike); the last one set serves for further results */
+    int result_count;                   /* how many of them the rule has set; 0: results are not marked */
+    double scale;                       /* floating results are multiplied by this; 1: no */
+};
+
+enum rule_outcome {
+    RULE_LOCAL,   /* run the kernel on local rows as decided */
+    RULE_GATHER,  /* gather the shards, run replicated */
+    RULE_COMPOSE, /* run the composite at user level: its inner operators come back */
+    RULE_DONE,    /* the rule has executed it */
+};
+
+struct rule;
+typedef enum rule_outcome rule_function(struct shard_call *call, const struct rule *rule);
+
+/* How an operator treats a PARTIAL argument when no shard is among the arguments. */
+enum partial_kind {
+    PARTIAL_MATERIALISE = 0, /* sum over the ranks first */
+    PARTIAL_LINEAR,          /* f(a + b) = f(a) + f(b): result partial */
+    PARTIAL_ADD,             /* add, sub: replicated operands are divided among the ranks */
+    PARTIAL_MUL,             /* linear in one partial factor */
+    PARTIAL_DIV,             /* linear in the numerator */
+    PARTIAL_SHAPE,           /* reads the shape only: result replicated */
+    PARTIAL_READ,            /* host read: exchanged */
+};
+
+enum entry_kind { ENTRY_NONE = 0, ENTRY_DATA0, ENTRY_DATA1, ENTRY_INDEX, ENTRY_RECURRENT }; /* which argument is the data that meets a parameter: entry.c */
+
+struct rule {
+    const char *name;
+    rule_function *decide; /* NULL: no rule (gather or compose) */
+    int a, b;              /* the family's parameters: argument positions */
+    enum partial_kind partial;
+    enum entry_kind entry;
+};
+
+/* Each rule of rules.def is a function in its family's file. */
+#define RULE_FUNCTION(name) enum rule_outcome rule_##name(struct shard_call *call, const struct rule *rule)
+RULE_FUNCTION(pass);
+RULE_FUNCTION(compose);
+RULE_FUNCTION(pointwise);
+RULE_FUNCTION(like);
+RULE_FUNCTION(new_like);
+RULE_FUNCTION(view);
+RULE_FUNCTION(expand);
+RULE_FUNCTION(transpose);
+RULE_FUNCTION(matrix_transpose);
+RULE_FUNCTION(permute);
+RULE_FUNCTION(unsqueeze);
+RULE_FUNCTION(squeeze);
+RULE_FUNCTION(select);
+RULE_FUNCTION(slice);
+RULE_FUNCTION(split);
+RULE_FUNCTION(cat);
+RULE_FUNCTION(stack);
+RULE_FUNCTION(reduce_sum);
+RULE_FUNCTION(reduce_along);
+RULE_FUNCTION(along);
+RULE_FUNCTION(linear);
+RULE_FUNCTION(rows);
+RULE_FUNCTION(mm);
+RULE_FUNCTION(addmm);
+RULE_FUNCTION(bmm);
+RULE_FUNCTION(matmul);
+RULE_FUNCTION(embedding);
+RULE_FUNCTION(loss);
+RULE_FUNCTION(nll_loss);
+RULE_FUNCTION(layer_norm);
+RULE_FUNCTION(batch_norm);
+RULE_FUNCTION(random_in_place);
+RULE_FUNCTION(random_like);
+RULE_FUNCTION(bernoulli);
+RULE_FUNCTION(native_dropout);
+RULE_FUNCTION(triangle);
+RULE_FUNCTION(pad);
+RULE_FUNCTION(recurrent);
+RULE_FUNCTION(attention);
+RULE_FUNCTION(flash_attention);
+RULE_FUNCTION(read);
+
+/* ---- looking at arguments (call.c). Sizes are the whole batch's. */
+static inline struct tensor *argument_tensor(const struct argument *argument) {
+    return argument->slot->tensor;
+}
+int argument_dims(const struct argument *argument);
+int64_t argument_size(const struct argument *argument, int dim);
+int64_t argument_elements(const struct argument *argument);
+/* The tensor argument at a schema position (not in a list), or NULL when it is none, undefined or absent. */
+struct argument *call_argument(struct shard_call *call, int position);
+/* A scalar or flag argument; fallback when absent or none. */
+int64_t call_int(const struct shard_call *call, int position, int64_t fallback);
+double call_real(const struct shard_call *call, int position, double fallback);
+bool call_flag(const struct shard_call *call, int position);
+bool call_is_none(const struct shard_call *call, int position);
+/* A list of ints argument: number of elements, copied into integers (at most TORCH_DIMS_MAX); -1 when it is none or longer. A single int counts as a list of one. */
+int call_ints(const struct shard_call *call, int position, int64_t *integers);
+static inline int wrap_dim(int64_t dim, int dims) {
+    return (int)(dim < 0 ? dim + (dims ? dims : 1) : dim);
+}
+/* Elements along the divided dimension: of the whole batch, of this rank. */
+static inline int64_t record_total(const struct record *record) {
+    return record->total * record->inner;
+}
+static inline int64_t record_local(const struct record *record) {
+    return record->rows * record->inner;
+}
+static inline bool record_same_rows(const struct record *one, const struct record *other) {
+    return one->total == other->total && one->inner == other->inner;
+}
+
+/* ---- decisions */
+/* The argument, replicated with the whole size along dim, is to be narrowed to the lead's rows. */
+void decide_narrow(struct argument *argument, int dim);
+/* Makes every replicated tensor argument that has the whole size along `dim` narrow there; shards must be divided along dim with the lead's rows.
+   Returns false (nothing decided) when some tensor argument is a shard along another dimension, or neither. */
+bool decide_rows_at(struct shard_call *call, int dim);
+/* Element by element with broadcasting: decides for every tensor argument; *result_dim is where the rows stand in the result. False: they do not fit. */
+bool decide_broadcast(struct shard_call *call, int *result_dim);
+/* Result `index` is a shard like the lead, divided along dim (inner: the merged factor, 0 = the lead's). Further results likewise. */
+void decide_shard(struct shard_call *call, int index, int dim, int64_t inner);
+void decide_partial(struct shard_call *call, int index);
+void decide_replicated(struct shard_call *call, int index);
+
+/* ---- executing (shard.c, execute.c) */
+/* Carries out the decision: narrows, runs opaquely, marks. */
+void execute_local(struct shard_call *call);
+/* Gathers every shard and materialises every partial argument, runs opaquely, results replicated (GATHERED when they have history or share memory). */
+void execute_gathered(struct shard_call *call);
+/* Replaces the value in a slot by `fresh` (owned). */
+void slot_replace(struct value *slot, struct value fresh);
+/* Drops the arguments and leaves `results` (owned) on the stack. */
+void execute_return(struct shard_call *call, const struct value *results, int count);
+__attribute__((noreturn)) void refuse_write(const struct shard_call *call, const char *why);
+
+/* ---- gathering (gather.c): collectives, differentiable where the tensor requires grad. Arguments borrowed, results owned and replicated. */
+struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record);
+struct tensor *gather_partial(const char *label, struct tensor *tensor);
+/* Sum over the ranks without history, in place; contiguous or dense tensors of any reducible type. */
+void sum_in_place(const char *label, struct tensor *tensor);
+/* One double, summed over the ranks. */
+double sum_double(const char *label, double value);
+/* An uninitialised tensor of the whole batch's shape and layout for a shard: same type and device. Owned. */
+struct tensor *whole_empty(struct tensor *tensor, const struct record *record);
+/* Folds the order of a whole tensor's memory into what the ranks compare at their next collective. Communication lock held. */
+void note_layout(struct tensor *whole);
+/* This rank's rows of a whole tensor (a view). Owned. */
+struct tensor *rows_of(struct tensor *whole, const struct record *record, int dim);
+/* Marks a result as replicated but computed from shards, when that matters (it requires grad, or shares memory with a gathered copy). */
+void mark_gathered(struct tensor *tensor, bool is_view);
+
+/* ---- entry (entry.c): true when a replicated data tensor was cut into rows: its argument is then the lead. */
+bool entry_decide(struct shard_call *call, const struct rule *rule);
+/* Rows [first, first + rows) of total for this rank: the first total mod world size ranks have one more. */
+void entry_rows(int64_t total, int64_t *first, int64_t *rows);
+
+/* ---- partial sums (partial.c): a call with partial and without shard arguments. True when it has been executed. */
+bool partial_execute(struct shard_call *call, const struct rule *rule);
+
+const struct rule *rule_find(const struct operator *op); /* in the table, by name (rules.c) */
+/* Finds the tensors among the arguments anew, after a rule has changed them. */
+void call_collect(struct shard_call *call);
+const struct rule *rule_of(const struct operator *op); /* never NULL: the rule "none" has no decide */
+
+/* ---- notes for --explain (explain.c) */
+void explain_gather(const struct operator *op, const char *what);
+
+#endif

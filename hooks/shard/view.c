@@ -1,0 +1,170 @@
+/* Shape: views, permutations, pieces. Sizes that come from the program are the whole batch's. */
+#include "shard.h"
+
+/* The new shape with -1 filled in; false: not possible (libtorch will say why). */
+static bool shape_complete(const struct argument *self, int64_t *shape, int dims) {
+    int64_t known = 1, all = argument_elements(self);
+    int open = -1;
+    for (int i = 0; i < dims; i++)
+        if (shape[i] == -1)
+            open = i;
+        else
+            known *= shape[i];
+    if (open >= 0 && known)
+        shape[open] = all / known;
+    return all > 0 && known && (open < 0 ? known : known * shape[open]) == all;
+}
+
+/* view, reshape: rows stay whole when the new shape has a dimension that begins where the divided one began and is a multiple of the rows. */
+RULE_FUNCTION(view) {
+    int64_t shape[TORCH_DIMS_MAX];
+    if (call->value_count < 2 || !value_is_list(&call->values[1]) || call->lead != &call->arguments[0])
+        return RULE_GATHER;
+    int dims = call_ints(call, 1, shape);
+    if (dims < 1 || !shape_complete(call->lead, shape, dims))
+        return RULE_GATHER;
+    int64_t before = 1, passed = 1;
+    for (int i = 0; i < call->record.dim; i++)
+        before *= argument_size(call->lead, i);
+    int dim = 0;
+    while (dim < dims && (passed != before || shape[dim] == 1))
+        passed *= shape[dim++];
+    if (dim == dims || shape[dim] % call->record.total)
+        return RULE_GATHER;
+    int64_t inner = shape[dim] / call->record.total;
+    shape[dim] = inner * call->record.rows;
+    slot_replace(&call->values[1], value_int_list(shape, (size_t)dims));
+    decide_shard(call, 0, dim, inner);
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(expand) {
+    int64_t shape[TORCH_DIMS_MAX];
+    int dims = call_ints(call, 1, shape), own = argument_dims(call->lead);
+    if (dims < own || call->lead != &call->arguments[0])
+        return RULE_GATHER;
+    int dim = dims - own + call->record.dim;
+    if (shape[dim] != -1 && shape[dim] != record_total(&call->record))
+        return RULE_GATHER;
+    shape[dim] = record_local(&call->record);
+    slot_replace(&call->values[1], value_int_list(shape, (size_t)dims));
+    decide_shard(call, 0, dim, 0);
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(transpose) {
+    int dims = argument_dims(call->lead);
+    int one = wrap_dim(call_int(call, 1, 0), dims), other = wrap_dim(call_int(call, 2, 0), dims), dim = call->record.dim;
+    decide_shard(call, 0, dim == one ? other : dim == other ? one : dim, 0);
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(matrix_transpose) {
+    decide_shard(call, 0, argument_dims(call->lead) == 2 ? 1 - call->record.dim : call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(permute) {
+    int64_t order[TORCH_DIMS_MAX];
+    int dims = argument_dims(call->lead), dim = -1;
+    if (call_ints(call, 1, order) != dims)
+        return RULE_GATHER;
+    for (int i = 0; i < dims; i++)
+        if (wrap_dim(order[i], dims) == call->record.dim)
+            dim = i;
+    if (dim < 0)
+        return RULE_GATHER;
+    decide_shard(call, 0, dim, 0);
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(unsqueeze) {
+    int at = wrap_dim(call_int(call, 1, 0), argument_dims(call->lead) + 1);
+    decide_shard(call, 0, call->record.dim + (at <= call->record.dim), 0);
+    return RULE_LOCAL;
+}
+
+/* Dimensions of size one in the whole batch, not in the own rows: a rank may hold a single row. So each is dropped by name. */
+RULE_FUNCTION(squeeze) {
+    int dims = argument_dims(call->lead);
+    bool drop[TORCH_DIMS_MAX];
+    int64_t named[TORCH_DIMS_MAX];
+    int count = call_ints(call, 1, named);
+    if (call->op->is_in_place || call->lead != &call->arguments[0])
+        return RULE_GATHER;
+    for (int i = 0; i < dims; i++)
+        drop[i] = call->value_count < 2 && argument_size(call->lead, i) == 1;
+    for (int i = 0; i < count; i++)
+        drop[wrap_dim(named[i], dims)] = argument_size(call->lead, wrap_dim(named[i], dims)) == 1;
+    struct record record = call->record;
+    tensor_retain(argument_tensor(call->lead));
+    struct value result = value_tensor(argument_tensor(call->lead));
+    bool dropped = false;
+    for (int i = dims - 1; i >= 0; i--) {
+        if (!drop[i])
+            continue;
+        slot_replace(&result, TORCH_CALL("aten::squeeze", "dim", result, value_int(i)));
+        record.dim -= i < record.dim;
+        dropped = true;
+    }
+    if (!dropped)
+        slot_replace(&result, TORCH_CALL("aten::alias", "", result));
+    record_set(result.tensor, record);
+    execute_return(call, &result, 1);
+    return RULE_DONE;
+}
+
+RULE_FUNCTION(select) {
+    int at = wrap_dim(call_int(call, 1, 0), argument_dims(call->lead));
+    if (at == call->record.dim)
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim - (at < call->record.dim), 0);
+    return RULE_LOCAL;
+}
+
+/* slice(self, dim, start, end, step): along another dimension, or all rows. */
+RULE_FUNCTION(slice) {
+    int at = wrap_dim(call_int(call, 1, 0), argument_dims(call->lead));
+    if (at == call->record.dim) {
+        int64_t start = call_int(call, 2, 0), end = call_int(call, 3, INT64_MAX), step = call_int(call, 4, 1);
+        if (start != 0 || end < record_total(&call->record) || step != 1)
+            return RULE_GATHER;
+    }
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+/* a: position of the dimension; b: the dimension disappears (unbind) */
+RULE_FUNCTION(split) {
+    int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
+    if (at == call->record.dim)
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim - (rule->b && at < call->record.dim), 0);
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(cat) {
+    int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
+    if (at == call->record.dim || !decide_rows_at(call, call->record.dim))
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+RULE_FUNCTION(stack) {
+    int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead) + 1);
+    if (!decide_rows_at(call, call->record.dim))
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim + (at <= call->record.dim), 0);
+    return RULE_LOCAL;
+}
+
+/* constant_pad_nd(self, pad, value): pairs for the last dimensions */
+RULE_FUNCTION(pad) {
+    int64_t pads[2 * TORCH_DIMS_MAX];
+    int count = call_ints(call, rule->a, pads), dims = argument_dims(call->lead);
+    if (count < 0 || call->record.dim >= dims - count / 2)
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}

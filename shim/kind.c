@@ -1,0 +1,116 @@
+/*
+ * Which kind of process this is. LD_PRELOAD reaches shells, compilers and loader workers, so the kind is claimed, not guessed (P9): the first hook
+ * that only training programs reach asks the launcher for the rank; one grant per rank. Everything else passes through.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "link.h"
+#include "resolve.h"
+#include "shim.h"
+
+_Atomic uint8_t shim_kind_now;
+_Atomic uint8_t shim_active_now;
+
+static struct protocol_grant grant;
+static pthread_mutex_t comm_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* In a child forked by a rank (a loader's worker): hooks off, communication forgotten (P12). In any other child: nothing was begun. */
+static void kind_after_fork(void) {
+    if (atomic_load(&shim_kind_now) != SHIM_RANK)
+        return;
+    atomic_store(&shim_active_now, 0);
+    atomic_store(&shim_kind_now, SHIM_WORKER);
+    comm_forget();
+    link_forget();
+}
+
+/* The constructor only snapshots the environment: it also runs in every shell and compiler below us (P9, P23). */
+__attribute__((constructor)) static void kind_start(void) {
+    if (!link_snapshot())
+        atomic_store(&shim_kind_now, SHIM_OTHER);
+}
+
+/* Static destructors of the program run after main and may call hooks (fact 8): values they read must still be whole, so the hooks stay active; only
+   a process that is being torn down by exit() keeps its state, nothing is freed here on purpose (P25). */
+
+__attribute__((noreturn)) static void comm_failed(const char *id, const char *what) {
+    if (!strcmp(id, "AR-ABORTED")) /* somebody else has told the launcher already */
+        link_wait_for_end();
+    shim_problem(id,
+                 "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of randomness that accel-run "
+                 "does not know, seed it.",
+                 "%s", what);
+}
+
+static void kind_granted(void) {
+    struct board *board = link_board();
+    atomic_store(&board->ranks[grant.rank].pid, getpid());
+    shim_phase(BOARD_SETUP, "start");
+    pthread_atfork(NULL, NULL, kind_after_fork);
+    struct comm_options options = {.rank = grant.rank,
+                                   .world_size = grant.world_size,
+                                   .cores = grant.cores,
+                                   .collective_timeout_ms = grant.collective_timeout_ms,
+                                   .segment = link_segment(),
+                                   .segment_bytes = grant.segment_bytes,
+                                   .fail = comm_failed};
+    const char *problem = NULL;
+    if (grant.world_size > 1 && comm_open(&options, &problem))
+        shim_problem("AR-COMM-OPEN", "This is a defect of accel-run: please report it.", "the ranks cannot share memory: %s", problem);
+    atomic_store(&shim_kind_now, SHIM_RANK);
+    if (grant.world_size == 1)
+        return; /* one rank is the plain program: nothing is intercepted */
+    torch_begin();
+    atomic_store(&shim_active_now, 1);
+    torch_selfcheck(); /* like torch_begin, does not return when libtorch is not supported */
+}
+
+bool shim_training_begins(void) {
+    for (;;) {
+        uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_acquire);
+        if (kind == SHIM_RANK || kind == SHIM_WORKER || kind == SHIM_OTHER)
+            return shim_active();
+        uint8_t undecided = SHIM_UNDECIDED;
+        if (kind == SHIM_UNDECIDED && atomic_compare_exchange_strong(&shim_kind_now, &undecided, SHIM_CLAIMING))
+            break;
+        sched_yield();
+    }
+    if (link_claim(&grant))
+        kind_granted();
+    else
+        atomic_store(&shim_kind_now, SHIM_OTHER);
+    return shim_active();
+}
+
+uint32_t shim_rank(void) {
+    return grant.rank;
+}
+
+uint32_t shim_world_size(void) {
+    return grant.world_size;
+}
+
+bool shim_explains(void) {
+    return grant.flags & PROTOCOL_FLAG_EXPLAIN;
+}
+
+const char *shim_job_secret(void) {
+    return link_cookie();
+}
+
+bool shim_in_job(void) {
+    uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
+    return kind != SHIM_OTHER && kind != SHIM_WORKER && link_cookie();
+}
+
+void shim_comm_lock(void) {
+    pthread_mutex_lock(&comm_mutex);
+}
+
+void shim_comm_unlock(int *unused) {
+    pthread_mutex_unlock(&comm_mutex);
+}

@@ -1,0 +1,22 @@
+/* The rank's connection to its launcher: claim, messages, the board. */
+#ifndef ACCEL_SHIM_LINK_H
+#define ACCEL_SHIM_LINK_H
+
+#include <stdbool.h>
+
+#include "../config/board.h"
+#include "../config/protocol.h"
+
+/* Reads the environment once. Called by the constructor: raw getenv, no allocation. Returns false when there is no launcher. */
+bool link_snapshot(void);
+const char *link_cookie(void);
+/* Asks for the rank. 1: granted, *grant filled and the segment mapped; 0: denied or no launcher. One thread. */
+int link_claim(struct protocol_grant *grant);
+void *link_segment(void);
+struct board *link_board(void); /* NULL before the grant */
+/* In a forked child: forget the socket (the parent's), unmap nothing. */
+void link_forget(void);
+/* Waits to be ended by the launcher; ends the process itself when the launcher is gone. */
+void link_wait_for_end(void) __attribute__((noreturn));
+
+#endif

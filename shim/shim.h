@@ -1,0 +1,102 @@
+/*
+ * Everything a hook may use; nothing else of shim/ is includable from hooks/.
+ *
+ * Rules of the shim
+ *  - It lives in somebody else's process: inert (one relaxed load per hook) until that process is a rank of a job with more than one rank.
+ *  - It never exits, aborts, prints to fd 1 or changes errno on its own account. What would make training wrong goes to the launcher
+ *    (shim_problem), which stops the job.
+ *  - NEEDED is libc. libtorch is reached through names resolved at run time (resolve.c), never through RTLD_NEXT (style.md fact 1).
+ *  - C++ exceptions pass through our frames: state is restored by cleanup attributes only (style.md facts 5 and 6).
+ *  - Thread-local memory: initial-exec, at most 64 bytes in all (P21).
+ */
+#ifndef ACCEL_SHIM_H
+#define ACCEL_SHIM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "torch/torch.h"
+
+struct save_string; /* std::string, either ABI: hooks/save */
+
+/* ---- who am I (kind.c) */
+
+enum shim_kind {
+    SHIM_UNDECIDED = 0, /* no training hook has fired yet */
+    SHIM_CLAIMING,      /* one thread is asking the launcher; others wait */
+    SHIM_RANK,          /* this process is a rank; world size 1 passes through all the same */
+    SHIM_WORKER,        /* forked from a rank: hooks off */
+    SHIM_OTHER,         /* no launcher, or another process has the rank: full pass-through */
+};
+
+extern _Atomic uint8_t shim_kind_now;
+extern _Atomic uint8_t shim_active_now; /* 1: RANK, world size > 1, libtorch calibrated and self-checked, not closing */
+
+/* True when hooks must act. Cheap: one relaxed load. */
+static inline bool shim_active(void) {
+    return __builtin_expect(atomic_load_explicit(&shim_active_now, memory_order_relaxed), 0);
+}
+
+/* To be called by hooks that only training programs reach (a leaf made, an engine asked, a seed drawn): claims the rank on the first call and, when
+   granted with a world of more than one, calibrates the dispatch layer, runs its self-check and activates the hooks. Returns shim_active(). Any thread. */
+bool shim_training_begins(void);
+
+uint32_t shim_rank(void);
+uint32_t shim_world_size(void);
+bool shim_explains(void); /* --explain */
+/* 128 random bits of the job, the same on all ranks, as hexadecimal text; NULL outside a job. */
+const char *shim_job_secret(void);
+/* True in any process that was started under the launcher and may still become a rank or is one (not WORKER, not OTHER). */
+bool shim_in_job(void);
+
+/* ---- saying things (link.c) */
+
+void shim_log(char level, const char *format, ...) __attribute__((format(printf, 2, 3))); /* level: 'd' 'i' 'w' 'e' */
+/* Stops the job: tells the launcher, then waits to be ended by it. id: stable ("AR-..."); what: what happened and where; cure: what to do. */
+void shim_problem(const char *id, const char *cure, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
+
+/* The board's line of this rank: what it is doing. where: a literal or operator name. */
+void shim_phase(enum board_phase phase, const char *where);
+void shim_step_done(void);
+
+/* ---- collectives on behalf of a hook: takes the communication lock (commlock.c) */
+void shim_comm_lock(void);
+void shim_comm_unlock(int *unused);
+#define SHIM_COMM_SCOPE __attribute__((cleanup(shim_comm_unlock), unused)) int shim_comm_scope_ = (shim_comm_lock(), 0)
+
+/* ---- the hook table (table.c)
+   A row of a .def file:  HOOK(name, library, NEED, "mangled symbol", return type, (arguments))
+   yields the prototype of hook_<name> under its mangled name, an enum id, a table entry and an export-map line. */
+enum hook_need { REQUIRED, OPTIONAL };
+
+#define HOOK(name, library, need, symbol, type, arguments) __attribute__((visibility("default"))) type hook_##name arguments __asm__(symbol);
+#include "../hooks/hooks.def"
+#undef HOOK
+
+enum hook_id {
+#define HOOK(name, library, need, symbol, type, arguments) HOOK_##name,
+#include "../hooks/hooks.def"
+#undef HOOK
+    HOOK_COUNT
+};
+
+struct hook_row {
+    const char *name, *library, *symbol;
+    enum hook_need need;
+    void *own;              /* our function, to notice a circular original */
+    _Atomic(void *) original;
+};
+extern struct hook_row hook_table[HOOK_COUNT];
+
+void *resolve_original(enum hook_id id); /* lazy; stops the job when a function that was called has no original */
+
+/* The function that would have run without us, with the row's own type. */
+#define ORIGINAL(name)                                                                                                                      \
+    ((__typeof__(&hook_##name))(__builtin_expect(!!atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_acquire), 1)         \
+                                    ? atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_relaxed)                         \
+                                    : resolve_original(HOOK_##name)))
+
+#endif

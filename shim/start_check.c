@@ -1,0 +1,146 @@
+/*
+ * The net under hooks/seed: whatever a program seeds itself from, the ranks do not train different models in silence.
+ *
+ * The parameters are compared once, by checksum. Values that differ are the sign of entropy that hooks/seed does not know (a clock's nanoseconds, a
+ * pid): rank 0's are taken, as if the others had drawn them. Later draws from the same source will differ as well; then the checksum of the batches, which
+ * every step exchanges anyway with its first collective, stops the job.
+ */
+#include "start_check.h"
+
+#include <stdlib.h>
+
+#include "checksum.h"
+#include "shim.h"
+
+/* Memory order of a tensor's elements: the sizes and strides, without dimensions of one element. */
+struct layout {
+    int dims;
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
+    size_t element; /* bytes */
+};
+
+static bool has_host_memory(struct tensor *tensor) {
+    return tensor_is_plain(tensor) && tensor_is_on_host(tensor) && tensor_dims(tensor) <= TORCH_DIMS_MAX && tensor_elements(tensor) > 0;
+}
+
+static struct layout layout_of(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    struct layout layout = {.element = dtype_bytes(tensor_dtype(tensor))};
+    for (size_t i = 0; i < sizes.count; i++)
+        if (sizes.data[i] > 1) {
+            layout.sizes[layout.dims] = sizes.data[i];
+            layout.strides[layout.dims++] = strides.data[i];
+        }
+    return layout;
+}
+
+/* Moves the elements of a strided tensor to or from a packed buffer. Parameters with gaps are rare (views made leaves), so one element at a time will do. */
+static void copy_strided(const struct layout *layout, char *memory, char *packed, bool into_tensor) {
+    int64_t index[TORCH_DIMS_MAX] = {0};
+    for (;;) {
+        char *element = memory;
+        for (int i = 0; i < layout->dims; i++)
+            element += index[i] * layout->strides[i] * (int64_t)layout->element;
+        memcpy(into_tensor ? element : packed, into_tensor ? packed : element, layout->element);
+        packed += layout->element;
+        int dim = layout->dims - 1;
+        while (dim >= 0 && ++index[dim] == layout->sizes[dim])
+            index[dim--] = 0;
+        if (dim < 0)
+            return;
+    }
+}
+
+static uint64_t checksum_shape(uint64_t sum, struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor);
+    int64_t type = tensor_dtype(tensor);
+    sum = checksum_bytes(sum, &type, sizeof type);
+    return checksum_bytes(sum, sizes.data, sizes.count * sizeof *sizes.data);
+}
+
+uint64_t start_check_tensor(struct tensor *tensor) {
+    uint64_t sum = checksum_shape(0, tensor);
+    if (!has_host_memory(tensor))
+        return sum;
+    size_t bytes = (size_t)tensor_elements(tensor) * dtype_bytes(tensor_dtype(tensor));
+    if (tensor_is_dense(tensor))
+        return checksum_bytes(sum, tensor_data(tensor), bytes);
+    struct layout layout = layout_of(tensor);
+    char *packed = malloc(bytes);
+    if (!packed)
+        return sum;
+    copy_strided(&layout, tensor_data(tensor), packed, false);
+    sum = checksum_bytes(sum, packed, bytes);
+    free(packed);
+    return sum;
+}
+
+/* ---- parameters */
+
+/* Dense tensors are told apart by their memory's order, so it must be the same for the checksum to mean anything: it goes into the shape's. */
+static uint64_t checksum_shapes(struct tensor *const *leaves, size_t count) {
+    uint64_t sum = count;
+    for (size_t i = 0; i < count; i++) {
+        if (!leaves[i])
+            continue;
+        sum = checksum_shape(sum, leaves[i]);
+        if (!has_host_memory(leaves[i]))
+            continue;
+        struct layout layout = layout_of(leaves[i]);
+        sum = checksum_bytes(sum, layout.strides, (size_t)layout.dims * sizeof *layout.strides);
+    }
+    return sum;
+}
+
+static void broadcast_leaf(struct tensor *leaf) {
+    size_t bytes = (size_t)tensor_elements(leaf) * dtype_bytes(tensor_dtype(leaf));
+    if (tensor_is_dense(leaf)) {
+        comm_broadcast("parameters", tensor_data(leaf), bytes, 0);
+        return;
+    }
+    struct layout layout = layout_of(leaf);
+    char *packed = malloc(bytes);
+    if (!packed)
+        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory for a copy of a parameter of %zu bytes", bytes);
+    copy_strided(&layout, tensor_data(leaf), packed, false);
+    comm_broadcast("parameters", packed, bytes, 0);
+    copy_strided(&layout, tensor_data(leaf), packed, true);
+    free(packed);
+}
+
+static bool all_equal(const uint64_t *words, uint32_t count) {
+    for (uint32_t i = 1; i < count; i++)
+        if (words[i] != words[0])
+            return false;
+    return true;
+}
+
+/* sums: of this rank's leaves. Every rank finds the same leaves to differ, since all see all sums. Returns how many. */
+static size_t make_equal(struct tensor *const *leaves, const uint64_t *sums, size_t count) {
+    uint64_t all[BOARD_RANKS_MAX];
+    size_t different = 0;
+    for (size_t i = 0; i < count; i++) {
+        comm_all_gather_words("checksums of parameters", sums[i], all);
+        if (all_equal(all, shim_world_size()))
+            continue;
+        different++;
+        broadcast_leaf(leaves[i]);
+    }
+    return different;
+}
+
+void start_check_leaves(struct tensor *const *leaves, size_t count) {
+    uint64_t *sums = calloc(count ? count : 1, sizeof *sums), all[BOARD_RANKS_MAX];
+    if (!sums)
+        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", count);
+    for (size_t i = 0; i < count; i++)
+        sums[i] = leaves[i] ? start_check_tensor(leaves[i]) : 0;
+    SHIM_COMM_SCOPE;
+    comm_note("number, types and sizes of the parameters", checksum_shapes(leaves, count));
+    comm_all_gather_words("checksum of all parameters", checksum_bytes(0, sums, count * sizeof *sums), all);
+    size_t different = all_equal(all, shim_world_size()) ? 0 : make_equal(leaves, sums, count);
+    if (different && shim_rank() == 0)
+        shim_log('w', "%zu of %zu parameters began with other values on some ranks: all go on with those of rank 0. The program draws from a source of "
+                      "randomness that accel-run does not know; seed it to be sure that the ranks read the same data.", different, count);
+    free(sums);
+}

@@ -1,0 +1,19 @@
+/* Do all ranks start with the same parameters, and do they read the same batches? */
+#ifndef ACCEL_SHIM_START_CHECK_H
+#define ACCEL_SHIM_START_CHECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "torch/torch.h"
+
+/* Compares the leaves (borrowed; NULL entries are skipped) of all ranks, in the given order. Ranks whose number, types or sizes of leaves differ have parted:
+   the job stops by name. Where only values differ, rank 0's are copied into everybody's memory, and one warning says how many.
+   A collective: every rank calls it at the same place, before the leaves are first used with a shard. Takes the communication lock itself. */
+void start_check_leaves(struct tensor *const *leaves, size_t count);
+
+/* A checksum of the tensor's local elements, sizes and type, for comm_note() where a batch enters. Tensors that are not on the host, or not plain: of sizes
+   and type only. Any thread. */
+uint64_t start_check_tensor(struct tensor *tensor);
+
+#endif

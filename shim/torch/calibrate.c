@@ -1,0 +1,270 @@
+/*
+ * Finds every offset of libtorch at run time, by calling known operators on private tensors and looking for what must be there. Nothing here depends on
+ * a version number; the values found on ten releases stand in docs/how-it-works.md.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../shim.h"
+#include "../resolve.h"
+#include "functions.h"
+
+struct torch_facts torch_facts;
+
+static uint64_t key_bit(int key) {
+    return 1ull << (torch_facts.backend_count + key - 1);
+}
+
+/* initializeFunctionalityOffsetsAndMasks returns {offset, mask} per functionality: where its rows stand in the dispatch table and which backend bits choose
+   among them. The first with a mask tells the number of backends. */
+static void calibrate_offsets(void) {
+    uint16_t pairs[512];
+    memset(pairs, 0xff, sizeof pairs);
+    ((void (*)(void *))torch_functions.offsets_and_masks)(pairs);
+    int count = 0;
+    while (count < 256 && pairs[2 * count] != 0xffff) {
+        torch_facts.offset[count] = pairs[2 * count];
+        torch_facts.mask[count] = pairs[2 * count + 1];
+        count++;
+    }
+    torch_facts.functionality_count = count;
+    for (int i = 0; i < count && !torch_facts.backend_count; i++)
+        torch_facts.backend_count = __builtin_popcount(torch_facts.mask[i]);
+    if (count < 20 || count > 60 || torch_facts.backend_count < 8)
+        torch_unsupported("dispatch keys", "%d functionalities, %d backends", count, torch_facts.backend_count);
+}
+
+static int key_by_name(const char *name) {
+    for (int key = 1; key < torch_facts.functionality_count + 200; key++) {
+        const char *text = torch_functions.key_name((uint16_t)key);
+        if (text && !strcmp(text, name))
+            return key;
+    }
+    torch_unsupported("dispatch keys", "no key is called %s", name);
+}
+
+void calibrate_keys(void) {
+    calibrate_offsets();
+    torch_facts.key_shard = (uint16_t)key_by_name("TESTING_ONLY_GenericWrapper");
+    torch_facts.key_parameter = (uint16_t)key_by_name("TESTING_ONLY_GenericMode");
+    torch_facts.key_composite = (uint16_t)key_by_name("CompositeImplicitAutograd");
+    torch_facts.bit_shard = key_bit(torch_facts.key_shard);
+    torch_facts.bit_parameter = key_bit(torch_facts.key_parameter);
+    torch_facts.bit_tracer = key_bit(key_by_name("Tracer"));
+    torch_facts.bit_cpu = 1;
+    torch_facts.default_included = key_bit(key_by_name("BackendSelect")) | key_bit(key_by_name("ADInplaceOrView"));
+    for (int key = 1; key < torch_facts.functionality_count; key++) {
+        const char *name = torch_functions.key_name((uint16_t)key);
+        if (name && !strncmp(name, "Autocast", 8))
+            torch_facts.default_excluded |= key_bit(key);
+    }
+    torch_facts.undefined = resolve_data("libc10", "_ZN3c1019UndefinedTensorImpl10_singletonE");
+    if (!torch_facts.undefined)
+        torch_unsupported("undefined tensor", "no UndefinedTensorImpl::_singleton");
+}
+
+/* Our fallback stands in two neighbouring rows of every operator: their places give the first row and the distance of two. */
+void calibrate_table(uint16_t key, uint16_t next_key, void *fallback) {
+    struct handle handle;
+    torch_functions.find_schema(&handle, torch_functions.dispatcher(), "aten::add", "Tensor");
+    long places[2];
+    int found = 0;
+    for (long at = 0; at < 16384 && found < 2; at += 8)
+        if (*(void **)(handle.definition + at) == fallback)
+            places[found++] = at;
+    int rows = torch_facts.offset[next_key] - torch_facts.offset[key];
+    if (found < 2 || rows < 1 || (places[1] - places[0]) % rows)
+        torch_unsupported("dispatch table", "%d rows of ours found, %d rows apart", found, rows);
+    torch_facts.table_stride = (places[1] - places[0]) / rows;
+    torch_facts.table = places[0] - torch_facts.table_stride * torch_facts.offset[key];
+    torch_facts.overload = torch_functions.register_fallback_new_string ? 32 : 8; /* sizeof(std::string) of the build's string ABI */
+    if (strcmp(*(char **)handle.definition, "aten::add") || strcmp(*(char **)(handle.definition + torch_facts.overload), "Tensor"))
+        torch_unsupported("operator names", "aten::add.Tensor has another name");
+}
+
+/* An arange of `count` elements; dtype < 0: none given. Needs no key set: BackendSelect makes it. */
+static struct value calibration_range(int64_t first, int64_t end, int dtype) {
+    struct handle handle;
+    torch_functions.find_schema(&handle, torch_functions.dispatcher(), "aten::arange", "start");
+    struct stack stack;
+    stack.begin = calloc(8, sizeof(struct value));
+    stack.capacity = stack.begin + 8;
+    stack.begin[0] = value_int(first);
+    stack.begin[1] = value_int(end);
+    stack.begin[2] = dtype < 0 ? value_none() : value_int(dtype);
+    for (int i = 3; i < 6; i++)
+        stack.begin[i] = value_none();
+    stack.end = stack.begin + 6;
+    dispatch_kernel(&handle, dispatch_without_fallthrough(&handle, torch_facts.default_included), &stack);
+    if (stack.end != stack.begin + 1 || stack.begin[0].tag != TAG_TENSOR)
+        torch_unsupported("boxed call", "aten::arange returned no tensor");
+    struct value result = stack.begin[0];
+    free(stack.begin);
+    return result;
+}
+
+static void calibrate_key_set(struct tensor *tensor) {
+    uint64_t expected = torch_facts.bit_cpu | key_bit(key_by_name("Dense")) | key_bit(key_by_name("AutogradFunctionality")) |
+                        key_bit(key_by_name("ADInplaceOrView")) | key_bit(key_by_name("AutocastCPU"));
+    for (long at = 16; at < 256 && !torch_facts.key_set; at += 8)
+        if (*(uint64_t *)((char *)tensor + at) == expected)
+            torch_facts.key_set = at;
+    if (!torch_facts.key_set)
+        torch_unsupported("tensor key set", "not found");
+    torch_facts.tensor_vtable = *(void **)tensor;
+}
+
+static void calibrate_dtype(void) {
+    static const int dtypes[] = {DTYPE_FLOAT32, DTYPE_INT64, DTYPE_FLOAT64, DTYPE_INT32, DTYPE_INT16};
+    struct value tensors[5];
+    for (int i = 0; i < 5; i++)
+        tensors[i] = calibration_range(0, 6, dtypes[i]);
+    int found = 0;
+    for (long at = 16; at < torch_facts.key_set; at += 2) {
+        int same = 0;
+        for (int i = 0; i < 5; i++)
+            same += *(uint16_t *)((char *)tensors[i].tensor + at) == dtypes[i];
+        if (same == 5 && !found++)
+            torch_facts.dtype = at;
+    }
+    if (found != 1)
+        torch_unsupported("tensor dtype", "%d candidates", found);
+    for (int i = 0; i < 5; i++)
+        value_drop(tensors[i]);
+}
+
+/* Reads 8 bytes that may not be mapped: write() of them to a pipe reports EFAULT instead of crashing. */
+static bool read_word(const char *address, void **word) {
+    static int ends[2] = {-1, -1};
+    if (ends[0] < 0 && pipe2(ends, O_CLOEXEC))
+        return false;
+    if ((uintptr_t)address < 4096 || ((uintptr_t)address & 7))
+        return false;
+    return write(ends[1], address, 8) == 8 && read(ends[0], word, 8) == 8;
+}
+
+/* storage_: the word of the tensor whose pointee holds the address of the data; storage_offset_: the word that is 0, 3 and 4 for the tensor and two slices. */
+static void calibrate_storage(struct tensor *tensor) {
+    void *expected = torch_functions.data_float((void **)&tensor);
+    for (long at = 8; at < 64 && !torch_facts.storage; at += 8)
+        for (long inner = 8; inner < 64 && !torch_facts.storage; inner += 8) {
+            void *word;
+            if (read_word(*(char **)((char *)tensor + at) + inner, &word) && word == expected) {
+                torch_facts.storage = at;
+                torch_facts.storage_data = inner;
+            }
+        }
+    struct value three = TORCH_CALL("aten::narrow", "", value_tensor(tensor), value_int(0), value_int(3), value_int(2));
+    struct value four = TORCH_CALL("aten::narrow", "", value_tensor(tensor), value_int(0), value_int(4), value_int(2));
+    for (long at = 16; at < torch_facts.key_set && !torch_facts.storage_offset; at += 8)
+        if (*(int64_t *)((char *)tensor + at) == 0 && *(int64_t *)((char *)three.tensor + at) == 3 && *(int64_t *)((char *)four.tensor + at) == 4)
+            torch_facts.storage_offset = at;
+    value_drop(three);
+    value_drop(four);
+    if (!torch_facts.storage || !torch_facts.storage_offset)
+        torch_unsupported("tensor storage", "storage at %ld, offset at %ld", torch_facts.storage, torch_facts.storage_offset);
+}
+
+static struct value tensor_list_template; /* the result of a chunk: kept for ever */
+
+/* The vector within a ListImpl: the triple that spans two tensor values. */
+static void calibrate_list(struct tensor *tensor) {
+    struct value equal = TORCH_CALL("aten::equal", "", value_tensor(tensor), value_tensor(tensor));
+    torch_facts.tag_bool = equal.tag;
+    tensor_list_template = TORCH_CALL("aten::chunk", "", value_tensor(tensor), value_int(2), value_int(0));
+    torch_facts.tag_list = tensor_list_template.tag;
+    for (long at = 8; at < 64 && !torch_facts.list; at += 8) {
+        struct stack *vector = (struct stack *)((char *)tensor_list_template.pointer + at);
+        if (vector->begin && (char *)vector->end - (char *)vector->begin == 32 && vector->capacity >= vector->end &&
+            vector->begin->tag == TAG_TENSOR)
+            torch_facts.list = at;
+    }
+    if (!torch_facts.list)
+        torch_unsupported("lists", "no vector in the result of aten::chunk");
+}
+
+/* The schema's arguments: relu has one, mm two, add.Tensor three (self, other, alpha). */
+static void calibrate_arguments(void) {
+    struct handle one, two, three;
+    void *dispatcher = torch_functions.dispatcher();
+    torch_functions.find_schema(&one, dispatcher, "aten::relu", "");
+    torch_functions.find_schema(&two, dispatcher, "aten::mm", "");
+    torch_functions.find_schema(&three, dispatcher, "aten::add", "Tensor");
+    for (long at = 16; at < torch_facts.table && !torch_facts.arguments; at += 8) {
+        long first = *(long *)(one.definition + at + 8) - *(long *)(one.definition + at);
+        long second = *(long *)(two.definition + at + 8) - *(long *)(two.definition + at);
+        long third = *(long *)(three.definition + at + 8) - *(long *)(three.definition + at);
+        if (first >= 48 && first < 1024 && second == 2 * first && third == 3 * first) {
+            torch_facts.arguments = at;
+            torch_facts.argument_bytes = first;
+        }
+    }
+    if (!torch_facts.arguments)
+        torch_unsupported("schema", "arguments not found");
+}
+
+static char int_list_type[16]; /* ListImpl::elementType of a list of ints */
+
+/* A list of ints to copy the element type from: the default of max_pool2d's dilation (int[2] dilation=1) in its schema. */
+static void calibrate_int_list(void) {
+    struct handle handle;
+    torch_functions.find_schema(&handle, torch_functions.dispatcher(), "aten::max_pool2d", "");
+    char *argument = *(char **)(handle.definition + torch_facts.arguments) + 4 * torch_facts.argument_bytes;
+    for (long at = 0; at + 16 <= torch_facts.argument_bytes; at += 8) {
+        struct value *value = (struct value *)(argument + at);
+        void *begin, *end;
+        if (value->tag != torch_facts.tag_list || !read_word((char *)value->pointer + torch_facts.list, &begin) ||
+            !read_word((char *)value->pointer + torch_facts.list + 8, &end))
+            continue;
+        struct value *elements = begin;
+        if ((char *)end - (char *)begin == 32 && elements[0].tag == TAG_INT && elements[0].integer == 1 && elements[1].integer == 1) {
+            memcpy(int_list_type, (char *)value->pointer + torch_facts.list + 24, sizeof int_list_type);
+            return;
+        }
+    }
+    torch_unsupported("lists", "no default list of ints in the schema of aten::max_pool2d");
+}
+
+/* A ListImpl of our own: header (vtable, counts of a fresh object) of the template, a vector of ours, the element type. Freed by libtorch with operator delete,
+   which is free() unless the program replaces both. */
+static struct value list_make(const struct value *elements, size_t count, const void *element_type) {
+    char *list = calloc(1, (size_t)torch_facts.list + 24 + 16);
+    memcpy(list, tensor_list_template.pointer, (size_t)torch_facts.list);
+    struct stack *vector = (struct stack *)(list + torch_facts.list);
+    if (count) {
+        vector->begin = malloc(count * sizeof *elements);
+        memcpy(vector->begin, elements, count * sizeof *elements);
+    }
+    vector->end = vector->capacity = vector->begin + count;
+    memcpy(list + torch_facts.list + 24, element_type, 16);
+    return (struct value){.pointer = list, .tag = torch_facts.tag_list};
+}
+
+struct value value_int_list(const int64_t *integers, size_t count) {
+    struct value elements[TORCH_DIMS_MAX];
+    for (size_t i = 0; i < count; i++)
+        elements[i] = value_int(integers[i]);
+    return list_make(elements, count, int_list_type);
+}
+
+struct value value_tensor_list(struct tensor *const *tensors, size_t count) {
+    struct value elements[TORCH_DIMS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        tensor_retain(tensors[i]);
+        elements[i] = value_tensor(tensors[i]);
+    }
+    return list_make(elements, count, (char *)tensor_list_template.pointer + torch_facts.list + 24);
+}
+
+void calibrate_values(void) {
+    struct value tensor = calibration_range(0, 6, DTYPE_FLOAT32);
+    calibrate_key_set(tensor.tensor);
+    calibrate_dtype();
+    calibrate_storage(tensor.tensor);
+    calibrate_list(tensor.tensor);
+    calibrate_arguments();
+    calibrate_int_list();
+    value_drop(tensor);
+}

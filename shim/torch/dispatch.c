@@ -1,0 +1,196 @@
+/*
+ * The dispatch key. A boxed fallback for two keys above Autograd receives every operator on a marked tensor; running an operator below our keys is
+ * reading its own dispatch table (Dispatcher::redispatchBoxed is not exported by any release, callBoxed by the old ones only).
+ */
+#include <stdlib.h>
+
+#include "../shim.h"
+#include "../resolve.h"
+#include "functions.h"
+
+typedef void boxed_kernel(void *functor, const struct handle *handle, uint64_t key_set, struct stack *stack);
+
+static uint64_t our_bits(void) {
+    return torch_facts.bit_shard | torch_facts.bit_parameter;
+}
+
+/* TLS of libc10: {included ^ default, excluded ^ default}. dlsym gives this thread's address. */
+uint64_t *dispatch_thread_keys(void) {
+    static __thread uint64_t *keys;
+    if (!keys)
+        keys = resolve_function("libc10", "_ZN3c104impl26raw_local_dispatch_key_setE");
+    if (!keys)
+        torch_unsupported("thread key set", "no raw_local_dispatch_key_set in libc10");
+    return keys;
+}
+
+bool dispatch_is_opaque(void) {
+    return dispatch_thread_keys()[1] & torch_facts.bit_shard; /* our keys are not excluded by default, so the stored bit is the real one */
+}
+
+struct opaque_scope opaque_enter(void) {
+    uint64_t *excluded = &dispatch_thread_keys()[1];
+    if (*excluded & torch_facts.bit_shard)
+        return (struct opaque_scope){NULL};
+    *excluded |= our_bits();
+    return (struct opaque_scope){excluded};
+}
+
+void opaque_leave(struct opaque_scope *scope) {
+    if (scope->excluded)
+        *scope->excluded &= ~our_bits();
+}
+
+struct opaque_scope user_enter(void) {
+    uint64_t *excluded = &dispatch_thread_keys()[1];
+    if (!(*excluded & torch_facts.bit_shard))
+        return (struct opaque_scope){NULL};
+    *excluded &= ~our_bits();
+    return (struct opaque_scope){excluded};
+}
+
+void user_leave(struct opaque_scope *scope) {
+    if (scope->excluded)
+        *scope->excluded |= our_bits();
+}
+
+/* ---- the table */
+
+static int highest_bit(uint64_t bits) { /* 1-based; 0: none */
+    return bits ? 64 - __builtin_clzll(bits) : 0;
+}
+
+static char *table_row(const struct handle *handle, int functionality, uint64_t key_set) {
+    int index = torch_facts.offset[functionality];
+    if (torch_facts.mask[functionality])
+        index += highest_bit((key_set & torch_facts.mask[functionality]) >> 1);
+    return handle->definition + torch_facts.table + index * torch_facts.table_stride;
+}
+
+/* For calls that we begin, every bit whose row is the fallthrough kernel must go beforehand: the kernels below redispatch without masking and would execute it. */
+uint64_t dispatch_without_fallthrough(const struct handle *handle, uint64_t key_set) {
+    for (uint64_t left = key_set >> torch_facts.backend_count; left; left &= left - 1) {
+        int bit = __builtin_ctzll(left);
+        if (*(void **)table_row(handle, bit + 1, key_set) == (void *)torch_functions.fallthrough)
+            key_set &= ~(1ull << (torch_facts.backend_count + bit));
+    }
+    return key_set;
+}
+
+void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack *stack) {
+    for (;;) {
+        int functionality = highest_bit(key_set >> torch_facts.backend_count);
+        char *row = table_row(handle, functionality, key_set);
+        boxed_kernel *kernel = *(boxed_kernel **)row;
+        if ((void *)kernel == (void *)torch_functions.fallthrough) {
+            key_set &= ~(1ull << (torch_facts.backend_count + functionality - 1));
+            continue;
+        }
+        if (!kernel)
+            shim_problem("AR-NO-KERNEL", "Please report the operator; run the program without accel-run meanwhile.",
+                         "operator %s has no boxed kernel for the keys %llx", *(char **)handle->definition, (unsigned long long)key_set);
+        kernel(*(void **)(row - 8), handle, key_set, stack);
+        return;
+    }
+}
+
+void dispatch_run_opaque(struct operator *op, const struct handle *handle, uint64_t key_set, struct stack *stack) {
+    OPAQUE_SCOPE;
+    dispatch_kernel(handle, key_set, stack);
+}
+
+void dispatch_run_user(struct operator *op, const struct handle *handle, uint64_t key_set, struct stack *stack) {
+    dispatch_kernel(handle, key_set, stack);
+}
+
+/* ---- the fallback */
+
+static void free_values(struct value **values) {
+    free(*values);
+}
+
+static void stack_append(struct stack *stack, const struct value *values, size_t count) {
+    if ((size_t)(stack->capacity - stack->end) < count) {
+        size_t length = (size_t)(stack->end - stack->begin), room = 2 * (length + count);
+        struct value *grown = malloc(room * sizeof *grown); /* std::vector's memory is operator new's: malloc and free by default */
+        memcpy(grown, stack->begin, length * sizeof *grown);
+        free(stack->begin);
+        stack->begin = grown;
+        stack->end = grown + length;
+        stack->capacity = grown + room;
+    }
+    memcpy(stack->end, values, count * sizeof *values);
+    stack->end += count;
+}
+
+static void fallback(void *functor, const struct handle *handle, uint64_t key_set, struct stack *stack);
+
+/* The TorchScript interpreter shares one stack among calls: work on a private one that holds this operator's arguments only. */
+static void fallback_on_shared_stack(const struct handle *handle, uint64_t key_set, struct stack *stack, int count) {
+    struct stack own;
+    size_t room = (size_t)count > 24 ? (size_t)count : 24;
+    own.begin = malloc(room * sizeof(struct value));
+    own.end = own.begin + count;
+    own.capacity = own.begin + room;
+    stack->end -= count;
+    memcpy(own.begin, stack->end, (size_t)count * sizeof(struct value));
+    fallback(NULL, handle, key_set, &own);
+    __attribute__((cleanup(free_values), unused)) struct value *freed = own.begin;
+    stack_append(stack, own.begin, (size_t)(own.end - own.begin));
+}
+
+static void fallback(void *functor, const struct handle *handle, uint64_t key_set, struct stack *stack) {
+    struct operator *op = operator_of(handle);
+    if (stack->end - stack->begin > op->argument_count) {
+        fallback_on_shared_stack(handle, key_set, stack, op->argument_count);
+        return;
+    }
+    key_set &= ~our_bits();
+    /* Kernels that slice their tensors inside a parallel region do so on threads that do not have our exclusion (slow convolutions). */
+    if (torch_functions.in_parallel_region()) {
+        dispatch_run_opaque(op, handle, key_set, stack);
+        return;
+    }
+    atomic_fetch_add_explicit(&op->calls, 1, memory_order_relaxed);
+    struct dispatch_call call = {op, handle, key_set, stack};
+    dispatch_client.call(&call);
+}
+
+/* ---- registration */
+
+/* A std::string in either ABI holding a text of at most 15 characters; never freed. */
+static void *string_make(const char *text, bool new_abi) {
+    char *string = calloc(1, 64);
+    size_t length = strlen(text);
+    if (new_abi) {
+        *(char **)string = string + 16;
+        *(size_t *)(string + 8) = length;
+        memcpy(string + 16, text, length);
+    } else { /* copy-on-write: length, capacity, references before the characters; a count that never reaches zero */
+        size_t *header = calloc(1, 64);
+        header[0] = header[1] = length;
+        header[2] = 1000;
+        memcpy(header + 3, text, length);
+        *(void **)string = header + 3;
+    }
+    return string;
+}
+
+/* A KernelFunction is zero but for the boxed function's address at +8, in every release; the handle that comes back would unregister when destroyed: kept. */
+static void register_key(uint16_t key) {
+    char kernel[128] = {0};
+    *(void **)(kernel + 8) = (void *)fallback;
+    void *kept = calloc(1, 256);
+    bool new_abi = torch_functions.register_fallback_new_string != NULL;
+    void *(*register_fallback)(void *, void *, uint16_t, void *, void *) =
+        new_abi ? torch_functions.register_fallback_new_string : torch_functions.register_fallback_old_string;
+    if (!register_fallback)
+        torch_unsupported("registration", "no Dispatcher::registerFallback");
+    register_fallback(kept, torch_functions.dispatcher(), key, kernel, string_make("accel-run", new_abi));
+}
+
+void dispatch_register(void) {
+    register_key(torch_facts.key_shard);
+    register_key(torch_facts.key_parameter);
+    calibrate_table(torch_facts.key_shard, torch_facts.key_parameter, (void *)fallback);
+}

@@ -1,0 +1,32 @@
+/* libtorch functions by name, resolved once by functions_resolve. For shim/torch/ only. */
+#ifndef ACCEL_SHIM_TORCH_FUNCTIONS_H
+#define ACCEL_SHIM_TORCH_FUNCTIONS_H
+
+#include "torch.h"
+
+struct torch_functions {
+#define TORCH(name, library, need, type, arguments, symbol, other) type(*name) arguments;
+#include "functions.def"
+#undef TORCH
+};
+extern struct torch_functions torch_functions;
+
+/* Fills the table. Returns NULL, or the symbol of a REQUIRED function that this libtorch lacks. */
+const char *functions_resolve(void);
+
+/* Calibration's steps, in order; each stops the job by name when this libtorch is not understood. */
+void calibrate_keys(void);
+void calibrate_table(uint16_t key, uint16_t next_key, void *fallback);
+void calibrate_values(void);
+void dispatch_register(void);
+void selfcheck_run(void);
+void record_begin(void);
+/* Says that this libtorch is not supported, naming the check that failed. */
+void torch_unsupported(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+
+/* Runs the kernel for an explicit key set (rows that are fallthrough removed). */
+void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack *stack);
+uint64_t dispatch_without_fallthrough(const struct handle *handle, uint64_t key_set);
+uint64_t *dispatch_thread_keys(void); /* {included ^ default, excluded ^ default} of this thread */
+
+#endif

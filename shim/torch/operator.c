@@ -1,0 +1,100 @@
+/* Operators: what we know of each, and our own calls to them. */
+#include <stdlib.h>
+
+#include "../shim.h"
+#include "functions.h"
+
+enum { OPERATORS_MAX = 8192 }; /* libtorch 2.15 has about 3500 */
+
+static _Atomic(struct operator *) operators[OPERATORS_MAX];
+
+static bool name_is_in_place(const char *name) {
+    size_t length = strlen(name);
+    if (!strncmp(name, "__i", 3)) /* __iadd__, __iand__... */
+        return true;
+    return length > 1 && name[length - 1] == '_' && name[length - 2] != '_';
+}
+
+static struct operator *operator_new(const struct handle *handle) {
+    struct operator *op = calloc(1, sizeof *op);
+    op->definition = handle->definition;
+    op->name = *(char **)handle->definition;
+    op->short_name = strncmp(op->name, "aten::", 6) ? op->name : op->name + 6;
+    op->overload = *(char **)(handle->definition + torch_facts.overload);
+    char *begin = *(char **)(handle->definition + torch_facts.arguments), *end = *(char **)(handle->definition + torch_facts.arguments + 8);
+    op->argument_count = (int)((end - begin) / torch_facts.argument_bytes);
+    op->is_composite = torch_functions.has_kernel_for_key(handle->definition, torch_facts.key_composite);
+    op->is_in_place = name_is_in_place(op->short_name);
+    op->is_out = strstr(op->overload, "out") != NULL;
+    dispatch_client.operator_met(op);
+    return op;
+}
+
+/* Insert-only open addressing: a lost race leaves one unused struct behind, once. */
+struct operator *operator_of(const struct handle *handle) {
+    unsigned place = (unsigned)(((uintptr_t)handle->definition >> 5) * 2654435761u) % OPERATORS_MAX;
+    for (;;) {
+        struct operator *op = atomic_load_explicit(&operators[place], memory_order_acquire);
+        if (op && op->definition == handle->definition)
+            return op;
+        if (!op) {
+            struct operator *fresh = operator_new(handle);
+            if (atomic_compare_exchange_strong(&operators[place], &op, fresh))
+                return fresh;
+            free(fresh);
+            continue;
+        }
+        place = (place + 1) % OPERATORS_MAX;
+    }
+}
+
+static uint64_t value_key_set(const struct value *value) {
+    if (value_is_tensor(value))
+        return *tensor_key_set(value->tensor);
+    if (!torch_facts.list || !value_is_list(value))
+        return 0;
+    uint64_t keys = 0;
+    struct stack *list = value_list(value);
+    for (struct value *element = list->begin; element < list->end; element++)
+        if (value_is_tensor(element))
+            keys |= *tensor_key_set(element->tensor);
+    return keys;
+}
+
+static void free_stack(struct value **values) {
+    free(*values);
+}
+
+struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more, int more_count) {
+    if (!__atomic_load_n(&reference->handle.definition, __ATOMIC_ACQUIRE)) {
+        struct handle handle;
+        torch_functions.find_schema(&handle, torch_functions.dispatcher(), reference->name, reference->overload);
+        reference->handle.entry = handle.entry;
+        __atomic_store_n(&reference->handle.definition, handle.definition, __ATOMIC_RELEASE);
+    }
+    struct stack stack;
+    stack.begin = malloc(24 * sizeof(struct value));
+    stack.capacity = stack.begin + 24;
+    stack.end = stack.begin + count;
+    __attribute__((cleanup(free_stack), unused)) struct value *freed = stack.begin;
+    uint64_t keys = 0;
+    for (int i = 0; i < count; i++) {
+        stack.begin[i] = arguments[i];
+        if (arguments[i].tag == TAG_TENSOR)
+            tensor_retain(arguments[i].tensor);
+        keys |= value_key_set(&arguments[i]);
+    }
+    OPAQUE_SCOPE;
+    uint64_t *thread = dispatch_thread_keys();
+    keys |= thread[0] ^ torch_facts.default_included;
+    keys &= ~(thread[1] ^ torch_facts.default_excluded) & ~(torch_facts.bit_shard | torch_facts.bit_parameter);
+    dispatch_kernel(&reference->handle, dispatch_without_fallthrough(&reference->handle, keys), &stack);
+    struct value first = stack.end > stack.begin ? stack.begin[0] : value_none();
+    for (struct value *result = stack.begin + 1; result < stack.end; result++) {
+        if (result - stack.begin <= more_count)
+            more[result - stack.begin - 1] = *result;
+        else
+            value_drop(*result);
+    }
+    return first;
+}

@@ -1,0 +1,273 @@
+/*
+ * Records: what a marked tensor is. A table from TensorImpl* to a record that lives exactly as long as its tensor (the deleting destructor is hooked), and
+ * moves to copies of the tensor (shallow_copy_and_detach). A tensor is looked up only when it carries our key bit, so tensors that are not ours cost nothing;
+ * the lock is a short spin, needed because loader threads and device threads free tensors too.
+ */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "../shim.h"
+#include "functions.h"
+
+struct entry {
+    struct tensor *tensor;
+    struct record record;
+    int dims;
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX]; /* of the whole batch: what the program sees; handed out by address, so they live here */
+};
+
+static struct entry **table; /* open addressing, a power of two */
+static size_t table_size, table_used;
+static atomic_flag table_lock = ATOMIC_FLAG_INIT;
+
+static void table_unlock(int *unused) {
+    atomic_flag_clear_explicit(&table_lock, memory_order_release);
+}
+
+static int table_acquire(void) {
+    for (int spins = 0; atomic_flag_test_and_set_explicit(&table_lock, memory_order_acquire); spins++)
+        if (spins > 1000)
+            sched_yield();
+    return 0;
+}
+
+#define TABLE_SCOPE __attribute__((cleanup(table_unlock), unused)) int table_scope_ = table_acquire()
+
+static size_t table_home(struct tensor *tensor) {
+    return (size_t)(((uintptr_t)tensor * 0x9E3779B97F4A7C15ull) >> 32) & (table_size - 1);
+}
+
+/* The place of the tensor's entry, or of the hole where it belongs. Lock held. */
+static size_t table_place(struct tensor *tensor) {
+    size_t place = table_home(tensor);
+    while (table[place] && table[place]->tensor != tensor)
+        place = (place + 1) & (table_size - 1);
+    return place;
+}
+
+static void table_grow(void) {
+    struct entry **old = table;
+    size_t old_size = table_size;
+    table_size = old_size ? 2 * old_size : 4096;
+    table = calloc(table_size, sizeof *table);
+    for (size_t i = 0; i < old_size; i++)
+        if (old[i])
+            table[table_place(old[i]->tensor)] = old[i];
+    free(old);
+}
+
+/* Removes the entry and closes the gap it leaves (Knuth 6.4 R). Lock held. Returns the entry. */
+static struct entry *table_remove(struct tensor *tensor) {
+    size_t hole = table_place(tensor);
+    struct entry *entry = table[hole];
+    if (!entry)
+        return NULL;
+    table_used--;
+    for (size_t next = hole;;) {
+        table[hole] = NULL;
+        size_t home;
+        do {
+            next = (next + 1) & (table_size - 1);
+            if (!table[next])
+                return entry;
+            home = table_home(table[next]->tensor);
+        } while (hole <= next ? hole < home && home <= next : hole < home || home <= next);
+        table[hole] = table[next];
+        hole = next;
+    }
+}
+
+void record_begin(void) {
+    TABLE_SCOPE;
+    if (!table)
+        table_grow();
+}
+
+size_t record_count(void) {
+    TABLE_SCOPE;
+    return table_used;
+}
+
+struct record record_get(struct tensor *tensor) {
+    if (!tensor_is_marked(tensor))
+        return (struct record){RECORD_NONE};
+    TABLE_SCOPE;
+    struct entry *entry = table[table_place(tensor)];
+    return entry ? entry->record : (struct record){RECORD_NONE};
+}
+
+/* ---- the whole batch's shape */
+
+/* The strides that the whole tensor would have had: dense, in the order in which the local strides stand. */
+int record_full_shape(struct tensor *tensor, const struct record *record, int64_t *sizes, int64_t *strides) {
+    struct sizes local_sizes = tensor_sizes(tensor), local_strides = tensor_strides(tensor);
+    int dims = (int)local_sizes.count;
+    memcpy(sizes, local_sizes.data, (size_t)dims * sizeof *sizes);
+    memcpy(strides, local_strides.data, (size_t)dims * sizeof *strides);
+    if (record->kind != RECORD_SHARD)
+        return dims;
+    sizes[record->dim] = record->total * record->inner;
+    int order[TORCH_DIMS_MAX];
+    for (int i = 0; i < dims; i++) { /* insertion sort by stride, outermost first; equal strides keep the order of dimensions */
+        int place = i;
+        for (; place > 0 && local_strides.data[order[place - 1]] < local_strides.data[i]; place--)
+            order[place] = order[place - 1];
+        order[place] = i;
+    }
+    int64_t stride = 1;
+    for (int i = dims - 1; i >= 0; i--) {
+        int dim = order[i];
+        if (local_strides.data[dim] == 0 && local_sizes.data[dim] > 1) { /* expanded: stays so */
+            strides[dim] = 0;
+            continue;
+        }
+        strides[dim] = stride;
+        stride *= sizes[dim] ? sizes[dim] : 1;
+    }
+    return dims;
+}
+
+/* ---- marks */
+
+/* SizesStridesPolicy::CustomSizes and its origin flag, in the byte two before the key set (0x01 becomes 0x49 from 1.13 to 2.15): libtorch then asks the virtuals
+   that we hook. Proven by the self-check. */
+enum { POLICY_CUSTOM_SIZES = 0x48 };
+
+static uint8_t *tensor_policy(struct tensor *tensor) {
+    return (uint8_t *)tensor + torch_facts.key_set - 2;
+}
+
+void record_set(struct tensor *tensor, struct record record) {
+    if (tensor == torch_facts.undefined)
+        return;
+    if (!tensor_is_plain(tensor) || tensor_dims(tensor) > TORCH_DIMS_MAX)
+        shim_problem("AR-SHARD-KIND", "Run this program with fewer ranks' worth of data per batch, or with -n 1; please report the operator.",
+                     "a tensor of a special kind (sparse, quantised, nested or of more than %d dimensions) would have to be divided", TORCH_DIMS_MAX);
+    record.node = tensor_node(tensor);
+    struct entry fresh = {.tensor = tensor, .record = record};
+    fresh.dims = record_full_shape(tensor, &record, fresh.sizes, fresh.strides);
+    {
+        TABLE_SCOPE;
+        if (2 * table_used >= table_size)
+            table_grow();
+        size_t place = table_place(tensor);
+        if (!table[place]) {
+            table[place] = malloc(sizeof fresh);
+            table_used++;
+        }
+        *table[place] = fresh;
+    }
+    *tensor_key_set(tensor) |= torch_facts.bit_shard;
+    if (record.kind == RECORD_SHARD)
+        *tensor_policy(tensor) |= POLICY_CUSTOM_SIZES;
+    else
+        *tensor_policy(tensor) &= (uint8_t)~POLICY_CUSTOM_SIZES;
+}
+
+void record_clear(struct tensor *tensor) {
+    if (tensor == torch_facts.undefined || !tensor_is_marked(tensor))
+        return;
+    *tensor_key_set(tensor) &= ~torch_facts.bit_shard;
+    if (*(void **)tensor == torch_facts.tensor_vtable)
+        *tensor_policy(tensor) &= (uint8_t)~POLICY_CUSTOM_SIZES;
+    struct entry *entry;
+    {
+        TABLE_SCOPE;
+        entry = table_remove(tensor);
+    }
+    free(entry);
+}
+
+struct record record_of_node(void *node) {
+    struct record found = {RECORD_NONE};
+    if (!node)
+        return found;
+    TABLE_SCOPE;
+    for (size_t i = 0; i < table_size; i++) /* only when a backward begins: its root is nearly always the youngest of few records */
+        if (table[i] && table[i]->record.node == node && tensor_node(table[i]->tensor) == node)
+            return table[i]->record;
+    return found;
+}
+
+/* ---- hooks: two views of a size */
+
+/* The entry to answer from at user level; NULL: answer with the local truth. */
+static struct entry *entry_to_show(struct tensor *tensor) {
+    if (!shim_active() || !tensor_is_marked(tensor) || dispatch_is_opaque() || torch_functions.in_parallel_region())
+        return NULL;
+    TABLE_SCOPE;
+    struct entry *entry = table[table_place(tensor)];
+    return entry && entry->record.kind == RECORD_SHARD ? entry : NULL;
+}
+
+struct sizes hook_sizes_custom(struct tensor *tensor) {
+    struct entry *entry = entry_to_show(tensor);
+    return entry ? (struct sizes){entry->sizes, (size_t)entry->dims} : ORIGINAL(sizes_custom)(tensor);
+}
+
+struct sizes hook_sym_sizes_custom(struct tensor *tensor) { /* a SymInt that is not negative is its integer */
+    struct entry *entry = entry_to_show(tensor);
+    return entry ? (struct sizes){entry->sizes, (size_t)entry->dims} : ORIGINAL(sym_sizes_custom)(tensor);
+}
+
+struct sizes hook_strides_custom(struct tensor *tensor) {
+    struct entry *entry = entry_to_show(tensor);
+    return entry ? (struct sizes){entry->strides, (size_t)entry->dims} : ORIGINAL(strides_custom)(tensor);
+}
+
+struct sizes hook_sym_strides_custom(struct tensor *tensor) {
+    struct entry *entry = entry_to_show(tensor);
+    return entry ? (struct sizes){entry->strides, (size_t)entry->dims} : ORIGINAL(sym_strides_custom)(tensor);
+}
+
+static int64_t entry_elements(const struct entry *entry) {
+    int64_t elements = 1;
+    for (int i = 0; i < entry->dims; i++)
+        elements *= entry->sizes[i];
+    return elements;
+}
+
+int64_t hook_numel_custom(struct tensor *tensor) {
+    struct entry *entry = entry_to_show(tensor);
+    return entry ? entry_elements(entry) : ORIGINAL(numel_custom)(tensor);
+}
+
+void *hook_sym_numel_custom(int64_t *result, struct tensor *tensor) {
+    struct entry *entry = entry_to_show(tensor);
+    if (!entry)
+        return ORIGINAL(sym_numel_custom)(result, tensor);
+    *result = entry_elements(entry);
+    return result;
+}
+
+/* ---- hooks: life and copies */
+
+void hook_tensor_delete(struct tensor *tensor) {
+    if (shim_active()) {
+        if (tensor_is_parameter(tensor))
+            leaf_gone(tensor);
+        if (tensor_is_marked(tensor))
+            record_clear(tensor);
+    }
+    ORIGINAL(tensor_delete)(tensor);
+}
+
+static void record_copy(struct tensor *from, struct tensor *to) {
+    if (!torch_facts.key_set || !tensor_is_marked(from))
+        return;
+    struct record record = record_get(from);
+    if (record.kind != RECORD_NONE)
+        record_set(to, record);
+}
+
+void *hook_shallow_copy(struct tensor **result, struct tensor *tensor, void *version, char allow_change) {
+    ORIGINAL(shallow_copy)(result, tensor, version, allow_change);
+    record_copy(tensor, *result);
+    return result;
+}
+
+void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, void *version, char allow_change) {
+    ORIGINAL(shallow_copy_moved)(result, tensor, version, allow_change);
+    record_copy(tensor, *result);
+    return result;
+}

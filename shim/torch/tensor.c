@@ -1,0 +1,211 @@
+/* Tensors: metadata, references, marks, hooks. */
+#include <stdlib.h>
+
+#include "../shim.h"
+#include "functions.h"
+
+/* Refcounts: from 2.7 by the C ABI (later layouts pack both counts and a Python bit into one word); before, the two counters at +8 and +16 that never moved. */
+static bool references_by_abi(void) {
+    return torch_functions.new_tensor_handle && torch_functions.delete_tensor_object;
+}
+
+void tensor_retain(struct tensor *tensor) {
+    if (tensor == torch_facts.undefined)
+        return;
+    if (references_by_abi()) {
+        void *cell = tensor, *box = NULL;
+        torch_functions.new_tensor_handle(&cell, &box);
+        free(box); /* the box only: the reference stays */
+    } else
+        __atomic_add_fetch((size_t *)((char *)tensor + 8), 1, __ATOMIC_SEQ_CST);
+}
+
+/* intrusive_ptr::reset_ of the releases before the C ABI (c10/util/intrusive_ptr.h of 1.13 to 2.5). */
+static void release_by_hand(struct tensor *tensor) {
+    if (__atomic_sub_fetch((size_t *)((char *)tensor + 8), 1, __ATOMIC_ACQ_REL))
+        return;
+    void (**virtual)(void *) = *(void (***)(void *))tensor;
+    size_t *weak = (size_t *)((char *)tensor + 16);
+    bool last = __atomic_load_n(weak, __ATOMIC_ACQUIRE) == 1;
+    if (!last) {
+        virtual[2](tensor); /* release_resources */
+        last = __atomic_sub_fetch(weak, 1, __ATOMIC_ACQ_REL) == 0;
+    }
+    if (last)
+        virtual[1](tensor); /* deleting destructor */
+}
+
+void tensor_release(struct tensor *tensor) {
+    if (!tensor || tensor == torch_facts.undefined)
+        return;
+    if (references_by_abi()) {
+        void **box = malloc(sizeof *box);
+        *box = tensor;
+        torch_functions.delete_tensor_object(box);
+    } else
+        release_by_hand(tensor);
+}
+
+void value_drop(struct value value) {
+    if (value.tag == TAG_TENSOR) {
+        tensor_release(value.tensor);
+        return;
+    }
+    if (!torch_facts.tag_list || !value_is_list(&value))
+        return;
+    /* The low 32 bits at +8 are the strong count in every layout; the last owner calls the deleting destructor. */
+    if (__atomic_sub_fetch((uint32_t *)((char *)value.pointer + 8), 1, __ATOMIC_ACQ_REL) == 0)
+        (*(void (***)(void *))value.pointer)[1](value.pointer);
+}
+
+struct sizes tensor_sizes(struct tensor *tensor) {
+    return torch_functions.sizes(tensor);
+}
+
+struct sizes tensor_strides(struct tensor *tensor) {
+    return torch_functions.strides(tensor);
+}
+
+int64_t tensor_elements(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor);
+    int64_t elements = 1;
+    for (size_t i = 0; i < sizes.count; i++)
+        elements *= sizes.data[i];
+    return elements;
+}
+
+size_t dtype_bytes(enum torch_dtype dtype) {
+    switch (dtype) {
+    case DTYPE_UINT8:
+    case DTYPE_INT8:
+    case DTYPE_BOOL:
+        return 1;
+    case DTYPE_INT16:
+    case DTYPE_FLOAT16:
+    case DTYPE_BFLOAT16:
+        return 2;
+    case DTYPE_INT32:
+    case DTYPE_FLOAT32:
+        return 4;
+    case DTYPE_INT64:
+    case DTYPE_FLOAT64:
+    case DTYPE_COMPLEX64:
+        return 8;
+    case DTYPE_COMPLEX128:
+        return 16;
+    }
+    return 0;
+}
+
+bool dtype_for_comm(enum torch_dtype dtype, enum comm_dtype *comm, size_t *factor) {
+    static const int8_t table[16] = {[DTYPE_UINT8] = COMM_UINT8 + 1,     [DTYPE_INT8] = COMM_INT8 + 1,       [DTYPE_INT16] = COMM_INT16 + 1,
+                                     [DTYPE_INT32] = COMM_INT32 + 1,     [DTYPE_INT64] = COMM_INT64 + 1,     [DTYPE_FLOAT16] = COMM_FLOAT16 + 1,
+                                     [DTYPE_FLOAT32] = COMM_FLOAT32 + 1, [DTYPE_FLOAT64] = COMM_FLOAT64 + 1, [DTYPE_COMPLEX64] = COMM_FLOAT32 + 1,
+                                     [DTYPE_COMPLEX128] = COMM_FLOAT64 + 1, [DTYPE_BOOL] = COMM_BOOL + 1,    [DTYPE_BFLOAT16] = COMM_BFLOAT16 + 1};
+    if ((unsigned)dtype >= 16 || !table[dtype])
+        return false;
+    *comm = (enum comm_dtype)(table[dtype] - 1);
+    *factor = dtype == DTYPE_COMPLEX64 || dtype == DTYPE_COMPLEX128 ? 2 : 1;
+    return true;
+}
+
+void *tensor_storage(struct tensor *tensor) {
+    return *(void **)((char *)tensor + torch_facts.storage);
+}
+
+void *tensor_data(struct tensor *tensor) {
+    char *base = *(char **)((char *)tensor_storage(tensor) + torch_facts.storage_data);
+    return base + *(int64_t *)((char *)tensor + torch_facts.storage_offset) * (int64_t)dtype_bytes(tensor_dtype(tensor));
+}
+
+bool tensor_is_on_host(struct tensor *tensor) {
+    return *tensor_key_set(tensor) & torch_facts.bit_cpu;
+}
+
+bool tensor_is_plain(struct tensor *tensor) {
+    return *(void **)tensor == torch_facts.tensor_vtable && tensor_storage(tensor);
+}
+
+bool tensor_is_dense(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    int64_t covered = 1, elements = tensor_elements(tensor);
+    while (covered < elements) { /* the dimension whose stride is what the inner ones cover must exist */
+        size_t next = 0;
+        while (next < sizes.count && (sizes.data[next] == 1 || strides.data[next] != covered))
+            next++;
+        if (next == sizes.count)
+            return false;
+        covered *= sizes.data[next];
+    }
+    return true;
+}
+
+bool tensor_requires_grad(struct tensor *tensor) {
+    return torch_functions.requires_grad(tensor);
+}
+
+void *tensor_node(struct tensor *tensor) {
+    void *cell = tensor;
+    return torch_functions.grad_fn(&cell);
+}
+
+struct tensor **tensor_grad_slot(struct tensor *tensor) {
+    return torch_functions.mutable_grad(tensor);
+}
+
+void tensor_mark_parameter(struct tensor *tensor) {
+    *tensor_key_set(tensor) |= torch_facts.bit_parameter;
+}
+
+bool grad_mode_is_enabled(void) {
+    return torch_functions.grad_mode();
+}
+
+/* ---- a std::function<TensorBase(const TensorBase &)> of our own (libstdc++: two words of functor, manager, invoker) */
+
+struct closure_box {
+    struct hook_closure closure;
+    _Atomic int references;
+};
+
+static void closure_release(struct closure_box *box) {
+    if (atomic_fetch_sub(&box->references, 1) > 1)
+        return;
+    if (box->closure.release)
+        box->closure.release(box->closure.data);
+    free(box);
+}
+
+enum { FUNCTION_TYPE, FUNCTION_POINTER, FUNCTION_CLONE, FUNCTION_DESTROY };
+
+static int closure_manage(void **to, void *const *from, int operation) {
+    struct closure_box *box;
+    if (operation == FUNCTION_CLONE) {
+        box = from[0];
+        atomic_fetch_add(&box->references, 1);
+        to[0] = box;
+        to[1] = NULL;
+    } else if (operation == FUNCTION_DESTROY)
+        closure_release(to[0]);
+    else if (operation == FUNCTION_POINTER)
+        to[0] = (void *)from;
+    else
+        to[0] = NULL;
+    return 0;
+}
+
+static void *closure_invoke(struct tensor **result, void *const *functor, struct tensor *const *gradient) {
+    struct closure_box *box = functor[0];
+    *result = box->closure.function(*gradient, box->closure.data);
+    return result;
+}
+
+void tensor_add_hook(struct tensor *tensor, struct hook_closure closure) {
+    struct closure_box *box = malloc(sizeof *box);
+    *box = (struct closure_box){.closure = closure, .references = 1};
+    void *function[4] = {box, NULL, (void *)closure_manage, (void *)closure_invoke};
+    void *cell = tensor;
+    torch_functions.register_hook(&cell, function);
+    if (function[2]) /* not moved from */
+        closure_release(box);
+}

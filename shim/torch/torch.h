@@ -1,0 +1,292 @@
+/*
+ * libtorch seen from C: values, tensors, operators, calls, and the dispatch key that makes every operator on a marked tensor arrive in one place.
+ *
+ * Rules of shim/torch/
+ *  - The only folder that knows an offset, a tag or a mangled name's variant. All offsets are found at run time by calling known operators on private
+ *    tensors (calibrate.c) and proven by a live self-check (selfcheck.c); no libtorch version number stands in the code.
+ *  - Two dispatch keys that nobody uses (TESTING_ONLY_GenericWrapper and ...Mode) are ours: SHARD marks tensors with a record (record.c), PARAMETER
+ *    marks leaves. They stand above Autograd and Autocast, so operators arrive as the program called them. One client (hooks/shard) decides.
+ *  - Two levels. At user level a marked tensor shows the sizes of the whole batch; opaque (both keys excluded in this thread: inside kernels,
+ *    autograd and our own calls) it shows the rows that are really there. The level is libtorch's own thread-local key set, so it travels with
+ *    libtorch's thread state into the autograd threads.
+ *  - References: a tensor pointer is a TensorImpl*. "owned" means the holder drops one reference.
+ */
+#ifndef ACCEL_SHIM_TORCH_H
+#define ACCEL_SHIM_TORCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../comm/comm.h"
+
+enum { TORCH_DIMS_MAX = 12 };
+
+/* ---- values: c10::IValue, 16 bytes in every release */
+
+struct tensor; /* c10::TensorImpl */
+
+struct value {
+    union {
+        int64_t integer;
+        double real;
+        struct tensor *tensor;
+        void *pointer;
+        uint64_t bits;
+    };
+    uint32_t tag;
+    uint32_t unused;
+};
+
+struct stack { /* std::vector<c10::IValue> */
+    struct value *begin, *end, *capacity;
+};
+
+struct handle { /* c10::OperatorHandle */
+    char *definition;
+    void *entry;
+};
+
+enum { TAG_NONE = 0, TAG_TENSOR = 1, TAG_DOUBLE = 3, TAG_INT = 5 }; /* the same in every release 1.13 .. 2.15; proven by calibrate.c */
+
+/* dtype codes of c10::ScalarType */
+enum torch_dtype {
+    DTYPE_UINT8 = 0,
+    DTYPE_INT8 = 1,
+    DTYPE_INT16 = 2,
+    DTYPE_INT32 = 3,
+    DTYPE_INT64 = 4,
+    DTYPE_FLOAT16 = 5,
+    DTYPE_FLOAT32 = 6,
+    DTYPE_FLOAT64 = 7,
+    DTYPE_COMPLEX64 = 9,
+    DTYPE_COMPLEX128 = 10,
+    DTYPE_BOOL = 11,
+    DTYPE_BFLOAT16 = 15
+};
+
+struct sizes { /* c10::ArrayRef<int64_t> */
+    const int64_t *data;
+    size_t count;
+};
+
+/* What calibration found. Read-only once shim_active(). */
+struct torch_facts {
+    int backend_count;       /* low bits of a key set */
+    int functionality_count; /* entries of offset/mask */
+    uint16_t offset[256], mask[256];
+    uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu;
+    uint64_t default_included, default_excluded;
+    uint16_t key_shard, key_parameter, key_composite;
+    long table, table_stride; /* first boxed function of the dispatch table within OperatorDef, and the distance of two */
+    long key_set;             /* TensorImpl::key_set_; the policy byte stands two bytes before it */
+    long dtype;               /* TensorImpl::data_type_ */
+    long storage;             /* TensorImpl::storage_ */
+    long storage_data;        /* StorageImpl: the data pointer */
+    long storage_offset;      /* TensorImpl::storage_offset_ */
+    long list;                /* ListImpl: the vector */
+    long arguments, argument_bytes; /* FunctionSchema's arguments within OperatorDef, sizeof(c10::Argument) */
+    long overload;            /* overload name within OperatorDef (the name is at 0) */
+    uint32_t tag_bool, tag_list;
+    struct tensor *undefined; /* UndefinedTensorImpl's singleton */
+    void *tensor_vtable;      /* of a plain TensorImpl */
+};
+extern struct torch_facts torch_facts;
+
+/* Calibrates, registers the fallback, runs the self-check. Stops the job when libtorch is not supported. */
+void torch_begin(void);
+/* Runs a small network forward and backward through every hook, on private tensors; stops the job when something is not as it must be. Hooks are active. */
+void torch_selfcheck(void);
+
+/* ---- values and lists */
+static inline struct value value_none(void) {
+    return (struct value){.integer = 0, .tag = TAG_NONE};
+}
+static inline struct value value_int(int64_t integer) {
+    return (struct value){.integer = integer, .tag = TAG_INT};
+}
+static inline struct value value_real(double real) {
+    return (struct value){.real = real, .tag = TAG_DOUBLE};
+}
+static inline struct value value_bool(bool flag) {
+    return (struct value){.integer = flag, .tag = torch_facts.tag_bool};
+}
+static inline struct value value_tensor(struct tensor *tensor) { /* borrowed */
+    return (struct value){.tensor = tensor, .tag = TAG_TENSOR};
+}
+static inline bool value_is_tensor(const struct value *value) { /* and defined */
+    return value->tag == TAG_TENSOR && value->tensor != torch_facts.undefined;
+}
+static inline bool value_is_list(const struct value *value) {
+    return value->tag == torch_facts.tag_list;
+}
+static inline bool value_flag(const struct value *value) {
+    return value->integer & 1;
+}
+/* The elements of a list value. They may be written in place unless the list is shared (value_list_is_shared). */
+static inline struct stack *value_list(const struct value *value) {
+    return (struct stack *)((char *)value->pointer + torch_facts.list);
+}
+/* A new list of ints; the callee of the call it is passed to owns it. */
+struct value value_int_list(const int64_t *integers, size_t count); /* at most TORCH_DIMS_MAX */
+struct value value_tensor_list(struct tensor *const *tensors, size_t count); /* takes references of its own */
+/* Drops what the value owns (tensors; lists made by value_int_list and results of calls). */
+void value_drop(struct value value);
+
+/* ---- tensors (tensor.c) */
+static inline uint64_t *tensor_key_set(struct tensor *tensor) {
+    return (uint64_t *)((char *)tensor + torch_facts.key_set);
+}
+static inline bool tensor_is_marked(struct tensor *tensor) { /* may have a record */
+    return *tensor_key_set(tensor) & torch_facts.bit_shard;
+}
+static inline bool tensor_is_parameter(struct tensor *tensor) {
+    return *tensor_key_set(tensor) & torch_facts.bit_parameter;
+}
+static inline enum torch_dtype tensor_dtype(struct tensor *tensor) {
+    return (enum torch_dtype)(*(uint16_t *)((char *)tensor + torch_facts.dtype));
+}
+static inline bool dtype_is_floating(enum torch_dtype dtype) {
+    return dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64 || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
+size_t dtype_bytes(enum torch_dtype dtype);
+/* The type a reduction carries a dtype as; false: cannot be reduced (quantised, ...). Complex goes as pairs: *factor elements each. */
+bool dtype_for_comm(enum torch_dtype dtype, enum comm_dtype *comm, size_t *factor);
+
+struct sizes tensor_sizes(struct tensor *tensor);   /* local, whatever the level */
+struct sizes tensor_strides(struct tensor *tensor); /* local */
+static inline int tensor_dims(struct tensor *tensor) {
+    return (int)tensor_sizes(tensor).count;
+}
+static inline int64_t tensor_size(struct tensor *tensor, int dim) {
+    return tensor_sizes(tensor).data[dim];
+}
+int64_t tensor_elements(struct tensor *tensor); /* local */
+/* First byte of the tensor's own elements / of its storage. Host address only for CPU tensors. */
+void *tensor_data(struct tensor *tensor);
+void *tensor_storage(struct tensor *tensor); /* identity of the storage */
+bool tensor_is_on_host(struct tensor *tensor);
+bool tensor_is_plain(struct tensor *tensor); /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
+bool tensor_is_dense(struct tensor *tensor); /* elements fill their memory without holes or overlap, in some order of dimensions */
+bool tensor_requires_grad(struct tensor *tensor);
+void *tensor_node(struct tensor *tensor);          /* grad_fn's Node*, or NULL */
+struct tensor **tensor_grad_slot(struct tensor *tensor); /* .grad in place */
+void tensor_retain(struct tensor *tensor);
+void tensor_release(struct tensor *tensor);
+void tensor_mark_parameter(struct tensor *tensor);
+/* The gradient that flows back through `tensor` (must require grad) is replaced by what function returns for it (owned), borrowed in. Lives with the
+   graph; data is passed as is, released by release (may be NULL) when the graph goes. */
+struct hook_closure {
+    struct tensor *(*function)(struct tensor *gradient, void *data);
+    void (*release)(void *data);
+    void *data;
+};
+void tensor_add_hook(struct tensor *tensor, struct hook_closure closure);
+bool grad_mode_is_enabled(void);
+
+/* ---- operators (operator.c) */
+struct operator {
+    char *definition;
+    const char *name;     /* "aten::add" */
+    const char *short_name; /* "add": without the aten:: */
+    const char *overload; /* "Tensor" */
+    int argument_count;
+    bool is_composite; /* CompositeImplicitAutograd: written in terms of other operators */
+    bool is_in_place;  /* add_ */
+    bool is_out;       /* out= overload */
+    const void *client; /* what the client attached: its rule */
+    _Atomic uint64_t calls;
+};
+
+/* A call of our own to a named operator: static storage, resolved on first use. */
+struct operator_reference {
+    const char *name, *overload;
+    struct handle handle;
+};
+
+struct operator *operator_of(const struct handle *handle);
+/* Runs an operator opaquely with borrowed tensor arguments (lists are consumed); returns its first result, owned. Results beyond the first go, owned, into
+   more[0..more_count) when more is given and are dropped otherwise. */
+struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more, int more_count);
+
+#define TORCH_CALL(operator_name, overload_name, ...)                                                                                       \
+    ({                                                                                                                                      \
+        static struct operator_reference reference_ = {operator_name, overload_name, {NULL, NULL}};                                         \
+        struct value arguments_[] = {__VA_ARGS__};                                                                                          \
+        operator_call(&reference_, (int)(sizeof arguments_ / sizeof arguments_[0]), arguments_, NULL, 0);                                   \
+    })
+
+/* ---- dispatch (dispatch.c) */
+bool dispatch_is_opaque(void); /* this thread runs below user level */
+
+struct opaque_scope {
+    uint64_t *excluded; /* NULL: was opaque already */
+};
+struct opaque_scope opaque_enter(void);
+void opaque_leave(struct opaque_scope *scope);
+#define OPAQUE_SCOPE __attribute__((cleanup(opaque_leave), unused)) struct opaque_scope opaque_scope_ = opaque_enter()
+
+/* Back to user level for code of the program that is called from inside (hooks, custom backward functions). */
+struct opaque_scope user_enter(void);
+void user_leave(struct opaque_scope *scope);
+
+/* Runs the kernel below our keys. Opaque: its inner operators are not seen and it sees local sizes. At user level: for composites, whose inner operators
+   come back to us. The stack holds arguments before and results after. */
+void dispatch_run_opaque(struct operator *op, const struct handle *handle, uint64_t key_set, struct stack *stack);
+void dispatch_run_user(struct operator *op, const struct handle *handle, uint64_t key_set, struct stack *stack);
+
+/* The client: called for every operator at user level with a marked argument. arguments: exactly op->argument_count values on the stack. */
+struct dispatch_call {
+    struct operator *op;
+    const struct handle *handle;
+    uint64_t key_set; /* without our keys */
+    struct stack *stack;
+};
+struct dispatch_client {
+    void (*operator_met)(struct operator *op); /* once per operator: attach op->client */
+    void (*call)(struct dispatch_call *call);
+    struct tensor *(*whole)(struct tensor *tensor); /* the whole value of a marked tensor, owned, without history; every rank must call it alike */
+};
+extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
+
+/* ---- records (record.c) */
+enum record_kind {
+    RECORD_NONE = 0, /* replicated: the same on all ranks */
+    RECORD_SHARD,    /* this rank's rows of a tensor whose dimension `dim` is divided */
+    RECORD_PARTIAL,  /* the value is the sum of all ranks' tensors */
+    RECORD_GATHERED, /* replicated, but computed from shards: its backward must be summed like a shard's */
+};
+
+struct record {
+    enum record_kind kind;
+    int dim;          /* SHARD: the divided dimension */
+    int64_t total;    /* rows of the whole batch */
+    int64_t first;    /* this rank's first row */
+    int64_t rows;     /* this rank's rows; the tensor has rows * inner elements along dim, the whole one total * inner */
+    int64_t inner;    /* inner dimensions merged behind the rows (a view of (batch, time) as one dimension has inner = time) */
+    bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
+    void *node;       /* the autograd node it had when marked; roots are found by it */
+};
+
+/* A copy of the tensor's record; kind RECORD_NONE when there is none. Any thread. */
+struct record record_get(struct tensor *tensor);
+/* Marks a tensor (or marks it anew). Plain strided tensors only. */
+void record_set(struct tensor *tensor, struct record record);
+/* Removes mark and record. */
+void record_clear(struct tensor *tensor);
+/* The record of a live tensor whose node is `node`, else RECORD_NONE. For the roots of a backward. */
+struct record record_of_node(void *node);
+size_t record_count(void);
+
+/* ---- leaves (leaf.c): tensors that gradients are accumulated into */
+size_t leaf_ordinal(struct tensor *leaf); /* the order in which the program made it; known from then on and marked as a parameter */
+size_t leaf_count(void);                  /* ordinals given so far */
+struct tensor *leaf_by_ordinal(size_t ordinal); /* NULL: gone */
+void leaf_gone(struct tensor *tensor);
+void leaf_node_made(void *node, struct tensor *leaf); /* an AccumulateGrad node was constructed */
+struct tensor *leaf_of_node(void *node);              /* NULL: never seen */
+
+/* Writes the whole batch's sizes and strides of a marked tensor (its own when not a shard) into the given arrays; returns the number of dimensions. */
+int record_full_shape(struct tensor *tensor, const struct record *record, int64_t *sizes, int64_t *strides);
+
+#endif
