@@ -1,0 +1,98 @@
+# Helpers of the bats tests. Load with: load helpers
+# shellcheck shell=bash disable=SC2034
+
+REPOSITORY=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
+BUILD=${O:-$REPOSITORY/build}
+case $BUILD in /*) ;; *) BUILD=$REPOSITORY/$BUILD ;; esac
+ACCEL_RUN=$BUILD/accel-run
+
+# requires root | command NAME | file PATH...: skips the test, and says why, where it cannot run
+requires() {
+    case $1 in
+    root) [ "$(id -u)" -eq 0 ] || skip "needs root" ;;
+    command) command -v "$2" >/dev/null || skip "needs $2" ;;
+    file) [ -e "$2" ] || skip "needs $2" ;;
+    *) echo "requires: what is '$1'?" >&2 && return 1 ;;
+    esac
+}
+
+# retry COUNT DELAY command...: until it succeeds; this is how tests wait (never a bare sleep)
+retry() {
+    local count=$1 delay=$2 i
+    shift 2
+    for ((i = 0; i < count; i++)); do
+        "$@" && return 0
+        sleep "$delay"
+    done
+    echo "never became true: $*" >&2
+    return 1
+}
+
+# is the process alive? A zombie is not.
+pid_is_alive() {
+    local state
+    state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null)
+    [ -n "$state" ] && [ "$state" != Z ]
+}
+
+pids_are_gone() {
+    local pid
+    for pid in "$@"; do
+        ! pid_is_alive "$pid" || return 1
+    done
+}
+
+wait_pids_gone() {
+    retry 200 0.1 pids_are_gone "$@"
+}
+
+# spawn_bg command...: in the background, its number in $bg_pid, its output in $BATS_TEST_TMPDIR/out and err. Closes the descriptors that bats waits
+# for (L41), and gives SIGINT and SIGQUIT back, which a shell's "&" ignores.
+spawn_bg() {
+    env --default-signal=INT,QUIT "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- 4>&- &
+    bg_pid=$!
+}
+
+# wait_bg: until the background process ends; $status is its exit code
+wait_bg() {
+    status=0
+    wait "$bg_pid" || status=$?
+}
+
+files_exist() {
+    local file
+    for file in "$@"; do
+        [ -e "$file" ] || return 1
+    done
+}
+
+await_files() {
+    retry 200 0.05 files_exist "$@"
+}
+
+# output_of FILE: for messages of failing tests
+show() {
+    sed 's/^/    | /' "$@" >&2
+}
+
+contains() {
+    case $1 in *"$2"*) return 0 ;; esac
+    printf 'no "%s" in:\n%s\n' "$2" "$1" >&2
+    return 1
+}
+
+lacks() {
+    case $1 in *"$2"*) printf 'there is "%s" in:\n%s\n' "$2" "$1" >&2 && return 1 ;; esac
+    return 0
+}
+
+# With ACCEL_RUN_SHIM the launcher is tested with a shim that does nothing.
+build_fakes() {
+    FAKE=$BUILD/fake
+    mkdir -p "$FAKE"
+    [ "$FAKE/claimer" -nt "$REPOSITORY/tests/fake/claimer.c" ] ||
+        { gcc -std=gnu11 -O1 -Wall -o "$FAKE/claimer.$$" "$REPOSITORY/tests/fake/claimer.c" && mv "$FAKE/claimer.$$" "$FAKE/claimer"; }
+    [ "$FAKE/shim_stub.so" -nt "$REPOSITORY/tests/fake/shim_stub.c" ] ||
+        { gcc -shared -fPIC -o "$FAKE/stub.$$" "$REPOSITORY/tests/fake/shim_stub.c" && mv "$FAKE/stub.$$" "$FAKE/shim_stub.so"; }
+    CLAIMER=$FAKE/claimer
+}

@@ -1,0 +1,576 @@
+#!/usr/bin/env bats
+# The launcher, with programs that are not trainers and with tests/fake/claimer, which speaks as a shim would.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+export BATS_TEST_TIMEOUT=120
+
+setup_file() {
+    export ACCEL_RUN_LOG_LEVEL=error # most programs here do not train: no warning about that
+    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS
+}
+
+setup() {
+    build_fakes
+    export ACCEL_RUN_SHIM=$FAKE/shim_stub.so
+    T=$BATS_TEST_TMPDIR
+    cd "$T" || return 1
+}
+
+# ---- options and plan
+
+@test "help lists every option, version has one line" {
+    run -0 "$ACCEL_RUN" --help
+    for option in ranks dry-run log-dir collective-timeout stall-timeout grace log-level explain help version; do
+        contains "$output" "--$option"
+    done
+    run -0 "$ACCEL_RUN" --version
+    [ "${#lines[@]}" -eq 1 ]
+}
+
+@test "an unknown option is refused with the nearest name" {
+    run -125 "$ACCEL_RUN" --rnaks 2 true
+    contains "$output" "AR-OPTION-UNKNOWN"
+    contains "$output" "--ranks"
+    [ "${#lines[@]}" -eq 2 ]
+}
+
+@test "options after the program's name are the program's" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 echo -n --help
+    [ "$output" = "--help" ]
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 -- echo -x
+    [ "$output" = "-x" ]
+}
+
+@test "the command line comes before the environment, the environment before the default" {
+    ACCEL_RUN_RANKS=3 run -0 "$ACCEL_RUN" --dry-run true
+    contains "$output" "ranks               3"
+    ACCEL_RUN_RANKS=3 run -0 "$ACCEL_RUN" -n 4 --dry-run true
+    contains "$output" "ranks               4"
+    ACCEL_RUN_RANKS=x run -125 "$ACCEL_RUN" true
+    contains "$output" "ACCEL_RUN_RANKS"
+}
+
+@test "a variable of ours that nobody reads is named" {
+    ACCEL_RUN_LOG_LEVEL=warn ACCEL_RUN_RANK_COUNT=3 run -0 --separate-stderr "$ACCEL_RUN" true
+    contains "$stderr" "AR-ENV-UNKNOWN"
+    contains "$stderr" "ACCEL_RUN_RANKS"
+}
+
+@test "dry-run prints the plan and starts nothing" {
+    run -0 env RANK=1 taskset -c 0 "$ACCEL_RUN" -n 2 --dry-run /bin/sh -c "touch $T/started"
+    [ ! -e "$T/started" ]
+    diff -u - <(printf '%s\n' "$output" | sed "s|$T|TMP|; s|$FAKE|FAKE|") <<'END'
+ranks               2
+cores               1
+threads per rank    1
+program             /bin/sh
+argument            -c
+argument            touch TMP/started
+shim                FAKE/shim_stub.so
+environment added   LD_PRELOAD=FAKE/shim_stub.so
+environment added   OMP_NUM_THREADS=1
+environment added   MKL_NUM_THREADS=1
+environment added   OPENBLAS_NUM_THREADS=1
+environment added   TORCH_COMPILE_DISABLE=1
+environment added   ACCEL_RUN_SOCKET, ACCEL_RUN_COOKIE, ACCEL_RUN_RANK
+environment removed RANK
+END
+}
+
+# ---- environment
+
+@test "threads are divided unless the user chose, and one rank chooses itself" {
+    show_threads='echo ${OMP_NUM_THREADS-unset} ${MKL_NUM_THREADS-unset}'
+    OMP_NUM_THREADS=7 run -0 --separate-stderr "$ACCEL_RUN" -n 2 sh -c "$show_threads"
+    [ "$output" = "7 unset" ]
+    MKL_NUM_THREADS=5 run -0 --separate-stderr "$ACCEL_RUN" -n 64 sh -c "$show_threads"
+    [ "$output" = "1 5" ]
+    run -0 --separate-stderr "$ACCEL_RUN" -n 1 sh -c "$show_threads"
+    [ "$output" = "unset unset" ]
+}
+
+@test "another launcher's variables are kept from the ranks, with one notice" {
+    ACCEL_RUN_LOG_LEVEL=warn RANK=3 WORLD_SIZE=8 MASTER_ADDR=x OMPI_COMM_WORLD_RANK=1 run -0 --separate-stderr "$ACCEL_RUN" -n 2 \
+        sh -c 'env | grep -E "^(RANK|WORLD_SIZE|MASTER_ADDR|OMPI_.*)=" ; true'
+    [ -z "$output" ]
+    [ "$(grep -c AR-ENV-REMOVED <<<"$stderr")" -eq 1 ]
+}
+
+@test "the user's preloads stay, after ours" {
+    run -0 --separate-stderr env LD_PRELOAD=libm.so.6 "$ACCEL_RUN" sh -c 'echo "$LD_PRELOAD"'
+    [ "$output" = "$FAKE/shim_stub.so:libm.so.6" ]
+}
+
+@test "a sanitizer's runtime comes first" {
+    echo 'int main(void){return 0;}' >a.c
+    gcc -fsanitize=address a.c -o a || skip "no libasan"
+    run -0 "$ACCEL_RUN" --dry-run ./a
+    contains "$output" "LD_PRELOAD=libasan.so"
+    run -0 "$ACCEL_RUN" -n 2 ./a
+}
+
+@test "a rank cannot start accel-run again" {
+    run -125 --separate-stderr "$ACCEL_RUN" -n 2 "$ACCEL_RUN" -n 2 true
+    contains "$stderr" "AR-NESTED"
+}
+
+# ---- exit codes
+
+@test "every exit code comes through" {
+    for code in $(seq 0 255); do
+        got=0
+        "$ACCEL_RUN" -n 2 sh -c "exit $code" 2>/dev/null || got=$?
+        [ "$got" -eq "$code" ] || { echo "$code became $got"; return 1; }
+    done
+}
+
+@test "a program killed by a signal is 128 + signal, and the signal is in words" {
+    for signal in 1 2 3 4 6 7 8 9 10 11 12 15 24 25; do
+        got=0
+        "$ACCEL_RUN" -n 2 sh -c "ulimit -c 0; kill -$signal \$\$" 2>err || got=$?
+        [ "$got" -eq $((128 + signal)) ] || { echo "$signal became $got"; return 1; }
+        grep -q "AR-RANK-KILLED.*SIG" err
+    done
+    grep -q SIGXFSZ err
+}
+
+@test "one rank says nothing about its exit code, as alone" {
+    run -3 --separate-stderr "$ACCEL_RUN" sh -c 'exit 3'
+    [ -z "$stderr" ]
+}
+
+@test "no such program: 127" {
+    run -127 "$ACCEL_RUN" -n 2 ./nowhere
+    contains "$output" "AR-EXEC-NOT-FOUND"
+    run -127 "$ACCEL_RUN" nowhere-in-path
+    contains "$output" "AR-EXEC-NOT-FOUND"
+}
+
+@test "not executable, a directory, rubbish: 126" {
+    echo 'echo hi' >script
+    run -126 "$ACCEL_RUN" ./script
+    contains "$output" "AR-EXEC-NOT-EXECUTABLE"
+    run -126 "$ACCEL_RUN" "$T"
+    contains "$output" "AR-EXEC-DIRECTORY"
+    head -c 100 /dev/zero >zero && chmod +x zero
+    run -126 "$ACCEL_RUN" ./zero
+    contains "$output" "AR-EXEC-FORMAT"
+    printf '\177ELFrubbish' >elf && chmod +x elf
+    run -126 "$ACCEL_RUN" ./elf
+    contains "$output" "AR-EXEC-FORMAT"
+}
+
+@test "a script with a missing interpreter: 127, and it is named" {
+    printf '#!/no/such/interpreter -x\n' >script && chmod +x script
+    run -127 "$ACCEL_RUN" -n 2 ./script
+    contains "$output" "AR-EXEC-INTERPRETER"
+    contains "$output" "/no/such/interpreter"
+    printf '#!%s/script\n' "$T" >second && chmod +x second
+    run -127 "$ACCEL_RUN" ./second
+    contains "$output" "/no/such/interpreter"
+}
+
+@test "a script without a first line is the shell's" {
+    echo 'echo "shell $1"' >script && chmod +x script
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 ./script argument
+    [ "$output" = "shell argument" ]
+}
+
+@test "a path with spaces works" {
+    mkdir "a folder" && printf '#!/bin/sh\necho "$0|$1"\n' >"a folder/my program" && chmod +x "a folder/my program"
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 "a folder/my program" "an argument"
+    [ "$output" = "a folder/my program|an argument" ]
+}
+
+@test "a static program is refused by name, with any number of ranks" {
+    echo 'int main(void){return 0;}' >a.c
+    gcc -static a.c -o static || skip "no static libc"
+    for n in 1 2; do
+        run -125 "$ACCEL_RUN" -n $n ./static
+        contains "$output" "AR-ELF-STATIC"
+    done
+    gcc -static-pie a.c -o pie || skip "no static-pie"
+    run -125 "$ACCEL_RUN" ./pie
+    contains "$output" "AR-ELF-STATIC"
+}
+
+@test "a setuid program is refused by name" {
+    cp /bin/true setuid && chmod u+s setuid
+    for n in 1 2; do
+        run -125 "$ACCEL_RUN" -n $n ./setuid
+        contains "$output" "AR-ELF-SETUID"
+    done
+    chmod u-s,g+s setuid
+    run -125 "$ACCEL_RUN" ./setuid
+}
+
+@test "a program of another machine is refused by name" {
+    cp /bin/true other && printf '\363\000' | dd of=other bs=1 seek=18 conv=notrunc status=none # EM_RISCV
+    run -126 "$ACCEL_RUN" -n 2 ./other
+    contains "$output" "AR-ELF-MACHINE"
+}
+
+@test "a missing shim, and one that cannot be preloaded, are said at once" {
+    ACCEL_RUN_SHIM=/nowhere.so run -125 "$ACCEL_RUN" true
+    contains "$output" "AR-SHIM-MISSING"
+    mkdir "a b" && cp "$FAKE/shim_stub.so" "a b/"
+    ACCEL_RUN_SHIM="$T/a b/shim_stub.so" run -125 "$ACCEL_RUN" true
+    contains "$output" "AR-SHIM-PATH"
+}
+
+# ---- output
+
+@test "binary output is identical to the byte, on both streams" {
+    head -c 3000000 /dev/urandom >data
+    "$ACCEL_RUN" -n 2 sh -c 'cat data; cat data >&2' >out 2>err
+    cmp data out
+    cmp data err
+}
+
+@test "a line of 1 MiB, and one without an end" {
+    head -c 1048576 /dev/zero | tr '\0' x >data
+    "$ACCEL_RUN" -n 3 cat data >out 2>err
+    cmp data out
+    [ ! -s err ]
+}
+
+@test "progress bars pass unchanged and the others' are not shown" {
+    printf '\r 10%%|#  |\r100%%|###|\nend\n' >expected
+    "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; printf '\\r 10%%|#  |\\r10%d%%|###|\\nend\\n' \$ACCEL_RUN_RANK" >out 2>err
+    cmp expected out
+    [ ! -s err ]
+}
+
+@test "stdout and stderr to the same place keep their order" {
+    "$ACCEL_RUN" -n 2 sh -c 'for i in $(seq 200); do echo out $i; echo err $i >&2; done' >both 2>&1
+    for i in $(seq 200); do printf 'out %s\nerr %s\n' "$i" "$i"; done | diff - both
+}
+
+@test "a slow reader loses nothing" {
+    seq 200000 >expected
+    "$ACCEL_RUN" -n 2 sh -c 'touch started; exec seq 200000' | { await_files started && cat; } >out
+    cmp expected out
+}
+
+@test "a reader that goes away ends the program as alone" {
+    status=0
+    { "$ACCEL_RUN" -n 2 yes 2>err || echo $? >code; } | head -n 1 >out
+    [ "$(cat code)" -eq 141 ]
+    [ ! -s err ]
+}
+
+@test "closed stdout and stdin stay closed" {
+    "$ACCEL_RUN" -n 2 sh -c 'echo x || echo "cannot write" >&2; [ -e /proc/self/fd/0 ] || echo "no stdin" >&2' >&- <&- 2>err || true
+    grep -q "cannot write" err
+    "$ACCEL_RUN" -n 2 ls /proc/self/fd <&- >out 2>/dev/null
+    ! grep -qx 0 out || [ "$(readlink /proc/self/fd/0)" ]
+}
+
+@test "the ranks inherit no descriptor of the launcher's" {
+    ls /proc/self/fd 3>&- 4>&- </dev/null | wc -l >alone
+    "$ACCEL_RUN" -n 2 ls /proc/self/fd 3>&- 4>&- </dev/null 2>/dev/null | wc -l >ranks
+    diff alone ranks
+}
+
+@test "another rank's line is shown where it differs, floats to rounding" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 3 sh -c "\"$CLAIMER\" claim; echo same; echo loss 0.431\$ACCEL_RUN_RANK; echo count 1\$ACCEL_RUN_RANK; echo end"
+    [ "$output" = "$(printf 'same\nloss 0.4310\ncount 10\nend')" ]
+    contains "$stderr" "[rank 1] count 11"
+    contains "$stderr" "[rank 2] count 12"
+    lacks "$stderr" "loss"
+    lacks "$stderr" "same"
+}
+
+@test "at most twenty differing lines of a rank, then a notice" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; for i in \$(seq 50); do echo word\$ACCEL_RUN_RANK \$i; done"
+    [ "$(grep -c '^\[rank 1\]' <<<"$stderr")" -eq 20 ]
+    [ "$(grep -c -- --log-dir <<<"$stderr")" -eq 1 ]
+}
+
+@test "a program that never trains shows rank 0's output only, and one warning" {
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr taskset -c 0,1 "$ACCEL_RUN" -n 2 sh -c 'echo pid $$'
+    [ "${#lines[@]}" -eq 1 ]
+    contains "$stderr" "AR-NO-TRAINING: 2 copies of this program ran"
+    lacks "$stderr" "[rank 1]"
+}
+
+@test "log-dir keeps each rank's raw streams apart" {
+    "$ACCEL_RUN" -n 2 --log-dir "$T/logs" sh -c 'echo out $ACCEL_RUN_RANK; echo err $ACCEL_RUN_RANK >&2' >both 2>&1
+    for rank in 0 1; do
+        [ "$(cat logs/rank-$rank.out)" = "out $rank" ]
+        [ "$(cat logs/rank-$rank.err)" = "err $rank" ]
+    done
+    run -125 "$ACCEL_RUN" --log-dir /proc/none true
+    contains "$output" "AR-LOG-DIR"
+}
+
+@test "in a terminal the program has a terminal of the same size" {
+    requires command script
+    script -qec "stty rows 33 cols 77; '$ACCEL_RUN' -n 2 sh -c 'test -t 0 && test -t 1 && test -t 2 && stty size'" /dev/null </dev/null >out
+    grep -q '^33 77' out
+    script -qec "'$ACCEL_RUN' -n 2 sh -c 'test -t 1 || echo pipe' | cat" /dev/null </dev/null >out
+    grep -q '^pipe' out
+}
+
+@test "what is typed in a terminal reaches all ranks" {
+    requires command script
+    printf 'hello\n' | script -qec "'$ACCEL_RUN' -n 2 sh -c 'read x; echo got \$x >$T/got.\$ACCEL_RUN_RANK'" /dev/null >/dev/null
+    grep -qx 'got hello' got.0
+    grep -qx 'got hello' got.1
+}
+
+# ---- input
+
+@test "stdin reaches every rank: a pipe, a file, nothing" {
+    seq 100000 >data
+    sum=$(md5sum <data)
+    cat data | "$ACCEL_RUN" -n 3 sh -c "md5sum >$T/pipe.\$ACCEL_RUN_RANK"
+    "$ACCEL_RUN" -n 3 sh -c "md5sum >$T/file.\$ACCEL_RUN_RANK" <data
+    "$ACCEL_RUN" -n 3 sh -c "wc -c >$T/none.\$ACCEL_RUN_RANK" </dev/null
+    for rank in 0 1 2; do
+        [ "$(cat pipe.$rank)" = "$sum" ]
+        [ "$(cat file.$rank)" = "$sum" ]
+        [ "$(cat none.$rank)" = 0 ]
+    done
+}
+
+@test "a file is read from where it stands, and left where rank 0 leaves it" {
+    printf '1\n2\n3\n' >data
+    { read -r _; "$ACCEL_RUN" -n 2 sh -c 'read x; echo got $x'; read -r rest; echo "rest $rest"; } <data >out
+    printf 'got 2\nrest 3\n' | diff - out
+}
+
+# ---- claims
+
+@test "each rank is granted once, with the facts of the job" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 --collective-timeout 7 --explain --log-level debug "$CLAIMER" claim granted meet
+    [[ $output =~ ^"rank 0 of 2, segment "[0-9]+", cores "[0-9]+", timeout 7000 ms, flags 1, level 3"$ ]]
+    contains "$stderr" "[rank 1] rank 1 of 2"
+}
+
+@test "a second claim is denied while the first lives, and granted after it" {
+    run -0 --separate-stderr "$ACCEL_RUN" sh -c "\"$CLAIMER\" claim touch=first await=second & \"$CLAIMER\" await=first claim; touch second; wait; \"$CLAIMER\" claim && echo again"
+    contains "$output" "denied: another process is this rank"
+    contains "$output" "again"
+}
+
+@test "wrong cookie, wrong rank, wrong version, half a claim, a lie about lengths: denied, and the job goes on" {
+    for wrong in cookie=00000000000000000000000000000000 rank=9 version=99; do
+        run -0 --separate-stderr "$ACCEL_RUN" sh -c "\"$CLAIMER\" $wrong claim; \"$CLAIMER\" claim && echo fine"
+        contains "$output" "denied:"
+        contains "$output" "fine"
+    done
+    run -0 --separate-stderr "$ACCEL_RUN" sh -c "\"$CLAIMER\" malformed; \"$CLAIMER\" short; \"$CLAIMER\" claim && echo fine"
+    contains "$output" "fine"
+    [ "$(grep -c denied <<<"$output")" -eq 2 ]
+}
+
+@test "the process of another user is not listened to" {
+    requires root
+    requires command setpriv
+    chmod 755 "$T" "$FAKE" "$CLAIMER"
+    run -0 --separate-stderr "$ACCEL_RUN" sh -c "setpriv --reuid 65534 --clear-groups \"$CLAIMER\" claim; true"
+    lacks "$output" "granted"
+    [[ $output == *denied* || $stderr == *end* || $stderr == *send* || $stderr == *denied* || $stderr == *connect* || $stderr == *Permission* ]]
+}
+
+@test "what several ranks say is printed once; what one says carries its name" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim log:w:together only=2 "log:w:two alone" all only=0 "log:i:zero alone" all meet
+    [ "$(grep -c together <<<"$stderr")" -eq 1 ]
+    contains "$stderr" "accel-run: warning: together"
+    contains "$stderr" "accel-run[rank 2]: warning: two alone"
+    contains "$stderr" "accel-run: zero alone"
+}
+
+@test "a problem stops the job with its cure: 125" {
+    run -125 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=1 "problem:AR-TEST:something is wrong:do that" all pause
+    contains "$stderr" "accel-run: error AR-TEST: something is wrong"
+    contains "$stderr" "  what to do: do that"
+    [ "$(grep -c "AR-" <<<"$stderr")" -eq 1 ]
+}
+
+@test "a second program in the same script finds clean memory" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim meet step=5 && \"$CLAIMER\" claim meet out:second"
+    [ "$output" = second ]
+}
+
+# ---- a rank that leaves, stalls, dies
+
+@test "a rank that ends while others wait for it is named with its step" {
+    run -125 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim step=40 collective=80 meet only=2 exit=0 all step=41 collective=81 waiting=1 phase=4 where=reduce pause
+    contains "$stderr" "AR-RANK-EARLY: rank 2 finished at step 40, others did not"
+    contains "$stderr" "reduce"
+}
+
+@test "ranks that end at their own times while nobody waits are fine" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=0 touch=zero all only=1 await=zero touch=one all only=2 await=one all out:end
+    [ "$output" = end ]
+    [ -z "$stderr" ]
+}
+
+@test "a rank that makes no progress while others wait is named, and goes on" {
+    spawn_bg "$ACCEL_RUN" -n 2 --log-level warn --stall-timeout 0.3 "$CLAIMER" claim collective=3 meet \
+        only=0 collective=4 waiting=1 await=go waiting=0 all only=1 phase=3 step=16 where=linear await=go collective=5 waiting=1 await=end all
+    retry 200 0.1 grep -q AR-RANK-STALLED err
+    grep -q "rank 1 (process .*) has made no progress .* while 1 of 2 ranks wait for it: in the backward pass, step 17 (linear)" err
+    touch go
+    touch end
+    wait_bg
+    [ "$status" -eq 0 ]
+}
+
+@test "a killed rank is named with what it did; the others are told and end" {
+    spawn_bg "$ACCEL_RUN" -n 3 "$CLAIMER" claim phase=3 step=16 where=conv meet "touch=pid.%r" only=2 err:last-words pause all abort pause
+    await_files pid.0 pid.1 pid.2
+    kill -9 "$(cat pid.2)"
+    wait_bg
+    show err
+    [ "$status" -eq 137 ]
+    grep -q "AR-RANK-KILLED: rank 2 of 3 .* killed by SIGKILL (.*), in the backward pass, step 17 (conv)" err
+    grep -q "aborted" out
+    pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
+}
+
+@test "the first rank that fails decides, and its last words are shown" {
+    run -7 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=1 "err:cannot go on" exit=7 all pause
+    contains "$stderr" "AR-RANK-FAILED: rank 1 of 3"
+    contains "$stderr" "    cannot go on"
+}
+
+@test "when all ranks fail alike, that is said, and rank 0's words are not lost" {
+    run -5 --separate-stderr "$ACCEL_RUN" -n 3 sh -c 'echo "usage: me" >&2; exit 5'
+    contains "$stderr" "usage: me"
+    contains "$stderr" "every one of 3 ranks"
+    [ "$(grep -c usage <<<"$stderr")" -eq 1 ]
+}
+
+@test "a rank that ignores SIGTERM is killed after the grace" {
+    spawn_bg "$ACCEL_RUN" -n 2 --grace 0.2 sh -c "trap '' TERM; echo \$\$ >pid.\$ACCEL_RUN_RANK; [ \$ACCEL_RUN_RANK = 1 ] || exec sleep 1000; until [ -e pid.0 ]; do :; done; exit 4"
+    wait_bg
+    [ "$status" -eq 4 ]
+    wait_pids_gone "$(cat pid.0)" "$(cat pid.1)"
+}
+
+@test "a killed launcher leaves no process, not even below a shell or in another session" {
+    spawn_bg "$ACCEL_RUN" -n 2 bash -c "\"$CLAIMER\" touch=a.%r pause & setsid \"$CLAIMER\" touch=b.%r pause & wait"
+    await_files a.0 a.1 b.0 b.1
+    kill -9 "$bg_pid"
+    wait_bg
+    [ "$status" -eq 137 ]
+    wait_pids_gone "$(cat a.0)" "$(cat a.1)" "$(cat b.0)" "$(cat b.1)"
+}
+
+@test "a process that outlives its rank is ended and named, also in another session" {
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr "$ACCEL_RUN" sh -c "setsid \"$CLAIMER\" touch=stray pause >/dev/null 2>&1 & \"$CLAIMER\" await=stray"
+    contains "$stderr" "AR-STRAY"
+    contains "$stderr" "claimer ($(cat stray))"
+    pids_are_gone "$(cat stray)"
+}
+
+# ---- signals
+
+# starts two ranks that write each signal they get, and waits until they are ready
+spawn_listeners() {
+    cat >listen <<'END'
+#!/bin/bash
+for s in INT TERM HUP QUIT USR1 USR2; do trap "echo $s >>got.$ACCEL_RUN_RANK" $s; done
+echo $$ >ready.$ACCEL_RUN_RANK
+until [ -e leave ]; do read -r -t 0.05 <>fifo; done
+exit 0
+END
+    mkfifo fifo
+    chmod +x listen
+    spawn_bg "$ACCEL_RUN" -n 2 ./listen
+    await_files ready.0 ready.1
+}
+
+@test "signals are forwarded, each once, to each rank" {
+    spawn_listeners
+    for s in USR1 USR2 HUP QUIT TERM INT; do
+        kill -$s "$bg_pid"
+        retry 100 0.05 grep -qx $s got.0
+        retry 100 0.05 grep -qx $s got.1
+    done
+    touch leave
+    wait_bg
+    [ "$status" -eq 0 ]
+    for rank in 0 1; do
+        [ "$(sort got.$rank | uniq -d)" = "" ]
+    done
+}
+
+@test "Ctrl-C ends a program as alone, without a word" {
+    spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" pause
+    await_files pid.0 pid.1
+    kill -INT "$bg_pid"
+    wait_bg
+    [ "$status" -eq 130 ]
+    [ ! -s err ]
+    pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
+}
+
+@test "the second Ctrl-C is SIGTERM, the third SIGKILL" {
+    spawn_listeners
+    kill -INT "$bg_pid"
+    retry 100 0.05 grep -qx INT got.0
+    kill -INT "$bg_pid"
+    retry 100 0.05 grep -qx TERM got.0
+    kill -INT "$bg_pid"
+    wait_bg
+    [ "$status" -eq 130 ]
+    [ "$(grep -cx INT got.0)" -eq 1 ]
+}
+
+@test "SIGTERM to the launcher ends the ranks: 143" {
+    spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" pause
+    await_files pid.0 pid.1
+    kill -TERM "$bg_pid"
+    wait_bg
+    [ "$status" -eq 143 ]
+    pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
+}
+
+@test "nohup holds for the ranks too" {
+    run -0 --separate-stderr sh -c "trap '' HUP; exec \"$ACCEL_RUN\" -n 2 sh -c 'kill -HUP \$\$; echo alive'"
+    [ "$output" = alive ]
+}
+
+@test "inherited blocked and ignored signals do not reach the ranks" {
+    run -0 --separate-stderr env --block-signal=TERM --ignore-signal=TERM,PIPE "$ACCEL_RUN" sed -n 's/^Sig\(Blk\|Ign\):[[:space:]]*//p' /proc/self/status
+    [ "$output" = "$(printf '0000000000000000\n0000000000000000')" ]
+}
+
+state_of() {
+    sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status"
+}
+
+is_stopped() {
+    [ "$(state_of "$1")" = T ]
+}
+
+is_going() {
+    ! is_stopped "$1"
+}
+
+@test "Ctrl-Z stops launcher and ranks, fg continues them" {
+    spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" await=leave
+    await_files pid.0 pid.1
+    kill -TSTP "$bg_pid"
+    for pid in "$bg_pid" "$(cat pid.0)" "$(cat pid.1)"; do retry 100 0.05 is_stopped "$pid"; done
+    kill -CONT "$bg_pid"
+    for pid in "$bg_pid" "$(cat pid.0)" "$(cat pid.1)"; do retry 100 0.05 is_going "$pid"; done
+    touch leave
+    wait_bg
+    [ "$status" -eq 0 ]
+}
+
+@test "nothing is left: no guard, no file in /dev/shm or /tmp" {
+    before=$(ls /dev/shm)
+    TMPDIR=$T/tmp && mkdir tmp && export TMPDIR
+    "$ACCEL_RUN" -n 2 sh -c 'grep -l accel-run-guard /proc/[0-9]*/comm 2>/dev/null | head -n 1' >guard
+    [ -s guard ]
+    [ "$(ls /dev/shm)" = "$before" ]
+    [ -z "$(ls tmp)" ]
+}

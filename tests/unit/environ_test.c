@@ -1,0 +1,38 @@
+// sources: launcher/environ.c launcher/plan.c launcher/problem.c config/config.c
+#include "unit.h"
+
+#include "../../launcher/environ.h"
+#include "../../launcher/plan.h"
+
+static char *base[] = {"HOME=/h", "LD_PRELOAD=old", "RANK=1", "OMP_NUM_THREADS=9", "MULTI=a\nb", "OMPI_X=1", "ODD", NULL};
+
+static int count(char **list, const char *name) {
+    int found = 0;
+    size_t n = strlen(name);
+    for (; *list; list++)
+        found += !strncmp(*list, name, n) && (*list)[n] == '=';
+    return found;
+}
+
+TEST("a rank's environment: kept, dropped, added, replaced once") {
+    struct plan plan = {.preload = "/s.so:old", .added = {{"OMP_NUM_THREADS", "2"}}, .added_count = 1};
+    struct environ_claim claim = {"name", "cookie", 3};
+    char **list = environ_build(&plan, base, &claim);
+    EXPECT(list != NULL);
+    EXPECT_TEXT(environ_value(list, "HOME"), "/h");
+    EXPECT_TEXT(environ_value(list, "MULTI"), "a\nb");
+    EXPECT_TEXT(environ_value(list, "LD_PRELOAD"), "/s.so:old");
+    EXPECT_TEXT(environ_value(list, "OMP_NUM_THREADS"), "2");
+    EXPECT_TEXT(environ_value(list, "ACCEL_RUN_SOCKET"), "name");
+    EXPECT_TEXT(environ_value(list, "ACCEL_RUN_COOKIE"), "cookie");
+    EXPECT_TEXT(environ_value(list, "ACCEL_RUN_RANK"), "3");
+    EXPECT(count(list, "LD_PRELOAD") == 1 && count(list, "OMP_NUM_THREADS") == 1);
+    EXPECT(!environ_value(list, "RANK") && !environ_value(list, "OMPI_X"));
+    environ_free(list);
+}
+
+TEST("names are compared whole") {
+    EXPECT(environ_is_launchers("RANK=1") && environ_is_launchers("PMI_RANK=1") && environ_is_launchers("TORCHELASTIC_RUN_ID=x"));
+    EXPECT(!environ_is_launchers("RANKS=1") && !environ_is_launchers("MY_RANK=1") && !environ_is_launchers("PMIX=1"));
+    EXPECT(!environ_value(base, "HOM") && !environ_value(base, "ODD"));
+}

@@ -1,0 +1,89 @@
+// sources: launcher/lifecycle.c launcher/watch.c
+#include "unit.h"
+
+#include "../../launcher/lifecycle.h"
+#include "../../launcher/watch.h"
+
+static struct lifecycle_step step;
+#define FROM(state, event) (step = lifecycle_next(LIFECYCLE_##state, LIFECYCLE_##event))
+
+TEST("a failed rank: the others are told, get a moment, SIGTERM, SIGKILL") {
+    FROM(RUNNING, RANK_FAILED);
+    EXPECT(step.next == LIFECYCLE_ENDING && step.actions == (LIFECYCLE_ABORT | LIFECYCLE_MOMENT));
+    FROM(ENDING, DEADLINE);
+    EXPECT(step.next == LIFECYCLE_STOPPING && (step.actions & LIFECYCLE_TERM) && (step.actions & LIFECYCLE_ARM));
+    FROM(STOPPING, DEADLINE);
+    EXPECT(step.next == LIFECYCLE_KILLING && (step.actions & LIFECYCLE_KILL));
+    EXPECT(LIFECYCLE_MOMENT_MS + LIFECYCLE_SHORT_MS < 5000);
+}
+
+TEST("a problem stops at once") {
+    FROM(RUNNING, PROBLEM);
+    EXPECT(step.next == LIFECYCLE_STOPPING && (step.actions & LIFECYCLE_TERM) && (step.actions & LIFECYCLE_ABORT));
+}
+
+TEST("the first Ctrl-C only waits") {
+    FROM(RUNNING, INTERRUPT);
+    EXPECT(step.next == LIFECYCLE_INTERRUPTED && step.actions == 0);
+    FROM(INTERRUPTED, DEADLINE);
+    EXPECT(step.next == LIFECYCLE_INTERRUPTED);
+}
+
+TEST("the third Ctrl-C kills from wherever ranks live, and no event ever revives a run") {
+    for (int state = LIFECYCLE_RUNNING; state <= LIFECYCLE_KILLING; state++)
+        EXPECT(lifecycle_next((enum lifecycle_state)state, LIFECYCLE_INTERRUPT_3).actions & LIFECYCLE_KILL);
+    for (int state = 0; state < LIFECYCLE_STATES; state++)
+        for (int event = 0; event < LIFECYCLE_EVENTS; event++) {
+            struct lifecycle_step next = lifecycle_next((enum lifecycle_state)state, (enum lifecycle_event)event);
+            EXPECT(next.next >= state);
+        }
+}
+
+TEST("every state that waits for time has armed it on the way in") {
+    for (int state = 0; state < LIFECYCLE_STATES; state++)
+        for (int event = 0; event < LIFECYCLE_EVENTS; event++) {
+            struct lifecycle_step next = lifecycle_next((enum lifecycle_state)state, (enum lifecycle_event)event);
+            int waits = next.next == LIFECYCLE_ENDING || next.next == LIFECYCLE_STOPPING || next.next == LIFECYCLE_SWEEPING ||
+                        next.next == LIFECYCLE_SWEEP_TERM || next.next == LIFECYCLE_SWEEP_KILL;
+            EXPECT(!waits || next.next == state || (next.actions & LIFECYCLE_ARM));
+        }
+}
+
+TEST("from every state the end is reached when nothing is left") {
+    for (int state = 0; state < LIFECYCLE_STATES; state++)
+        EXPECT(lifecycle_next((enum lifecycle_state)state, LIFECYCLE_NOTHING_LEFT).next == LIFECYCLE_DONE);
+}
+
+TEST("a rank that makes no progress while another waits is named once, and when it goes on") {
+    struct watch_rank ranks[2] = {{.generation = 1, .collective = 4, .is_waiting = true}, {.generation = 1, .collective = 3}};
+    EXPECT(watch_look(ranks, 2, 1000, 500).finding == WATCH_NOTHING);
+    EXPECT(watch_look(ranks, 2, 1499, 500).finding == WATCH_NOTHING);
+    struct watch_result result = watch_look(ranks, 2, 1500, 500);
+    EXPECT(result.finding == WATCH_STALLED && result.rank == 1 && result.other == 0 && result.waiting == 1);
+    EXPECT(watch_look(ranks, 2, 3000, 500).finding == WATCH_NOTHING);
+    ranks[1].collective = 4;
+    result = watch_look(ranks, 2, 3001, 500);
+    EXPECT(result.finding == WATCH_RESUMED && result.rank == 1);
+}
+
+TEST("slow ranks that nobody waits for are not named, nor is one that computes on") {
+    struct watch_rank ranks[2] = {{.generation = 1, .collective = 3}, {.generation = 1, .collective = 3}};
+    watch_look(ranks, 2, 1000, 500);
+    EXPECT(watch_look(ranks, 2, 9000, 500).finding == WATCH_NOTHING);
+    ranks[0].collective = 4;
+    ranks[0].is_waiting = true;
+    for (uint64_t now = 9100; now < 20000; now += 400) {
+        ranks[1].step++;
+        EXPECT(watch_look(ranks, 2, now, 500).finding == WATCH_NOTHING);
+    }
+}
+
+TEST("a rank that has ended while another waits in a later collective left early") {
+    struct watch_rank ranks[3] = {{.generation = 1, .collective = 9, .is_waiting = true}, {.generation = 1, .collective = 9}, {.generation = 1, .collective = 8, .has_ended = true}};
+    struct watch_result result = watch_look(ranks, 3, 1000, 500);
+    EXPECT(result.finding == WATCH_EARLY && result.rank == 2 && result.other == 0);
+    ranks[2].collective = 9; /* it took part: the wait is for rank 1 */
+    EXPECT(watch_look(ranks, 3, 1100, 500).finding == WATCH_NOTHING);
+    ranks[0].generation = 2; /* the second program of a script: rank 2 never came to it */
+    EXPECT(watch_look(ranks, 3, 1200, 500).finding == WATCH_EARLY);
+}

@@ -1,0 +1,83 @@
+// sources: launcher/options.c launcher/problem.c config/config.c
+#include "unit.h"
+
+#include "../../launcher/options.h"
+
+static struct config config;
+static struct problem problem;
+
+static int read_options(char **environment, char **argv) {
+    int argc = 0;
+    while (argv[argc])
+        argc++;
+    return options_read(argc, argv, environment, &config, &problem);
+}
+#define READ(...) read_options((char *[]){NULL}, (char *[]){"accel-run", __VA_ARGS__, NULL})
+#define READ_WITH(variable, ...) read_options((char *[]){"A=b", variable, NULL}, (char *[]){"accel-run", __VA_ARGS__, NULL})
+
+TEST("defaults") {
+    EXPECT(READ("p") == 1);
+    EXPECT(config.ranks == 1 && config.collective_timeout_ms == 300000 && config.stall_timeout_ms == 30000 && config.grace_ms == 10000);
+    EXPECT(config.log_level == CONFIG_LEVEL_WARN && !config.explain && !config.dry_run);
+    EXPECT_TEXT(config.log_dir, "");
+    EXPECT(config.origin[CONFIG_ID_ranks] == CONFIG_FROM_DEFAULT);
+}
+
+TEST("a value may follow its option in all usual ways") {
+    EXPECT(READ("-n", "4", "p") == 3 && config.ranks == 4);
+    EXPECT(READ("-n4", "p") == 2 && config.ranks == 4);
+    EXPECT(READ("--ranks=5", "p") == 2 && config.ranks == 5);
+    EXPECT(READ("--ranks", "6", "p") == 3 && config.ranks == 6);
+    EXPECT(READ("--log-dir=", "p") == 2);
+    EXPECT(READ("--grace", "0.25", "p") == 3 && config.grace_ms == 250);
+    EXPECT(config.origin[CONFIG_ID_grace_ms] == CONFIG_FROM_COMMAND_LINE);
+}
+
+TEST("reading stops at the program and at --") {
+    EXPECT(READ("p", "-n", "9") == 1 && config.ranks == 1);
+    EXPECT(READ("-n", "2", "--", "-p") == 4 && config.ranks == 2);
+    EXPECT(READ("-") == 1);
+}
+
+TEST("default, then environment, then command line") {
+    EXPECT(READ_WITH("ACCEL_RUN_RANKS=3", "p") == 1 && config.ranks == 3);
+    EXPECT(config.origin[CONFIG_ID_ranks] == CONFIG_FROM_ENVIRONMENT);
+    EXPECT(READ_WITH("ACCEL_RUN_RANKS=3", "-n", "2", "p") == 3 && config.ranks == 2);
+    EXPECT(READ_WITH("ACCEL_RUN_RANKS=three", "p") == -1);
+    EXPECT(strstr(problem.what, "ACCEL_RUN_RANKS") != NULL);
+    EXPECT(READ_WITH("ACCEL_RUN_EXPLAIN=1", "p") == 1 && config.explain);
+}
+
+TEST("faults are 125 and name the option") {
+    EXPECT(READ("--rnaks", "2", "p") == -1 && problem.exit_code == 125);
+    EXPECT_TEXT(problem.id, "AR-OPTION-UNKNOWN");
+    EXPECT(strstr(problem.what, "--ranks") != NULL);
+    EXPECT(READ("--collectivetimeout=3", "p") == -1);
+    EXPECT(strstr(problem.what, "--collective-timeout") != NULL);
+    EXPECT(READ("-x", "p") == -1);
+    EXPECT(READ("-n") == -1);
+    EXPECT(READ("-n", "0", "p") == -1);
+    EXPECT(READ("-n", "257", "p") == -1);
+    EXPECT(READ("-n", "2x", "p") == -1);
+    EXPECT(READ("--grace", "-1", "p") == -1);
+    EXPECT(READ("--grace", "nan", "p") == -1);
+    EXPECT(READ("--log-level", "loud", "p") == -1);
+    EXPECT(READ("-n", "2") == -1);
+    EXPECT_TEXT(problem.id, "AR-NO-PROGRAM");
+}
+
+TEST("help and version need no program") {
+    EXPECT(READ("--help") == 2 && config.help);
+    EXPECT(READ("--version") == 2 && config.version);
+    EXPECT(READ("-h", "--") == 3 && config.help);
+}
+
+TEST("variables of ours that nobody reads are found") {
+    char name[64];
+    const char *nearest = NULL;
+    char *known[] = {"ACCEL_RUN_RANKS=1", "ACCEL_RUN_SOCKET=x", "ACCEL_RUN_SHIM=y", "ACCEL_RUN_TEST_X=1", "ACCEL_RUN_DEBUG_Y=1", "OTHER=1", NULL};
+    char *unknown[] = {"ACCEL_RUN_GRACES=1", NULL};
+    EXPECT(!config_unknown_variable(known, name, &nearest));
+    EXPECT_TEXT(config_unknown_variable(unknown, name, &nearest), "ACCEL_RUN_GRACES");
+    EXPECT_TEXT(nearest, "ACCEL_RUN_GRACE");
+}

@@ -1,0 +1,148 @@
+// sources: launcher/output.c launcher/compare.c
+#include "unit.h"
+
+#include "../../launcher/compare.h"
+#include "../../launcher/output.h"
+
+static char shown[65536];
+
+static void show(void *context, uint32_t rank, const char *line, size_t bytes) {
+    size_t used = strlen(shown);
+    snprintf(shown + used, sizeof shown - used, "%u:%.*s;", rank, (int)(bytes < 100 ? bytes : 100), line);
+}
+
+static void feed(struct output *output, uint32_t rank, const char *text) {
+    output_feed(output, rank, text, strlen(text), 0);
+}
+
+static int same(const char *a, const char *b) {
+    return compare_lines(a, strlen(a), b, strlen(b));
+}
+
+TEST("lines equal rank 0's are dropped, in whatever order and pieces they come") {
+    struct output *output = output_new(2, show, NULL);
+    feed(output, 1, "one\ntw");
+    feed(output, 0, "o");
+    feed(output, 0, "ne\ntwo\n");
+    feed(output, 1, "o\nthree\n");
+    feed(output, 0, "three\n");
+    output_settle(output, 0, 1);
+    EXPECT_TEXT(shown, "");
+    EXPECT(!output_is_waiting(output));
+    output_free(output);
+}
+
+TEST("one line more or less on a rank does not make the rest differ") {
+    struct output *output = output_new(3, show, NULL);
+    feed(output, 0, "a\nb\nc\nd\n");
+    feed(output, 1, "a\nwarning\nb\nc\nd\n");
+    feed(output, 2, "a\nc\nd\n");
+    for (uint32_t rank = 0; rank < 3; rank++)
+        output_end(output, rank, 0);
+    output_settle(output, 0, 1);
+    EXPECT_TEXT(shown, "1:warning;");
+    output_free(output);
+}
+
+TEST("a line that differs waits for rank 0, and not for ever") {
+    struct output *output = output_new(2, show, NULL);
+    feed(output, 1, "alone\n");
+    EXPECT_TEXT(shown, "");
+    EXPECT(output_is_waiting(output));
+    output_settle(output, OUTPUT_WAIT_MS - 1, 0);
+    EXPECT_TEXT(shown, "");
+    output_settle(output, OUTPUT_WAIT_MS, 0);
+    EXPECT_TEXT(shown, "1:alone;");
+    output_free(output);
+}
+
+TEST("progress bars are not compared, line ends of Windows are line ends") {
+    struct output *output = output_new(2, show, NULL);
+    feed(output, 0, "\r 1%\r100% 3.1it/s\nend\r\nmore\n");
+    feed(output, 1, "\r 1%\r 50% x\r100% y\nend\r\nmore\n");
+    output_end(output, 0, 0);
+    output_end(output, 1, 0);
+    output_settle(output, 0, 1);
+    EXPECT_TEXT(shown, "");
+    output_free(output);
+}
+
+TEST("the last line may lack its end") {
+    struct output *output = output_new(2, show, NULL);
+    feed(output, 0, "a");
+    feed(output, 1, "b");
+    output_end(output, 0, 0);
+    output_end(output, 1, 0);
+    output_settle(output, 0, 1);
+    EXPECT_TEXT(shown, "1:b;");
+    output_free(output);
+}
+
+TEST("a rank far ahead is judged, one far behind is forgiven, memory is bounded") {
+    struct output *output = output_new(2, show, NULL);
+    char line[32];
+    for (int i = 0; i < OUTPUT_WAIT_LINES + 1; i++)
+        feed(output, 1, "ahead\n");
+    EXPECT_TEXT(shown, "1:ahead;");
+    output_free(output);
+    shown[0] = 0;
+    output = output_new(2, show, NULL);
+    for (int i = 0; i < 3 * OUTPUT_KEEP_LINES; i++) {
+        snprintf(line, sizeof line, "line %d\n", i);
+        feed(output, 0, line);
+    }
+    for (int i = 0; i < 3 * OUTPUT_KEEP_LINES; i++) {
+        snprintf(line, sizeof line, "line %d\n", i);
+        feed(output, 1, line);
+    }
+    EXPECT_TEXT(shown, "");
+    output_free(output);
+}
+
+TEST("a line longer than the limit is compared by its beginning") {
+    struct output *output = output_new(2, show, NULL);
+    char *line = malloc(OUTPUT_LINE_MAX * 3);
+    memset(line, 'x', OUTPUT_LINE_MAX * 3);
+    line[OUTPUT_LINE_MAX * 3 - 1] = '\n';
+    output_feed(output, 0, line, OUTPUT_LINE_MAX * 3, 0);
+    line[OUTPUT_LINE_MAX * 2] = 'y';
+    output_feed(output, 1, line, OUTPUT_LINE_MAX * 3, 0);
+    output_settle(output, 0, 1);
+    EXPECT_TEXT(shown, "");
+    free(line);
+    output_free(output);
+}
+
+TEST("floats are equal to rounding, whole numbers exactly") {
+    EXPECT(same("loss 0.43120", "loss 0.43121"));
+    EXPECT(same("loss=0.4312,", "loss=0.4313,"));
+    EXPECT(same("x 1.000e-05", "x 1.0003e-5"));
+    EXPECT(same("lr 0.0001", "lr 0.0002")); /* one in the last of four places */
+    EXPECT(same("-0.5001", "-0.5000"));
+    EXPECT(!same("loss 0.43", "loss 0.44"));
+    EXPECT(!same("loss 0.5", "loss -0.5"));
+    EXPECT(!same("step 100", "step 101"));
+    EXPECT(!same("1000000", "1000001"));
+    EXPECT(!same("nan", "0.5"));
+    EXPECT(!same("loss 0.431", "acc 0.431"));
+    EXPECT(!same("conv1", "conv2"));
+    EXPECT(!same("0x1f", "0x2f"));
+    EXPECT(!same("a 1.0", "a 1.0 b"));
+    EXPECT(!same("", "x"));
+    EXPECT(same("", ""));
+}
+
+TEST("white space is white space") {
+    EXPECT(same("a  1.25 b", "a 1.25\tb"));
+    EXPECT(same(" a", "a"));
+    EXPECT(same("a ", "a"));
+    EXPECT(!same("ab", "a b"));
+}
+
+TEST("times are not compared") {
+    EXPECT(same("epoch 1 took 1.31 s", "epoch 1 took 2.7 s"));
+    EXPECT(same("[12:01:33] start", "[12:01:34] start"));
+    EXPECT(same("3.2it/s, 12ms", "9.1it/s, 15ms"));
+    EXPECT(!same("epoch 1 took 1.31 s", "epoch 2 took 1.31 s"));
+    EXPECT(!same("5 samples", "6 samples"));
+}

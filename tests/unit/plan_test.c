@@ -1,0 +1,142 @@
+// sources: launcher/plan.c launcher/environ.c launcher/problem.c launcher/cores.c config/config.c
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <sched.h>
+#include <sys/stat.h>
+
+#include "../../launcher/cores.h"
+#include "../../launcher/environ.h"
+#include "../../launcher/plan.h"
+
+static struct config config;
+static struct target target = {.path = "/bin/p", .shim = "/lib/shim.so"};
+static struct plan plan;
+static struct problem problem;
+
+static int build(uint32_t ranks, uint32_t cores, char **environment) {
+    static char *arguments[] = {"p", "x", NULL};
+    struct plan_facts facts = {&config, &target, arguments, environment, cores};
+    config_defaults(&config);
+    config.ranks = ranks;
+    return plan_build(&plan, &facts, &problem);
+}
+#define BUILD(ranks, cores, ...) build(ranks, cores, (char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+static const char *added(const char *name) {
+    for (uint32_t i = 0; i < plan.added_count; i++)
+        if (!strcmp(plan.added[i].name, name))
+            return plan.added[i].value;
+    return NULL;
+}
+
+TEST("cores are divided by ranks, at least one thread") {
+    EXPECT(BUILD(2, 8) == 0 && plan.threads == 4);
+    EXPECT_TEXT(added("OMP_NUM_THREADS"), "4");
+    EXPECT_TEXT(added("MKL_NUM_THREADS"), "4");
+    EXPECT_TEXT(added("OPENBLAS_NUM_THREADS"), "4");
+    plan_clear(&plan);
+    EXPECT(BUILD(3, 8) == 0 && plan.threads == 2);
+    plan_clear(&plan);
+    EXPECT(BUILD(8, 2) == 0 && plan.threads == 1);
+    plan_clear(&plan);
+}
+
+TEST("the user's threads stay, one rank is left alone") {
+    EXPECT(BUILD(2, 8, "OMP_NUM_THREADS=3") == 0 && !plan.threads && !added("OMP_NUM_THREADS") && !added("MKL_NUM_THREADS"));
+    plan_clear(&plan);
+    EXPECT(BUILD(2, 8, "MKL_NUM_THREADS=3") == 0 && added("OMP_NUM_THREADS") && !added("MKL_NUM_THREADS"));
+    plan_clear(&plan);
+    EXPECT(BUILD(1, 8) == 0 && plan.added_count == 0);
+    plan_clear(&plan);
+}
+
+TEST("torch.compile is off with several ranks, unless the user said") {
+    EXPECT(BUILD(2, 2) == 0);
+    EXPECT_TEXT(added("TORCH_COMPILE_DISABLE"), "1");
+    plan_clear(&plan);
+    EXPECT(BUILD(2, 2, "TORCH_COMPILE_DISABLE=0") == 0 && !added("TORCH_COMPILE_DISABLE"));
+    plan_clear(&plan);
+}
+
+TEST("preload: sanitizer, shim, the user's") {
+    EXPECT(BUILD(2, 2) == 0);
+    EXPECT_TEXT(plan.preload, "/lib/shim.so");
+    plan_clear(&plan);
+    EXPECT(BUILD(2, 2, "LD_PRELOAD=a b:c") == 0);
+    EXPECT_TEXT(plan.preload, "/lib/shim.so:a b:c");
+    plan_clear(&plan);
+    strcpy(target.sanitizer, "libasan.so.8");
+    EXPECT(BUILD(2, 2, "LD_PRELOAD=a") == 0);
+    EXPECT_TEXT(plan.preload, "libasan.so.8:/lib/shim.so:a");
+    plan_clear(&plan);
+}
+
+TEST("another launcher's variables are removed, and only those") {
+    EXPECT(BUILD(2, 2, "RANK=1", "RANKING=2", "PMI_SIZE=3", "OMPI_X=4", "MASTER_ADDR=h", "HOME=/") == 0);
+    EXPECT(plan.removed_count == 4);
+    plan_clear(&plan);
+}
+
+TEST("a launch inside a launch is refused") {
+    EXPECT(BUILD(2, 2, "ACCEL_RUN_SOCKET=x") == -1 && problem.exit_code == 125);
+    EXPECT_TEXT(problem.id, "AR-NESTED");
+}
+
+TEST("the plan prints itself") {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    EXPECT(BUILD(2, 2, "RANK=1") == 0);
+    plan_print(&plan, out);
+    fclose(out);
+    EXPECT(strstr(text, "ranks               2\n") != NULL);
+    EXPECT(strstr(text, "environment removed RANK\n") != NULL);
+    free(text);
+    plan_clear(&plan);
+}
+
+TEST("a cgroup's quota is a number of cores, rounded up") {
+    EXPECT(cores_of_quota(200000, 100000) == 2);
+    EXPECT(cores_of_quota(150000, 100000) == 2);
+    EXPECT(cores_of_quota(-1, 100000) == 0);
+    EXPECT(cores_of_quota(1000, 100000) == 1);
+}
+
+TEST("our cgroup is found in both versions") {
+    char group[64];
+    EXPECT(cores_cgroup_of("0::/user/x\n", "", group, sizeof group) == 0);
+    EXPECT_TEXT(group, "/user/x");
+    EXPECT(cores_cgroup_of("4:cpu,cpuacct:/a\n1:name=systemd:/b\n0::/c\n", "cpu", group, sizeof group) == 0);
+    EXPECT_TEXT(group, "/a");
+    EXPECT(cores_cgroup_of("4:cpuset:/a\n", "cpu", group, sizeof group) == -1);
+}
+
+static void put(const char *root, const char *path, const char *text) {
+    char full[512];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *slash = full + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        mkdir(full, 0777);
+        *slash = '/';
+    }
+    FILE *file = fopen(full, "w");
+    fputs(text, file);
+    fclose(file);
+}
+
+TEST("quota and memory kills are read from the cgroup, the container's root included") {
+    char root[] = "/tmp/accel-plan-XXXXXX", remove[64];
+    EXPECT(mkdtemp(root) != NULL);
+    put(root, "/proc/self/cgroup", "0::/on/the/host\n");
+    put(root, "/sys/fs/cgroup/cpu.max", "100000 100000\n");
+    put(root, "/sys/fs/cgroup/on/the/host/memory.events", "low 0\noom 2\noom_kill 3\n");
+    EXPECT(cores_allowed(root) == 1);
+    EXPECT(cores_oom_kills(root) == 3);
+    put(root, "/sys/fs/cgroup/cpu.max", "max 100000\n");
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    EXPECT(cores_allowed(root) == (uint32_t)CPU_COUNT(&set));
+    snprintf(remove, sizeof remove, "rm -r %s", root);
+    EXPECT(system(remove) == 0);
+}
