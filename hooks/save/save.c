@@ -1,0 +1,90 @@
+/*
+ * Saving: rank 0 writes the file, and everybody goes on when it is there.
+ *
+ * Rules of hooks/save/
+ *  - Every rank makes the program's call; the ranks but 0 write to /dev/null. So what libtorch does on the way (state functions of modules, draws, errors about
+ *    the content) happens on all ranks alike.
+ *  - Rank 0 writes a temporary file beside the target and renames it: a reader, or a crash at any moment, finds the old file or the new one, whole.
+ *    The file gets the name, permissions and bytes that a plain run would give it.
+ *  - A save ends with an exchange: a load right after it finds the file on every rank. When rank 0 fails (disk full), the others throw what libtorch throws.
+ *    A save that fails on another rank only has parted the ranks: the job stops.
+ *  - Memory is everybody's own: saves to streams and to functions of the program happen on all ranks. Where the stream is a file, all ranks write the same
+ *    bytes to the same places of it; the barrier before keeps a late rank's truncation from cutting what another has written.
+ *  - What is saved is the whole value: a shard or a partial sum is put together first.
+ *  - Collectives run on the thread that saves: all ranks must save at the same point of the training. (A checkpoint thread beside the training stops the job.)
+ */
+#define _GNU_SOURCE
+#include "save.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../shim/checksum.h"
+#include "../../shim/throw.h"
+
+_Thread_local struct save *save_current;
+
+enum { OUTCOME_WRITTEN, OUTCOME_FAILED };
+
+void save_set_string(struct save_string *string, const char *text) {
+    size_t length = strnlen(text, sizeof string->shared.text - 1);
+    memcpy(string->shared.text, text, length);
+    string->shared.text[length] = 0;
+    string->shared.references = -1;
+    string->length = string->shared.length = length;
+    string->capacity = string->shared.capacity = sizeof string->shared.text - 1;
+    string->text = string->shared.text;
+}
+
+void save_begin(struct save *save, const char *path) {
+    shim_phase(BOARD_SAVE, path);
+    save->file = -1;
+    save->is_unnamed = save->is_written = save->has_failed = save->is_over = false;
+    snprintf(save->path, sizeof save->path, "%s", path);
+    save_set_string(&save->opened, path);
+    SHIM_COMM_SCOPE;
+    comm_note("path of the file that is saved", checksum_bytes(0, path, strlen(path)));
+    if (shim_rank() == 0)
+        file_begin(save);
+    uint64_t way = save->way;
+    comm_broadcast("saving begins", &way, sizeof way, 0);
+    if (shim_rank() == 0)
+        return;
+    save->way = way == SAVE_FAIL ? SAVE_FAIL : SAVE_NOWHERE;
+    if (save->way == SAVE_NOWHERE)
+        save_set_string(&save->opened, "/dev/null");
+}
+
+/* The exchange. Returns rank 0's outcome. */
+static uint64_t save_exchange(struct save *save, uint64_t mine) {
+    uint64_t all[BOARD_RANKS_MAX];
+    save->is_over = true;
+    SHIM_COMM_SCOPE;
+    comm_all_gather_words("saving ends", mine, all);
+    for (uint32_t rank = 1; rank < shim_world_size(); rank++)
+        if (all[rank] != all[0] && (all[0] == OUTCOME_WRITTEN || save->way == SAVE_FAIL))
+            shim_problem("AR-SAVE-PARTED", "See the program's own message above, if there is one.",
+                         "saving %s went well on rank %u and failed on rank %u: they would go on differently", save->path,
+                         all[0] == OUTCOME_WRITTEN ? 0 : rank, all[0] == OUTCOME_WRITTEN ? rank : 0);
+    shim_phase(BOARD_STEP, "after saving");
+    return all[0];
+}
+
+void save_finish(struct save *save) {
+    char text[PATH_MAX + 128];
+    int problem = 0;
+    save->is_written = true;
+    if (save->way == SAVE_REPLACE && !save->has_failed)
+        problem = file_commit(save);
+    uint64_t outcome = save_exchange(save, save->has_failed || problem ? OUTCOME_FAILED : OUTCOME_WRITTEN);
+    if (outcome == OUTCOME_WRITTEN || save->has_failed) /* it has thrown on this rank already */
+        return;
+    snprintf(text, sizeof text, "%s could not be written%s%s", save->path, problem ? ": " : "", problem ? strerrordesc_np(problem) : "");
+    shim_throw("save", text);
+}
+
+void save_abandon(struct save *save) {
+    if (!save->is_over)
+        save_exchange(save, OUTCOME_FAILED);
+    file_discard(save);
+}

@@ -1,0 +1,166 @@
+/*
+ * Rows of libtorch's file writer. Python's torch.save(value, "file") makes one, writes records to it and ends it: three calls from libtorch_python, which
+ * frame a save as archive.c's scopes do. Writers within such a scope are the program's save already; writers to Python's file objects have other
+ * constructors and are left alone.
+ */
+#include "save.h"
+
+#include <stdlib.h>
+
+/* The saves that Python has begun: a list, since a program may hold several open. Under Python's interpreter lock. */
+struct pending {
+    void *writer;
+    struct save save;
+    struct pending *next;
+};
+
+static struct pending *pendings;
+
+static struct pending *pending_find(void *writer) {
+    struct pending *pending = pendings;
+    while (pending && pending->writer != writer)
+        pending = pending->next;
+    return pending;
+}
+
+static void pending_end(struct pending *pending) {
+    struct pending **link = &pendings;
+    while (*link && *link != pending)
+        link = &(*link)->next;
+    if (*link)
+        *link = pending->next;
+    save_abandon(&pending->save);
+    free(pending);
+}
+
+/* ---- constructors */
+
+/* NULL: not a save of ours. Ended by leave_constructor when the constructor throws. */
+static struct pending *enter_constructor(void *writer, void *path) {
+    if (!shim_training_begins() || save_current)
+        return NULL;
+    struct pending *pending = calloc(1, sizeof *pending);
+    if (!pending)
+        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to save %s", save_text(path));
+    save_begin(&pending->save, save_text(path));
+    save_current = &pending->save;
+    return pending;
+}
+
+static void leave_constructor(struct pending **pending) {
+    if (!*pending)
+        return;
+    save_current = NULL;
+    if (!(*pending)->writer)
+        pending_end(*pending);
+}
+
+static void pending_add(struct pending *pending, void *writer) {
+    if (!pending)
+        return;
+    pending->writer = writer;
+    pending->next = pendings;
+    pendings = pending;
+}
+
+#define CONSTRUCTOR_SCOPE struct pending *pending __attribute__((cleanup(leave_constructor))) = enter_constructor(writer, path)
+#define OPENED (pending ? &pending->save.opened : path)
+
+void hook_writer_1(void *writer, void *path) {
+    CONSTRUCTOR_SCOPE;
+    ORIGINAL(writer_1)(writer, OPENED);
+    pending_add(pending, writer);
+}
+
+void hook_writer_2(void *writer, void *path, char checksums) {
+    CONSTRUCTOR_SCOPE;
+    ORIGINAL(writer_2)(writer, OPENED, checksums);
+    pending_add(pending, writer);
+}
+
+void hook_writer_3(void *writer, void *path, char checksums, uint64_t alignment) {
+    CONSTRUCTOR_SCOPE;
+    ORIGINAL(writer_3)(writer, OPENED, checksums, alignment);
+    pending_add(pending, writer);
+}
+
+void hook_writer_old_1(void *writer, void *path) {
+    CONSTRUCTOR_SCOPE;
+    ORIGINAL(writer_old_1)(writer, OPENED);
+    pending_add(pending, writer);
+}
+
+void hook_writer_old_2(void *writer, void *path) {
+    CONSTRUCTOR_SCOPE;
+    ORIGINAL(writer_old_2)(writer, OPENED);
+    pending_add(pending, writer);
+}
+
+void hook_writer_old_3(void *writer, void *path, char checksums) {
+    CONSTRUCTOR_SCOPE;
+    ORIGINAL(writer_old_3)(writer, OPENED, checksums);
+    pending_add(pending, writer);
+}
+
+/* ---- the file is opened: inside the constructor, where a call through the PLT can be seen */
+
+static void *exchange_path(void *path) {
+    struct save *save = save_current;
+    if (!save || save->way != SAVE_REPLACE || save->is_unnamed || strcmp(save_text(path), save->opened.text))
+        return path;
+    file_unname(save);
+    return &save->opened;
+}
+
+void hook_writer_setup(void *writer, void *path) {
+    ORIGINAL(writer_setup)(writer, exchange_path(path));
+}
+
+void hook_writer_setup_old(void *writer, void *path) {
+    ORIGINAL(writer_setup_old)(writer, exchange_path(path));
+}
+
+/* ---- records and the end */
+
+/* A record that could not be written has thrown, and Python still ends the file: then it must not replace the old one. */
+static void note_failure(struct pending **pending) {
+    if (*pending)
+        (*pending)->save.has_failed = true;
+}
+
+void hook_writer_record(void *writer, void *name, void *data, size_t size, char compress) {
+    __attribute__((cleanup(note_failure))) struct pending *pending = pendings ? pending_find(writer) : NULL;
+    ORIGINAL(writer_record)(writer, name, data, size, compress);
+    pending = NULL;
+}
+
+void hook_writer_record_old(void *writer, void *name, void *data, size_t size, char compress) {
+    __attribute__((cleanup(note_failure))) struct pending *pending = pendings ? pending_find(writer) : NULL;
+    ORIGINAL(writer_record_old)(writer, name, data, size, compress);
+    pending = NULL;
+}
+
+static void leave_end(struct pending **pending) {
+    pending_end(*pending);
+}
+
+void hook_writer_end(void *writer) {
+    struct pending *found = pendings ? pending_find(writer) : NULL;
+    if (!found) {
+        ORIGINAL(writer_end)(writer);
+        return;
+    }
+    __attribute__((cleanup(leave_end))) struct pending *pending = found;
+    ORIGINAL(writer_end)(writer);
+    save_finish(&pending->save);
+}
+
+/* A writer that was never ended: its destructor ends the file, by a call that is seen or (-Bsymbolic) not. */
+void hook_writer_delete(void *writer) {
+    ORIGINAL(writer_delete)(writer);
+    struct pending *pending = pendings ? pending_find(writer) : NULL;
+    if (!pending)
+        return;
+    save_finish(&pending->save);
+    pending_end(pending);
+}
