@@ -120,6 +120,15 @@ RULE_FUNCTION(recurrent);
 RULE_FUNCTION(attention);
 RULE_FUNCTION(flash_attention);
 RULE_FUNCTION(read);
+RULE_FUNCTION(index_select);
+RULE_FUNCTION(index);
+RULE_FUNCTION(index_put);
+RULE_FUNCTION(index_write);
+RULE_FUNCTION(trailing);
+RULE_FUNCTION(along_dims);
+RULE_FUNCTION(repeat);
+RULE_FUNCTION(distance);
+RULE_FUNCTION(bilinear);
 
 /* ---- looking at arguments (call.c). Sizes are the whole batch's. */
 static inline struct tensor *argument_tensor(const struct argument *argument) {

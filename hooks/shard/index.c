@@ -1,0 +1,234 @@
+/* Indices: looking rows, or parts of each row, up by tensors of positions. */
+#include "shard.h"
+
+/* index_select(self, dim, index): parts of every own row, or a replicated table looked up by own indices. */
+RULE_FUNCTION(index_select) {
+    struct argument *self = call_argument(call, 0), *index = call_argument(call, 2);
+    if (!self || !index || call->shards != 1)
+        return RULE_GATHER;
+    int dim = wrap_dim(call_int(call, 1, 0), argument_dims(self));
+    if (call->lead == index && argument_dims(index) == 1) {
+        decide_shard(call, 0, dim, 0);
+        return RULE_LOCAL;
+    }
+    if (call->lead != self || dim == call->record.dim)
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+/* ---- self[indices]: a list with a tensor of positions, or nothing, for each dimension */
+
+struct indices {
+    int count;       /* positions in the list */
+    int first, last; /* first and last position that has a tensor */
+    int tensors;     /* how many have */
+    int dims;        /* dimensions of all tensors broadcast together */
+    bool adjacent;   /* they stand together: their dimensions take the place of the indexed ones, else they come first */
+    bool with_rows;  /* the one at the lead's divided dimension (when the lead is self) is a tensor */
+};
+
+static struct argument *index_argument(struct shard_call *call, const struct value *element) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].slot == element)
+            return &call->arguments[i];
+    return NULL;
+}
+
+/* False when a mask is among them: how many it selects is known to nobody before. */
+static bool indices_read(struct shard_call *call, struct indices *indices) {
+    *indices = (struct indices){.first = -1};
+    if (call->value_count < 2 || !value_is_list(&call->values[1]))
+        return false;
+    struct stack *list = value_list(&call->values[1]);
+    indices->count = (int)(list->end - list->begin);
+    for (int i = 0; i < indices->count; i++) {
+        struct argument *index = index_argument(call, &list->begin[i]);
+        if (!index)
+            continue;
+        enum torch_dtype dtype = tensor_dtype(argument_tensor(index));
+        if (dtype == DTYPE_BOOL || dtype == DTYPE_UINT8)
+            return false;
+        indices->first = indices->first < 0 ? i : indices->first;
+        indices->last = i;
+        indices->tensors++;
+        if (argument_dims(index) > indices->dims)
+            indices->dims = argument_dims(index);
+        indices->with_rows |= i == call->record.dim;
+    }
+    indices->adjacent = indices->last - indices->first + 1 == indices->tensors;
+    return indices->tensors > 0;
+}
+
+/* Where dimension `dim` of self, which is not indexed, stands in self[indices]. */
+static int dim_after_indices(const struct indices *indices, int dim) {
+    if (indices->adjacent && dim < indices->first)
+        return dim;
+    int indexed_before = 0; /* all of them stand before dim when adjacent */
+    if (indices->adjacent)
+        indexed_before = indices->tensors;
+    return dim - indexed_before + indices->dims;
+}
+
+/* A replicated table looked up by own indices: all index tensors are cut along the dimension in which they are broadcast together. */
+static bool decide_lookup(struct shard_call *call, const struct indices *indices) {
+    struct stack *list = value_list(&call->values[1]);
+    int from_end = argument_dims(call->lead) - call->record.dim;
+    int8_t narrow[TORCH_DIMS_MAX];
+    for (int i = 0; i < indices->count; i++) {
+        struct argument *index = index_argument(call, &list->begin[i]);
+        narrow[i] = -1;
+        if (!index)
+            continue;
+        int dim = argument_dims(index) - from_end;
+        if (index->record.kind == RECORD_SHARD) {
+            if (index->record.dim != dim || !record_same_rows(&index->record, &call->record))
+                return false;
+        } else if (dim >= 0 && argument_size(index, dim) != 1) {
+            if (argument_size(index, dim) != record_total(&call->record))
+                return false;
+            narrow[i] = (int8_t)dim;
+        }
+    }
+    for (int i = 0; i < indices->count; i++)
+        if (narrow[i] >= 0)
+            decide_narrow(index_argument(call, &list->begin[i]), narrow[i]);
+    decide_shard(call, 0, (indices->adjacent ? indices->first : 0) + indices->dims - from_end, 0);
+    return true;
+}
+
+/* index.Tensor(self, indices) */
+RULE_FUNCTION(index) {
+    struct argument *self = call_argument(call, 0);
+    struct indices indices;
+    if (!self || !indices_read(call, &indices) || indices.count > TORCH_DIMS_MAX)
+        return RULE_GATHER;
+    if (self->record.kind != RECORD_SHARD)
+        return decide_lookup(call, &indices) ? RULE_LOCAL : RULE_GATHER;
+    if (call->shards != 1 || indices.with_rows)
+        return RULE_GATHER;
+    if (!indices.adjacent) { /* the indexed dimensions come first, the others follow in order */
+        int before = 0;
+        struct stack *list = value_list(&call->values[1]);
+        for (int i = 0; i < call->record.dim && i < indices.count; i++)
+            before += index_argument(call, &list->begin[i]) != NULL;
+        decide_shard(call, 0, indices.dims + call->record.dim - before, 0);
+        return RULE_LOCAL;
+    }
+    decide_shard(call, 0, dim_after_indices(&indices, call->record.dim), 0);
+    return RULE_LOCAL;
+}
+
+/* The one mask of self[mask], when it selects among every row's own elements: NULL otherwise. */
+static struct argument *only_mask(struct shard_call *call) {
+    if (call->value_count < 3 || !value_is_list(&call->values[1]))
+        return NULL;
+    struct stack *list = value_list(&call->values[1]);
+    struct argument *mask = list->end - list->begin == 1 ? index_argument(call, list->begin) : NULL;
+    return mask && tensor_dtype(argument_tensor(mask)) == DTYPE_BOOL && argument_dims(mask) > call->record.dim ? mask : NULL;
+}
+
+/* index_put, index_put_(self, indices, values, accumulate), _index_put_impl_: self[mask] = one value. Other forms are gathered, or refused when they write. */
+RULE_FUNCTION(index_put) {
+    struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
+    if (!self || self->record.kind != RECORD_SHARD || !values || values->record.kind == RECORD_SHARD || argument_elements(values) != 1)
+        return RULE_GATHER;
+    call->lead = self;
+    call->record = self->record;
+    struct argument *mask = only_mask(call);
+    if (!mask || argument_size(mask, self->record.dim) != record_total(&self->record))
+        return RULE_GATHER;
+    if (mask->record.kind != RECORD_SHARD)
+        decide_narrow(mask, self->record.dim);
+    else if (mask->record.dim != self->record.dim || !record_same_rows(&mask->record, &self->record))
+        return RULE_GATHER;
+    decide_shard(call, 0, self->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+/* index_add, index_fill, index_copy (self, dim, index, ...): a: position of what is written, 0: a scalar. Along another dimension each row is on its own. */
+RULE_FUNCTION(index_write) {
+    struct argument *self = call_argument(call, 0), *source = rule->a ? call_argument(call, rule->a) : NULL, *index = call_argument(call, 2);
+    if (!self || self->record.kind != RECORD_SHARD || !index || index->record.kind == RECORD_SHARD)
+        return RULE_GATHER;
+    int dims = argument_dims(self), dim = self->record.dim;
+    if (wrap_dim(call_int(call, 1, 0), dims) == dim || (rule->a && (!source || argument_dims(source) != dims)))
+        return RULE_GATHER;
+    call->lead = self;
+    call->record = self->record;
+    if (source && source->record.kind == RECORD_SHARD && (source->record.dim != dim || !record_same_rows(&source->record, &self->record)))
+        return RULE_GATHER;
+    if (source && source->record.kind != RECORD_SHARD) {
+        if (argument_size(source, dim) != record_total(&self->record))
+            return RULE_GATHER;
+        decide_narrow(source, dim);
+    }
+    decide_shard(call, 0, dim, 0);
+    return RULE_LOCAL;
+}
+
+/* ---- the last dimensions of each element of a batch */
+
+/* One tensor, worked on in its last `a` dimensions (matrices: 2); all results keep the others. */
+RULE_FUNCTION(trailing) {
+    if (call->argument_count != 1 || call->record.dim >= argument_dims(call->lead) - rule->a)
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+/* One tensor, worked on along the dimensions listed at position a (flip, roll, Fourier transforms); its number of dimensions stays. */
+RULE_FUNCTION(along_dims) {
+    int64_t listed[TORCH_DIMS_MAX];
+    int count = call_ints(call, rule->a, listed);
+    if (call->argument_count != 1 || count < 1)
+        return RULE_GATHER;
+    for (int i = 0; i < count; i++)
+        if (wrap_dim(listed[i], argument_dims(call->lead)) == call->record.dim)
+            return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
+/* repeat(self, repeats): new dimensions come first; the rows themselves once. */
+RULE_FUNCTION(repeat) {
+    int64_t repeats[TORCH_DIMS_MAX];
+    int count = call_ints(call, 1, repeats), dim = call->record.dim + count - argument_dims(call->lead);
+    if (count < argument_dims(call->lead) || repeats[dim] != 1)
+        return RULE_GATHER;
+    decide_shard(call, 0, dim, 0);
+    return RULE_LOCAL;
+}
+
+/* _cdist_forward(x1, x2, p, compute_mode): batches of tables, or own rows against a whole table. */
+RULE_FUNCTION(distance) {
+    struct argument *left = call_argument(call, 0), *right = call_argument(call, 1);
+    if (!left || !right || argument_dims(left) != argument_dims(right))
+        return RULE_GATHER;
+    int dims = argument_dims(left), dim = call->record.dim;
+    if (dim < dims - 2) {
+        if (!decide_rows_at(call, dim))
+            return RULE_GATHER;
+    } else if (call->shards != 1 || dim != dims - 2)
+        return RULE_GATHER;
+    decide_shard(call, 0, call->lead == right && dim == dims - 2 ? dims - 1 : dim, 0);
+    return RULE_LOCAL;
+}
+
+/* bilinear(left, right, weight, bias) */
+RULE_FUNCTION(bilinear) {
+    struct argument *left = call_argument(call, 0), *right = call_argument(call, 1);
+    int dim = call->record.dim;
+    if (!left || !right || (call->lead != left && call->lead != right) || call->shards > 2)
+        return RULE_GATHER;
+    struct argument *other = call->lead == left ? right : left;
+    int dims = argument_dims(call->lead);
+    if (argument_dims(other) != dims || dim >= dims - 1 || argument_size(other, dim) != record_total(&call->record))
+        return RULE_GATHER;
+    if (other->record.kind != RECORD_SHARD && call->shards == 1)
+        decide_narrow(other, dim);
+    else if (other->record.kind != RECORD_SHARD || other->record.dim != dim || !record_same_rows(&other->record, &call->record))
+        return RULE_GATHER;
+    decide_shard(call, 0, dim, 0);
+    return RULE_LOCAL;
+}
