@@ -113,14 +113,10 @@ static void add_sum_hook(struct tensor *tensor, const char *label) {
     tensor_add_hook(tensor, (struct hook_closure){sum_gradient, NULL, (void *)label});
 }
 
-static bool has_history(struct tensor *tensor) {
-    return grad_mode_is_enabled() && tensor_requires_grad(tensor);
-}
-
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {
     OPAQUE_SCOPE;
     struct tensor *values = gather_values(label, tensor, record);
-    if (!has_history(tensor))
+    if (!tensor_is_recorded(tensor))
         return values;
     struct value index = TORCH_CALL("aten::arange", "start", value_int(record->first * record->inner),
                                     value_int((record->first + record->rows) * record->inner), value_none(), value_none(), value_none(), value_none());
@@ -144,7 +140,7 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
     sum_in_place(label, total.tensor);
     if (widen)
         slot_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true), value_none()));
-    if (has_history(tensor)) { /* total = own + (total - own), the bracket constant */
+    if (tensor_is_recorded(tensor)) { /* total = own + (total - own), the bracket constant */
         struct value rest = TORCH_CALL("aten::sub", "Tensor", total, plain, value_int(1));
         struct value sum = TORCH_CALL("aten::add", "Tensor", value_tensor(tensor), rest, value_int(1));
         record_clear(sum.tensor);

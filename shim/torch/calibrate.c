@@ -53,6 +53,7 @@ void calibrate_keys(void) {
     torch_facts.bit_shard = key_bit(torch_facts.key_shard);
     torch_facts.bit_parameter = key_bit(torch_facts.key_parameter);
     torch_facts.bit_tracer = key_bit(key_by_name("Tracer"));
+    torch_facts.bit_autograd = key_bit(key_by_name("AutogradFunctionality"));
     torch_facts.bit_cpu = 1;
     torch_facts.default_included = key_bit(key_by_name("BackendSelect")) | key_bit(key_by_name("ADInplaceOrView"));
     for (int key = 1; key < torch_facts.functionality_count; key++) {
@@ -106,7 +107,7 @@ static struct value calibration_range(int64_t first, int64_t end, int dtype) {
 }
 
 static void calibrate_key_set(struct tensor *tensor) {
-    uint64_t expected = torch_facts.bit_cpu | key_bit(key_by_name("Dense")) | key_bit(key_by_name("AutogradFunctionality")) |
+    uint64_t expected = torch_facts.bit_cpu | key_bit(key_by_name("Dense")) | torch_facts.bit_autograd |
                         key_bit(key_by_name("ADInplaceOrView")) | key_bit(key_by_name("AutocastCPU"));
     for (long at = 16; at < 256 && !torch_facts.key_set; at += 8)
         if (*(uint64_t *)((char *)tensor + at) == expected)

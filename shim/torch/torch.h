@@ -75,7 +75,7 @@ struct torch_facts {
     int backend_count;       /* low bits of a key set */
     int functionality_count; /* entries of offset/mask */
     uint16_t offset[256], mask[256];
-    uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu;
+    uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd;
     uint64_t default_included, default_excluded;
     uint16_t key_shard, key_parameter, key_composite;
     long table, table_stride; /* first boxed function of the dispatch table within OperatorDef, and the distance of two */
@@ -182,7 +182,9 @@ struct hook_closure {
     void *data;
 };
 void tensor_add_hook(struct tensor *tensor, struct hook_closure closure);
-bool grad_mode_is_enabled(void);
+/* True when autograd records what is done with the tensor now: it requires grad, grad mode is on and autograd is not excluded (torch::randn_like and its like
+   run below autograd). */
+bool tensor_is_recorded(struct tensor *tensor);
 
 /* ---- operators (operator.c) */
 struct operator {
