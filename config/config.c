@@ -8,7 +8,7 @@
 #include "protocol.h"
 
 const struct config_option config_options[CONFIG_OPTIONS] = {
-#define OPTION(field, type, initial, name, letter, variable, argument, help)                                                                \
+#define OPTION(field, type, initial, name, letter, variable, argument, help)                                                               \
     {CONFIG_##type, offsetof(struct config, field), initial, name, letter, variable, argument, help},
 #include "options.def"
 #undef OPTION

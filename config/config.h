@@ -63,8 +63,8 @@ int config_set(struct config *config, enum config_id id, const char *text, enum 
 /* Overlays the variables of the table. Returns 0 or -1 with fault. */
 int config_read_environment(struct config *config, char *const *environment, char *fault);
 
-/* The first ACCEL_RUN_ variable that nobody reads (NULL: none); its name is copied to name[64], *nearest is a known one (literal). Variables that
-   begin with ACCEL_RUN_TEST_ or ACCEL_RUN_DEBUG_ belong to the shim and the tests and are not judged. */
+/* The first ACCEL_RUN_ variable that nobody reads (NULL: none); its name is copied to name[64], *nearest is a known one (literal).
+   Variables that begin with ACCEL_RUN_TEST_ or ACCEL_RUN_DEBUG_ belong to the shim and the tests and are not judged. */
 const char *config_unknown_variable(char *const *environment, char *name, const char **nearest);
 
 /* The option whose long name is `name` (length n), or -1. */

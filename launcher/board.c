@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,10 +21,10 @@ static void snapshot(struct job *job, uint32_t number) {
     if (!rank->generation || rank->generation > job->claims.segments.count)
         return;
     struct board_rank *board = &job->claims.segments.list[rank->generation - 1].board->ranks[number];
-    seen->phase = __atomic_load_n((uint32_t *)&board->phase, __ATOMIC_RELAXED);
-    seen->step = __atomic_load_n((uint64_t *)&board->step, __ATOMIC_RELAXED);
-    seen->collective = __atomic_load_n((uint64_t *)&board->collective, __ATOMIC_RELAXED);
-    seen->is_waiting = __atomic_load_n((uint32_t *)&board->waiting, __ATOMIC_RELAXED) != 0;
+    seen->phase = atomic_load_explicit(&board->phase, memory_order_relaxed);
+    seen->step = atomic_load_explicit(&board->step, memory_order_relaxed);
+    seen->collective = atomic_load_explicit(&board->collective, memory_order_relaxed);
+    seen->is_waiting = atomic_load_explicit(&board->waiting, memory_order_relaxed) != 0;
     memcpy(seen->where, board->where, sizeof seen->where);
     seen->where[BOARD_WHERE_CHARS - 1] = 0;
     for (char *c = seen->where; *c; c++)

@@ -2,8 +2,8 @@
  * The claim socket: grants each rank once at a time and receives what the shims have to say (config/protocol.h).
  *
  * Rules
- *  - Whoever connects is a stranger until cookie and user id are right: lengths are checked before bytes are read, nothing a peer sends can stop
- *    the launcher; a stranger is told "no" and dropped.
+ *  - Whoever connects is a stranger until cookie and user id are right: lengths are checked before bytes are read, nothing a peer sends can
+ * stop the launcher; a stranger is told "no" and dropped.
  *  - One live grant per rank: a second claim is denied while the first connection is open; a connection that closes frees the grant (P10).
  */
 #ifndef ACCEL_RUN_CLAIMS_H
@@ -35,11 +35,11 @@ struct claims_events {
 };
 
 struct claims {
-    int listener;    /* owned */
-    char name[64];   /* in the abstract name space, without the leading zero */
+    int listener;  /* owned */
+    char name[64]; /* in the abstract name space, without the leading zero */
     char cookie[PROTOCOL_COOKIE_CHARS + 1];
     struct claims_events events;
-    struct rank *ranks; /* borrowed */
+    struct rank *ranks;          /* borrowed */
     struct protocol_grant grant; /* template of every grant */
     struct segments segments;
     struct claims_connection *connections; /* owned */

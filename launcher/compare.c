@@ -31,14 +31,16 @@ static bool number_begins(const struct text *text) {
 }
 
 static bool unit_follows(const struct text *text) {
-    static const char *const units[] = {"seconds", "second", "minutes", "minute", "secs", "sec", "mins", "min", "ms", "us", "ns", "s", "m", "h",
+    static const char *const units[] = {"seconds", "second", "minutes",   "minute",   "secs",     "sec", "mins",
+                                        "min",     "ms",     "us",        "ns",       "s",        "m",   "h",
                                         "it/s",    "s/it",   "samples/s", "images/s", "tokens/s", "/s"};
     const char *at = text->at;
     while (at < text->end && *at == ' ')
         at++;
     for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
         size_t n = strlen(units[i]);
-        if ((size_t)(text->end - at) >= n && !memcmp(at, units[i], n) && (at + n == text->end || !(isalnum((unsigned char)at[n]) || at[n] == '/')))
+        if ((size_t)(text->end - at) >= n && !memcmp(at, units[i], n) &&
+            (at + n == text->end || !(isalnum((unsigned char)at[n]) || at[n] == '/')))
             return true;
     }
     return false;

@@ -46,7 +46,7 @@ int console_pty(const struct console *console, int *master, int *slave) {
         close(*master);
         return -1;
     }
-    settings.c_lflag &= (tcflag_t)~(ECHO | ECHONL);
+    settings.c_lflag &= (tcflag_t) ~(ECHO | ECHONL);
     settings.c_oflag &= (tcflag_t)~OPOST;
     tcsetattr(*slave, TCSANOW, &settings);
     console_copy_size(console, *master);

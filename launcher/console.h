@@ -9,18 +9,18 @@
 
 struct console {
     bool is_open[3], is_terminal[3];
-    bool is_regular[3];  /* file */
-    bool is_null;        /* stdin is /dev/null */
-    bool is_combined;    /* stdout and stderr are the same file, pipe or terminal: the order between them matters */
-    int terminal;        /* a descriptor that is a terminal, or -1 */
+    bool is_regular[3]; /* file */
+    bool is_null;       /* stdin is /dev/null */
+    bool is_combined;   /* stdout and stderr are the same file, pipe or terminal: the order between them matters */
+    int terminal;       /* a descriptor that is a terminal, or -1 */
     struct termios settings;
 };
 
 /* Fills, and puts /dev/null (closed on exec) where a descriptor is closed, so that nothing of ours ever gets the number 0, 1 or 2. */
 void console_read(struct console *console);
 
-/* A pseudo terminal of the same size and settings, but silent and unprocessed, because the real one echoes and processes already. Both ends are
-   closed on exec; the master does not block. Returns 0 or -1 with errno. The caller owns both. */
+/* A pseudo terminal of the same size and settings, but silent and unprocessed, because the real one echoes and processes already. Both ends
+   are closed on exec; the master does not block. Returns 0 or -1 with errno. The caller owns both. */
 int console_pty(const struct console *console, int *master, int *slave);
 
 /* Gives a pseudo terminal the real one's present size. */

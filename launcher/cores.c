@@ -88,7 +88,8 @@ uint32_t cores_allowed(const char *root) {
 
 long long cores_oom_kills(const char *root) {
     char text[1024];
-    if (read_group_file(root, "", "memory.events", text, sizeof text) && read_group_file(root, "memory", "memory.oom_control", text, sizeof text))
+    if (read_group_file(root, "", "memory.events", text, sizeof text) &&
+        read_group_file(root, "memory", "memory.oom_control", text, sizeof text))
         return 0;
     const char *found = strstr(text, "oom_kill ");
     return found ? atoll(found + strlen("oom_kill ")) : 0;

@@ -28,7 +28,8 @@ static void read_interpreter(Elf *elf, const GElf_Phdr *header, struct elf_targe
 }
 
 static void read_needed(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct elf_target *target) {
-    static const char *const runtimes[] = {"libasan.so", "libtsan.so", "liblsan.so", "libhwasan.so", "libclang_rt.asan", "libclang_rt.tsan"};
+    static const char *const runtimes[] = {"libasan.so",   "libtsan.so",       "liblsan.so",
+                                           "libhwasan.so", "libclang_rt.asan", "libclang_rt.tsan"};
     Elf_Data *data = elf_getdata(section, NULL);
     for (int i = 0; data && header->sh_entsize && i < (int)(header->sh_size / header->sh_entsize); i++) {
         GElf_Dyn entry;

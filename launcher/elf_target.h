@@ -9,20 +9,20 @@
 #include <stddef.h>
 
 enum elf_target_kind {
-    ELF_TARGET_UNREADABLE,  /* cannot be opened: judged by exec itself */
-    ELF_TARGET_OTHER,       /* neither ELF nor script: text for /bin/sh, or rubbish */
-    ELF_TARGET_BINARY,      /* neither ELF nor script, with zero bytes: rubbish */
-    ELF_TARGET_SCRIPT,      /* begins with #!; interpreter is filled */
-    ELF_TARGET_PROGRAM,     /* ELF */
-    ELF_TARGET_BROKEN,      /* begins like an ELF file, and is none */
+    ELF_TARGET_UNREADABLE, /* cannot be opened: judged by exec itself */
+    ELF_TARGET_OTHER,      /* neither ELF nor script: text for /bin/sh, or rubbish */
+    ELF_TARGET_BINARY,     /* neither ELF nor script, with zero bytes: rubbish */
+    ELF_TARGET_SCRIPT,     /* begins with #!; interpreter is filled */
+    ELF_TARGET_PROGRAM,    /* ELF */
+    ELF_TARGET_BROKEN,     /* begins like an ELF file, and is none */
 };
 
 struct elf_target {
     enum elf_target_kind kind;
-    int elf_class, machine;      /* ELFCLASS64, EM_X86_64, ... */
-    bool is_dynamic;             /* has PT_INTERP: a dynamic loader will read LD_PRELOAD */
-    char interpreter[PATH_MAX];  /* of a script (first word after #!), or PT_INTERP */
-    char sanitizer[64];          /* DT_NEEDED name of a sanitizer's runtime that wants to be loaded first; "" none (P19) */
+    int elf_class, machine;     /* ELFCLASS64, EM_X86_64, ... */
+    bool is_dynamic;            /* has PT_INTERP: a dynamic loader will read LD_PRELOAD */
+    char interpreter[PATH_MAX]; /* of a script (first word after #!), or PT_INTERP */
+    char sanitizer[64];         /* DT_NEEDED name of a sanitizer's runtime that wants to be loaded first; "" none (P19) */
 };
 
 /* Reads the file; never fails (kind says). Opens and closes it. */

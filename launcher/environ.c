@@ -9,9 +9,9 @@
 #include "plan.h"
 
 /* A name that ends with '_' stands for all names that begin so. */
-static const char *const launchers_names[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",    "ROLE_RANK",
-                                              "ROLE_NAME",   "MASTER_ADDR", "MASTER_PORT", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE",
-                                              "TORCHELASTIC_", "PMI_",      "PMIX_",      "OMPI_"};
+static const char *const launchers_names[] = {
+    "RANK",        "WORLD_SIZE",      "LOCAL_RANK",       "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_NAME", "MASTER_ADDR",
+    "MASTER_PORT", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE", "TORCHELASTIC_",    "PMI_",       "PMIX_",     "OMPI_"};
 
 static bool name_is(const char *variable, const char *name) {
     size_t n = strlen(name);

@@ -21,8 +21,8 @@ struct environ_claim {
     uint32_t rank;
 };
 
-/* The list for one rank, NULL at the end; NULL when out of memory. The list and the strings that are not the launcher's are owned by the caller,
-   who frees them with environ_free. */
+/* The list for one rank, NULL at the end; NULL when out of memory. The list and the strings that are not the launcher's are owned by the
+   caller, who frees them with environ_free. */
 char **environ_build(const struct plan *plan, char *const *environment, const struct environ_claim *claim);
 void environ_free(char **list);
 

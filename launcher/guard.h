@@ -1,9 +1,9 @@
 /*
  * The guard: a small process that outlives the launcher when that is killed with -9, and kills what it left.
  *
- * The parent-death signal reaches a rank's first process only; when that is a shell (bash train.sh), the trainer below it would live on. The guard
- * holds the read end of a pipe whose other end only the launcher has: end of file means the launcher is gone. Then every rank's process group is
- * killed, and every process that carries this job's socket name in its environment (one that left its group).
+ * The parent-death signal reaches a rank's first process only; when that is a shell (bash train.sh), the trainer below it would live on.
+ * The guard holds the read end of a pipe whose other end only the launcher has: end of file means the launcher is gone. Then every rank's
+ * process group is killed, and every process that carries this job's socket name in its environment (one that left its group).
  */
 #ifndef ACCEL_RUN_GUARD_H
 #define ACCEL_RUN_GUARD_H

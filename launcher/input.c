@@ -118,7 +118,8 @@ static void stdin_ready(void *context, size_t index, short events) {
     ssize_t n = read(0, bytes, sizeof bytes);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n == 0 && input->console->is_terminal[0] && !(events & POLLHUP)) { /* Ctrl-D: the pseudo terminals' end of file, which is not for ever either */
+    if (n == 0 && input->console->is_terminal[0] &&
+        !(events & POLLHUP)) { /* Ctrl-D: the pseudo terminals' end of file, which is not for ever either */
         bytes[0] = (char)input->console->settings.c_cc[VEOF];
         n = 1;
     }

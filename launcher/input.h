@@ -4,9 +4,8 @@
  *   a file          rank 0 has the launcher's own descriptor, the others have their own at the same position
  *   /dev/null       as it is
  *   closed          closed
- *   a pipe, socket  the launcher reads and gives every rank a copy through a pipe. (What is read ahead is lost for whoever would read the same pipe
- *                   after us; with one rank the program has the pipe itself.)
- *   a terminal      the same, through a pseudo terminal per rank
+ *   a pipe, socket  the launcher reads and gives every rank a copy through a pipe. (What is read ahead is lost for whoever would read the
+ * same pipe after us; with one rank the program has the pipe itself.) a terminal      the same, through a pseudo terminal per rank
  *
  * A rank that does not read does not hold up the others until INPUT_QUEUE_MAX bytes wait for it.
  */
@@ -34,9 +33,9 @@ struct input_sink {
 struct input {
     const struct console *console; /* borrowed */
     uint32_t world_size;
-    bool is_copied;                /* we read and copy */
+    bool is_copied; /* we read and copy */
     bool has_ended;
-    struct input_sink *sinks;      /* owned, per rank */
+    struct input_sink *sinks; /* owned, per rank */
 };
 
 int input_open(struct input *input, const struct console *console, uint32_t world_size, struct problem *problem);

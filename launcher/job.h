@@ -29,28 +29,28 @@ struct job {
     uint32_t world_size;
 
     struct console console;
-    struct rank *ranks;        /* owned */
-    struct watch_rank *watch;  /* owned */
+    struct rank *ranks;       /* owned */
+    struct watch_rank *watch; /* owned */
     struct claims claims;
     struct streams streams;
     struct input input;
     struct notices notices;
     struct guard guard;
     struct loop loop;
-    int signal_descriptor;     /* owned */
-    sigset_t ignored;          /* when accel-run began */
-    struct rlimit open_files;  /* the ranks' */
+    int signal_descriptor;    /* owned */
+    sigset_t ignored;         /* when accel-run began */
+    struct rlimit open_files; /* the ranks' */
 
     enum lifecycle_state state;
-    uint64_t deadline_ms;      /* 0: none */
-    uint64_t looked_ms;        /* last look at the board */
-    uint32_t ended;            /* ranks */
-    int first_failed;          /* -1: none */
+    uint64_t deadline_ms; /* 0: none */
+    uint64_t looked_ms;   /* last look at the board */
+    uint32_t ended;       /* ranks */
+    int first_failed;     /* -1: none */
     char failed_where[160];
-    int interrupts;            /* Ctrl-C */
-    int user_signal;           /* last forwarded that asks to end; 0 none */
-    struct problem problem;    /* exit_code 0: none */
-    long long oom_kills;       /* at the start */
+    int interrupts;         /* Ctrl-C */
+    int user_signal;        /* last forwarded that asks to end; 0 none */
+    struct problem problem; /* exit_code 0: none */
+    long long oom_kills;    /* at the start */
 };
 
 /* start.c: takes everything up and starts the ranks. Returns 0, or -1 with job->problem; clear in either case. */
@@ -63,6 +63,10 @@ void supervise_run(struct job *job);
 void supervise_event(struct job *job, enum lifecycle_event event);
 /* Stops the job for a reason: prints it, keeps it for the verdict. Only the first counts. */
 void supervise_problem(struct job *job, const struct problem *problem);
+
+/* report.c: notices before the program's first word; the verdict's paragraph at the end, which gives the exit code. */
+void report_before(struct job *job);
+int report_end(struct job *job);
 
 /* signals.c: blocks what we handle and makes the descriptor. Returns 0 or -1 with errno. */
 int signals_open(struct job *job);

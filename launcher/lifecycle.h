@@ -10,10 +10,10 @@ enum lifecycle_state {
     LIFECYCLE_ENDING,      /* a rank has failed; the others get a moment to fail, and say why, by themselves */
     LIFECYCLE_STOPPING,    /* asked to end (SIGTERM) */
     LIFECYCLE_KILLING,
-    LIFECYCLE_SWEEPING,    /* all ranks have ended; processes they started have not: a moment to end by themselves */
+    LIFECYCLE_SWEEPING, /* all ranks have ended; processes they started have not: a moment to end by themselves */
     LIFECYCLE_SWEEP_TERM,
     LIFECYCLE_SWEEP_KILL,
-    LIFECYCLE_DONE,        /* no process is left; output may be */
+    LIFECYCLE_DONE, /* no process is left; output may be */
     LIFECYCLE_STATES
 };
 
@@ -30,12 +30,12 @@ enum lifecycle_event {
 };
 
 enum lifecycle_action {
-    LIFECYCLE_ABORT = 1,       /* tell the ranks through the board: nobody waits in a collective for the dead */
-    LIFECYCLE_TERM = 2,        /* SIGTERM to all groups */
-    LIFECYCLE_KILL = 4,        /* SIGKILL to all groups */
-    LIFECYCLE_MOMENT = 8,      /* arm LIFECYCLE_MOMENT_MS */
-    LIFECYCLE_SHORT = 16,      /* arm LIFECYCLE_SHORT_MS */
-    LIFECYCLE_GRACE = 32,      /* arm --grace */
+    LIFECYCLE_ABORT = 1,  /* tell the ranks through the board: nobody waits in a collective for the dead */
+    LIFECYCLE_TERM = 2,   /* SIGTERM to all groups */
+    LIFECYCLE_KILL = 4,   /* SIGKILL to all groups */
+    LIFECYCLE_MOMENT = 8, /* arm LIFECYCLE_MOMENT_MS */
+    LIFECYCLE_SHORT = 16, /* arm LIFECYCLE_SHORT_MS */
+    LIFECYCLE_GRACE = 32, /* arm --grace */
     LIFECYCLE_STRAYS_TERM = 64,
     LIFECYCLE_STRAYS_KILL = 128,
     LIFECYCLE_ARM = 8 | 16 | 32,

@@ -30,8 +30,9 @@ void notices_clear(struct notices *notices) {
 
 /* One write, so that a line stays whole beside other writers of the same file. */
 static void print(const struct notices *notices, const char *line, size_t bytes) {
-    struct iovec parts[3] = {{(void *)(uintptr_t)"\n", notices->line_is_open && *notices->line_is_open}, {(void *)(uintptr_t)line, bytes},
-                             {(void *)(uintptr_t)"\n", 1}};
+    struct iovec parts[3] = {{(void *)(uintptr_t) "\n", notices->line_is_open && *notices->line_is_open},
+                             {(void *)(uintptr_t)line, bytes},
+                             {(void *)(uintptr_t) "\n", 1}};
     while (writev(STDERR_FILENO, parts, 3) < 0 && errno == EINTR)
         ;
 }

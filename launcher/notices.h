@@ -4,8 +4,8 @@
  * Rules
  *  - A text that several ranks send is printed once, as the run's. One that only another rank than 0 sends carries its name: it waits
  *    NOTICES_WAIT_MS for rank 0 to say the same.
- *  - At most NOTICES_LINES_MAX differing lines of a rank's own output are shown; and none before the rank has begun to train: until then it is a
- *    copy of rank 0 with other process numbers and clocks.
+ *  - At most NOTICES_LINES_MAX differing lines of a rank's own output are shown; and none before the rank has begun to train: until then it
+ * is a copy of rank 0 with other process numbers and clocks.
  */
 #ifndef ACCEL_RUN_NOTICES_H
 #define ACCEL_RUN_NOTICES_H
@@ -34,9 +34,9 @@ struct notices_held {
 };
 
 struct notices_rank {
-    uint32_t shown;                 /* differing lines so far, held ones included */
-    bool released;                  /* has begun to train */
-    char *held[NOTICES_LINES_MAX];  /* owned */
+    uint32_t shown;                /* differing lines so far, held ones included */
+    bool released;                 /* has begun to train */
+    char *held[NOTICES_LINES_MAX]; /* owned */
     uint32_t held_count;
 };
 
@@ -45,8 +45,8 @@ struct notices {
     struct notices_text texts[NOTICES_TEXTS_MAX];
     uint32_t texts_count;
     struct notices_held held[64];
-    struct notices_rank *ranks;     /* owned */
-    const bool *line_is_open;       /* borrowed: rank 0 has printed half a line on the same terminal */
+    struct notices_rank *ranks; /* owned */
+    const bool *line_is_open;   /* borrowed: rank 0 has printed half a line on the same terminal */
 };
 
 int notices_open(struct notices *notices, uint32_t world_size);

@@ -70,7 +70,6 @@ int options_read(int argc, char *const *argv, char *const *environment, struct c
             return -1;
     }
     if (reader.index >= argc && !config->help && !config->version)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-NO-PROGRAM", "accel-run -n 2 ./your_program its arguments",
-                           "no program was named");
+        return problem_set(problem, EXIT_LAUNCHER, "AR-NO-PROGRAM", "accel-run -n 2 ./your_program its arguments", "no program was named");
     return reader.index > argc ? argc : reader.index;
 }

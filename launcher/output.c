@@ -22,11 +22,11 @@ struct lines {
 struct source {
     char *part; /* owned: the line being assembled */
     size_t part_bytes, part_capacity;
-    bool is_bar;       /* a \r was met in this line */
-    bool return_last;  /* the last byte was \r: part of \r\n, or a bar */
+    bool is_bar;      /* a \r was met in this line */
+    bool return_last; /* the last byte was \r: part of \r\n, or a bar */
     bool has_ended;
     struct lines lines;
-    uint64_t next;     /* ranks > 0: number of rank 0's line to compare with next */
+    uint64_t next; /* ranks > 0: number of rank 0's line to compare with next */
 };
 
 struct output {

@@ -1,10 +1,11 @@
 /*
- * What the ranks print, line by line: rank 0's lines are the run's; a line of another rank is handed on only where rank 0 says something else.
+ * What the ranks print, line by line: rank 0's lines are the run's; a line of another rank is handed on only where rank 0 says something
+ * else.
  *
  * Rules
  *  - Pure: bytes and a clock go in, differing lines come out. Nobody waits, nothing is read or written here.
- *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, OUTPUT_KEEP_LINES of rank 0's lines, OUTPUT_WAIT_LINES of another rank's. A rank that is
- *    far ahead of rank 0 is judged early; one that is far behind is not compared with lines that are forgotten.
+ *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, OUTPUT_KEEP_LINES of rank 0's lines, OUTPUT_WAIT_LINES of another rank's. A rank
+ * that is far ahead of rank 0 is judged early; one that is far behind is not compared with lines that are forgotten.
  *  - Lines are aligned as diff does it, a few lines forward: one line more on a rank (a warning) does not make all that follow differ.
  *  - Progress bars (text ended by \r) are not compared and not handed on (L20).
  */
@@ -15,10 +16,10 @@
 #include <stdint.h>
 
 #define OUTPUT_LINE_MAX 65536
-#define OUTPUT_KEEP_LINES 512  /* of rank 0 */
-#define OUTPUT_WAIT_LINES 256  /* of another rank */
-#define OUTPUT_LOOK_AHEAD 16   /* lines of rank 0 among which a line may be found */
-#define OUTPUT_WAIT_MS 2000    /* a line that differs waits this long for rank 0 to say it too */
+#define OUTPUT_KEEP_LINES 512 /* of rank 0 */
+#define OUTPUT_WAIT_LINES 256 /* of another rank */
+#define OUTPUT_LOOK_AHEAD 16  /* lines of rank 0 among which a line may be found */
+#define OUTPUT_WAIT_MS 2000   /* a line that differs waits this long for rank 0 to say it too */
 
 /* line: without its line end; borrowed for the call. */
 typedef void output_show(void *context, uint32_t rank, const char *line, size_t bytes);

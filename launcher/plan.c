@@ -38,13 +38,15 @@ static int plan_preload(struct plan *plan, const struct plan_facts *facts) {
     const char *users = environ_value(facts->environment, "LD_PRELOAD");
     const char *sanitizer = facts->target->sanitizer;
     bool more = users && *users;
-    return asprintf(&plan->preload, "%s%s%s%s%s", sanitizer, *sanitizer ? ":" : "", facts->target->shim, more ? ":" : "", more ? users : "");
+    return asprintf(&plan->preload, "%s%s%s%s%s", sanitizer, *sanitizer ? ":" : "", facts->target->shim, more ? ":" : "",
+                    more ? users : "");
 }
 
 int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem *problem) {
     memset(plan, 0, sizeof *plan);
     if (environ_value(facts->environment, PROTOCOL_ENV_SOCKET))
-        return problem_set(problem, EXIT_LAUNCHER, "AR-NESTED", "start accel-run once, outside; unset " PROTOCOL_ENV_SOCKET " if that is a mistake",
+        return problem_set(problem, EXIT_LAUNCHER, "AR-NESTED",
+                           "start accel-run once, outside; unset " PROTOCOL_ENV_SOCKET " if that is a mistake",
                            "accel-run was started inside a rank of another accel-run");
     plan->ranks = facts->config->ranks;
     plan->cores = facts->cores;

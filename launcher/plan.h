@@ -30,11 +30,11 @@ struct plan_variable {
 
 struct plan {
     uint32_t ranks, cores;
-    uint32_t threads;        /* per rank; 0: the program's own choice */
-    const char *path;        /* borrowed: what exec gets */
-    const char *shim;        /* borrowed */
-    char *const *arguments;  /* borrowed */
-    char *preload;           /* owned: LD_PRELOAD of every rank */
+    uint32_t threads;                               /* per rank; 0: the program's own choice */
+    const char *path;                               /* borrowed: what exec gets */
+    const char *shim;                               /* borrowed */
+    char *const *arguments;                         /* borrowed */
+    char *preload;                                  /* owned: LD_PRELOAD of every rank */
     struct plan_variable added[PLAN_VARIABLES_MAX]; /* to every rank's environment; those of the claim socket are not known yet */
     uint32_t added_count;
     const char *removed[PLAN_REMOVED_MAX]; /* borrowed "NAME=value" of the launcher's environment that ranks do not get */

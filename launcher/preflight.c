@@ -55,7 +55,8 @@ static int find_program(const char *name, const char *search, struct target *tar
         return problem_set(problem, code, "AR-EXEC-NOT-FOUND", CURE_PATH, "'%s': %s", target->path, strerror(errno));
     }
     if (S_ISDIR(status.st_mode))
-        return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-DIRECTORY", "name the program inside it", "'%s' is a directory", target->path);
+        return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-DIRECTORY", "name the program inside it", "'%s' is a directory",
+                           target->path);
     if (access(target->path, X_OK))
         return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-NOT-EXECUTABLE",
                            "chmod +x makes a program executable; a Python file is started as 'accel-run python file.py'",
@@ -67,7 +68,8 @@ static int find_program(const char *name, const char *search, struct target *tar
 static int check_rights(const char *path, struct problem *problem) {
     struct stat status;
     if (stat(path, &status) == 0 && ((status.st_mode & S_ISUID) || (status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP)))
-        return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-SETUID", "start accel-run inside: sudo accel-run ... with a copy without the setuid bit",
+        return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-SETUID",
+                           "start accel-run inside: sudo accel-run ... with a copy without the setuid bit",
                            "'%s' is a setuid or setgid program: the dynamic loader would ignore the shim", path);
     if (getxattr(path, "security.capability", NULL, 0) > 0)
         return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-CAPABILITIES", "use a copy of the program without capabilities (cp drops them)",
@@ -108,8 +110,8 @@ static int check_elf(const char *path, const struct elf_target *elf, const struc
     if (check_interpreter(path, elf->interpreter, problem))
         return -1;
     if (strstr(elf->interpreter, "/ld-musl"))
-        return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-MUSL", "use a build for the GNU C library", "'%s' uses musl's loader, '%s'", path,
-                           elf->interpreter);
+        return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-MUSL", "use a build for the GNU C library", "'%s' uses musl's loader, '%s'",
+                           path, elf->interpreter);
     if (!depth)
         memcpy(target->sanitizer, elf->sanitizer, sizeof target->sanitizer);
     return 0;
@@ -141,8 +143,8 @@ static int check_program(struct target *target, const struct elf_target *shim, s
             memcpy(path, elf.interpreter, sizeof path);
         }
     }
-    return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-INTERPRETER", "name the program itself", "'%s': scripts that need scripts, too deep",
-                       target->path);
+    return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-INTERPRETER", "name the program itself",
+                       "'%s': scripts that need scripts, too deep", target->path);
 }
 
 /* Beside accel-run (a build tree) or in ../lib/accel-run (installed). */
@@ -167,7 +169,8 @@ static int find_shim(const char *given, struct target *target, struct problem *p
        without us (P16). */
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+-";
     if (target->shim[0] != '/' || target->shim[strspn(target->shim, safe)])
-        return problem_set(problem, EXIT_LAUNCHER, "AR-SHIM-PATH", "install accel-run where the path has only letters, digits and / . _ + -",
+        return problem_set(problem, EXIT_LAUNCHER, "AR-SHIM-PATH",
+                           "install accel-run where the path has only letters, digits and / . _ + -",
                            "the dynamic loader cannot preload a library with the path '%s'", target->shim);
     return 0;
 }

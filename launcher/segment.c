@@ -2,6 +2,7 @@
 #include "segment.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,7 +45,7 @@ struct segment *segments_get(struct segments *segments, uint32_t generation) {
 void segments_abort(struct segments *segments) {
     for (uint32_t i = 0; i < segments->count; i++) {
         uint32_t running = 0;
-        __atomic_compare_exchange_n(&segments->list[i].board->abort, &running, BOARD_ABORT_LAUNCHER, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        atomic_compare_exchange_strong(&segments->list[i].board->abort, &running, BOARD_ABORT_LAUNCHER);
     }
 }
 

@@ -13,7 +13,7 @@
 #include "../config/board.h"
 
 struct segment {
-    int memfd;           /* owned; -1: none */
+    int memfd; /* owned; -1: none */
     size_t bytes;
     struct board *board; /* mapped, owned */
 };
@@ -24,7 +24,8 @@ struct segments {
     uint32_t count;
 };
 
-/* The segment of a generation, made when it is asked for first. NULL with errno when it cannot be made. Borrowed; moves when another is made. */
+/* The segment of a generation, made when it is asked for first. NULL with errno when it cannot be made. Borrowed; moves when another is
+ * made. */
 struct segment *segments_get(struct segments *segments, uint32_t generation);
 
 /* Tells every rank of every generation to stop. */

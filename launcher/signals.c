@@ -40,7 +40,8 @@ static void signal_all(struct job *job, int signal) {
         rank_signal(&job->ranks[i], signal);
 }
 
-/* Ranks are in groups of their own, so the terminal's Ctrl-C comes to us alone: each gets it once (L10). The impatient press again (L14). */
+/* Ranks are in groups of their own, so the terminal's Ctrl-C comes to us alone: each gets it once (L10). The impatient press again (L14).
+ */
 static void interrupt(struct job *job) {
     static const enum lifecycle_event events[] = {LIFECYCLE_INTERRUPT, LIFECYCLE_INTERRUPT_2, LIFECYCLE_INTERRUPT_3};
     int count = job->interrupts < 2 ? job->interrupts : 2;

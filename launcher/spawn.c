@@ -24,7 +24,8 @@ static void __attribute__((noreturn)) spawn_fail(int errors, enum spawn_stage st
     _exit(written < 0 ? EXIT_LAUNCHER : EXIT_NOT_FOUND);
 }
 
-/* Descriptors 0, 1, 2. The launcher keeps its own three open (on /dev/null if need be), so sources are either 3 and more, or already in place. */
+/* Descriptors 0, 1, 2. The launcher keeps its own three open (on /dev/null if need be), so sources are either 3 and more, or already in
+ * place. */
 static int spawn_descriptors(const int *descriptors) {
     for (int i = 0; i < 3; i++) {
         if (descriptors[i] < 0)
@@ -51,8 +52,8 @@ static void spawn_signals(const sigset_t *ignored) {
 static void __attribute__((noreturn)) spawn_child(const struct spawn_request *request, const struct spawn_pipes *pipes, pid_t launcher) {
     char byte;
     setpgid(0, 0);
-    /* The death signal is the launcher's: it is tied to the thread that forked, which is the launcher's only one, and lost if the launcher died
-       before this line, hence the comparison (L7). */
+    /* The death signal is the launcher's: it is tied to the thread that forked, which is the launcher's only one, and lost if the launcher
+       died before this line, hence the comparison (L7). */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != launcher)
         _exit(EXIT_LAUNCHER);
     close(pipes->gate_write);
@@ -96,7 +97,8 @@ int spawn_rank(const struct spawn_request *request, struct spawned *spawned, str
     if (pid < 0) {
         close(pipes.gate_write);
         close(pipes.errors_read);
-        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -u', or run fewer ranks", "cannot start a process: %s", strerror(errno));
+        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -u', or run fewer ranks", "cannot start a process: %s",
+                           strerror(errno));
     }
     setpgid(pid, pid); /* in both parent and child: whoever is later finds it done (L5) */
     *spawned = (struct spawned){pid, pipes.gate_write, pipes.errors_read};
@@ -106,12 +108,13 @@ int spawn_rank(const struct spawn_request *request, struct spawned *spawned, str
 static int spawn_words(const struct spawn_record *record, const char *path, struct problem *problem) {
     int error = record->error;
     if (record->stage != SPAWN_EXEC)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "report this", "cannot connect a rank's input and output: %s", strerror(error));
-    if (error == ENOENT)
-        return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", "check the program and what its first line names", "'%s': %s", path,
+        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "report this", "cannot connect a rank's input and output: %s",
                            strerror(error));
-    return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC", "can the program be started without accel-run?", "cannot execute '%s': %s", path,
-                       strerror(error));
+    if (error == ENOENT)
+        return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", "check the program and what its first line names", "'%s': %s",
+                           path, strerror(error));
+    return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC", "can the program be started without accel-run?", "cannot execute '%s': %s",
+                       path, strerror(error));
 }
 
 int spawn_release(struct spawned *spawned, const char *path, struct problem *problem) {

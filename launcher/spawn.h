@@ -1,8 +1,8 @@
 /*
  * Starts the process of one rank.
  *
- * Rules of the window between fork and exec (spawn.c, spawn_child): only async-signal-safe calls, nothing allocated, nothing printed; what goes
- * wrong there travels to the launcher as a fixed record through the error pipe and is put into words by it (L1, L3).
+ * Rules of the window between fork and exec (spawn.c, spawn_child): only async-signal-safe calls, nothing allocated, nothing printed; what
+ * goes wrong there travels to the launcher as a fixed record through the error pipe and is put into words by it (L1, L3).
  */
 #ifndef ACCEL_RUN_SPAWN_H
 #define ACCEL_RUN_SPAWN_H
@@ -15,11 +15,11 @@
 #include "problem.h"
 
 struct spawn_request {
-    const char *path;         /* of the program */
+    const char *path; /* of the program */
     char *const *arguments;
     char *const *environment;
-    const int *descriptors;   /* three: what becomes 0, 1, 2; -1: closed, as the launcher's own was */
-    const sigset_t *ignored;  /* signals that were ignored when accel-run began (nohup) and stay so; all others are reset (L4) */
+    const int *descriptors;  /* three: what becomes 0, 1, 2; -1: closed, as the launcher's own was */
+    const sigset_t *ignored; /* signals that were ignored when accel-run began (nohup) and stay so; all others are reset (L4) */
     const struct rlimit *open_files;
 };
 

@@ -95,8 +95,12 @@ static int start_rank(struct job *job, uint32_t number, char *const *arguments, 
     int descriptors[3];
     struct environ_claim claim = {job->claims.name, job->claims.cookie, number};
     char **environment = environ_build(job->plan, job->environment, &claim);
-    struct spawn_request request = {arguments == job->plan->arguments ? job->plan->path : arguments[0], arguments, environment, descriptors,
-                                    &job->ignored, &job->open_files};
+    struct spawn_request request = {arguments == job->plan->arguments ? job->plan->path : arguments[0],
+                                    arguments,
+                                    environment,
+                                    descriptors,
+                                    &job->ignored,
+                                    &job->open_files};
     if (!environment)
         return fail(job, "out of memory");
     descriptors[0] = input_descriptor(&job->input, number);
@@ -133,7 +137,7 @@ static char **shell_arguments(const struct plan *plan) {
     char **list = calloc(count + 2, sizeof *list);
     if (!list)
         return NULL;
-    list[0] = (char *)(uintptr_t)"/bin/sh";
+    list[0] = (char *)(uintptr_t) "/bin/sh";
     list[1] = (char *)(uintptr_t)plan->path;
     for (size_t i = 1; i < count; i++)
         list[i + 1] = plan->arguments[i];
@@ -157,7 +161,8 @@ int job_start(struct job *job) {
     job->oom_kills = cores_oom_kills("");
     struct spawned *spawned = calloc(job->world_size, sizeof *spawned);
     char **through_shell = job->target->through_shell ? shell_arguments(job->plan) : NULL;
-    int status = spawned ? start_all(job, through_shell ? through_shell : (char **)(uintptr_t)job->plan->arguments, spawned) : fail(job, "out of memory");
+    int status = spawned ? start_all(job, through_shell ? through_shell : (char **)(uintptr_t)job->plan->arguments, spawned)
+                         : fail(job, "out of memory");
     free(spawned);
     free(through_shell);
     if (status)

@@ -1,5 +1,6 @@
 /*
- * Processes that outlive the rank that started them. The launcher is their subreaper: an orphan becomes our child, wherever it has put itself (L8).
+ * Processes that outlive the rank that started them. The launcher is their subreaper: an orphan becomes our child, wherever it has put
+ * itself (L8).
  */
 #ifndef ACCEL_RUN_STRAYS_H
 #define ACCEL_RUN_STRAYS_H
@@ -21,7 +22,8 @@ struct strays {
 /* Reaps orphans that have ended. Returns how many children are left that are neither ranks nor the guard. */
 int strays_reap(const struct strays *strays);
 
-/* Sends the signal to every stray, and to what is left of every rank's group. names: list of "name (pid)" of what was hit, at most size bytes. */
+/* Sends the signal to every stray, and to what is left of every rank's group. names: list of "name (pid)" of what was hit, at most size
+ * bytes. */
 void strays_signal(const struct strays *strays, int signal, char *names, size_t size);
 
 #endif

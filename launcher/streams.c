@@ -47,15 +47,17 @@ static int make_log(struct stream *stream, const char *folder, uint32_t rank, co
     snprintf(path, sizeof path, "%s/rank-%u.%s", folder, rank, kind);
     stream->log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     return stream->log >= 0 ? 0
-                            : problem_set(problem, EXIT_LAUNCHER, "AR-LOG-DIR", "name a folder you may write to", "--log-dir: '%s': %s", path,
-                                          strerror(errno));
+                            : problem_set(problem, EXIT_LAUNCHER, "AR-LOG-DIR", "name a folder you may write to", "--log-dir: '%s': %s",
+                                          path, strerror(errno));
 }
 
 static int make_logs(struct streams *streams, const char *folder, struct problem *problem) {
     if (mkdir(folder, 0777) && errno != EEXIST)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-LOG-DIR", "name a folder you may write to", "--log-dir: '%s': %s", folder, strerror(errno));
+        return problem_set(problem, EXIT_LAUNCHER, "AR-LOG-DIR", "name a folder you may write to", "--log-dir: '%s': %s", folder,
+                           strerror(errno));
     for (uint32_t rank = 0; rank < streams->world_size; rank++)
-        if (make_log(stream_of(streams, rank, 0), folder, rank, "out", problem) || make_log(stream_of(streams, rank, 1), folder, rank, "err", problem))
+        if (make_log(stream_of(streams, rank, 0), folder, rank, "out", problem) ||
+            make_log(stream_of(streams, rank, 1), folder, rank, "err", problem))
             return -1;
     return 0;
 }
@@ -86,8 +88,8 @@ int streams_open(struct streams *streams, const struct streams_request *request,
     streams->is_combined = console->is_combined && !logs;
     streams->list = calloc(2 * (size_t)request->world_size, sizeof *streams->list);
     if (!streams->list || make_all(streams, request))
-        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -n', or run fewer ranks", "cannot connect the ranks' output: %s",
-                           strerror(errno));
+        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -n', or run fewer ranks",
+                           "cannot connect the ranks' output: %s", strerror(errno));
     return logs ? make_logs(streams, request->log_dir, problem) : 0;
 }
 

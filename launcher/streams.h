@@ -1,12 +1,14 @@
 /*
- * The ranks' stdout and stderr: pipes or pseudo terminals, rank 0's bytes to the launcher's own, everybody's bytes to the comparison and the logs.
+ * The ranks' stdout and stderr: pipes or pseudo terminals, rank 0's bytes to the launcher's own, everybody's bytes to the comparison and
+ * the logs.
  *
  * Rules
- *  - Rank 0's bytes pass as they are, in their order, none is lost: while the launcher's reader is slow nothing more is read from rank 0, which then
- *    waits as it would alone. No other rank is ever made to wait.
+ *  - Rank 0's bytes pass as they are, in their order, none is lost: while the launcher's reader is slow nothing more is read from rank 0,
+ * which then waits as it would alone. No other rank is ever made to wait.
  *  - When the launcher's reader has gone (EPIPE), rank 0's end is closed: it gets SIGPIPE, as it would alone.
  *  - One rank, without a terminal and without --log-dir, gets the launcher's own descriptors (direct).
- *  - When the launcher's stdout and stderr are the same file, each rank has one stream for both, so that the order is kept; --log-dir separates them.
+ *  - When the launcher's stdout and stderr are the same file, each rank has one stream for both, so that the order is kept; --log-dir
+ * separates them.
  */
 #ifndef ACCEL_RUN_STREAMS_H
 #define ACCEL_RUN_STREAMS_H
@@ -23,10 +25,10 @@
 #define STREAMS_CHUNK_BYTES 65536
 
 struct stream {
-    int source;   /* owned: our end; -1: none or ended */
-    int slave;    /* owned until the rank is started: its end */
-    int log;      /* owned: file of --log-dir, -1: none */
-    char *tail;   /* owned: the last STREAMS_TAIL_BYTES bytes, a ring */
+    int source; /* owned: our end; -1: none or ended */
+    int slave;  /* owned until the rank is started: its end */
+    int log;    /* owned: file of --log-dir, -1: none */
+    char *tail; /* owned: the last STREAMS_TAIL_BYTES bytes, a ring */
     uint64_t bytes;
 };
 
@@ -40,10 +42,10 @@ struct streams {
     const struct console *console; /* borrowed */
     uint32_t world_size;
     bool is_direct, is_combined;
-    struct stream *list;           /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
-    struct output *outputs[2];     /* owned: stdout (or both), stderr */
+    struct stream *list;       /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
+    struct output *outputs[2]; /* owned: stdout (or both), stderr */
     struct streams_pending pending[2];
-    bool line_is_open;             /* the terminal's cursor stands behind half a line */
+    bool line_is_open; /* the terminal's cursor stands behind half a line */
 };
 
 struct streams_request {

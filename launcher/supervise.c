@@ -1,8 +1,8 @@
 /*
  * The supervisor: one poll loop; what happens becomes an event of lifecycle.c's table, whose actions are carried out here.
  *
- * Order within a round: the ranks' messages, their output, input, our signals, and the ends of processes last, so that what a rank said before it
- * died is known when it is judged (L9).
+ * Order within a round: the ranks' messages, their output, input, our signals, and the ends of processes last, so that what a rank said
+ * before it died is known when it is judged (L9).
  */
 #define _GNU_SOURCE
 #include <string.h>
@@ -32,7 +32,9 @@ static void stop_strays(struct job *job, int signal) {
 }
 
 static void arm(struct job *job, unsigned actions) {
-    uint64_t delay = actions & LIFECYCLE_MOMENT ? LIFECYCLE_MOMENT_MS : actions & LIFECYCLE_SHORT ? LIFECYCLE_SHORT_MS : job->config->grace_ms;
+    uint64_t delay = actions & LIFECYCLE_MOMENT  ? LIFECYCLE_MOMENT_MS
+                     : actions & LIFECYCLE_SHORT ? LIFECYCLE_SHORT_MS
+                                                 : job->config->grace_ms;
     if ((actions & LIFECYCLE_SHORT) && job->config->grace_ms < delay)
         delay = job->config->grace_ms;
     job->deadline_ms = clock_ms() + delay + 1;
@@ -101,7 +103,8 @@ static int round_timeout(const struct job *job, uint64_t now_ms) {
     if (job->deadline_ms)
         timeout = job->deadline_ms > now_ms ? job->deadline_ms - now_ms : 0;
     bool looking = job->world_size > 1 && job->state <= LIFECYCLE_INTERRUPTED && some_rank_has_claimed(job);
-    bool waiting = notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
+    bool waiting =
+        notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
     if ((looking || waiting) && timeout > LOOK_MS)
         timeout = LOOK_MS;
     return timeout == UINT64_MAX ? -1 : (int)timeout;

@@ -11,12 +11,15 @@ struct signal_words {
 };
 
 static const struct signal_words signal_table[] = {
-    {SIGSEGV, "invalid memory access", "does it also happen without accel-run? If not, please report it with a backtrace (gdb, or 'coredumpctl gdb')"},
+    {SIGSEGV, "invalid memory access",
+     "does it also happen without accel-run? If not, please report it with a backtrace (gdb, or 'coredumpctl gdb')"},
     {SIGBUS, "memory that is not there", "is a file system or /dev/shm full? Does it also happen without accel-run?"},
-    {SIGABRT, "abort: an uncaught exception, an assertion or heap corruption", "the lines above say which; does it also happen without accel-run?"},
+    {SIGABRT, "abort: an uncaught exception, an assertion or heap corruption",
+     "the lines above say which; does it also happen without accel-run?"},
     {SIGFPE, "arithmetic fault", "does it also happen without accel-run?"},
     {SIGILL, "instruction this processor does not have", "was the program built for this processor?"},
-    {SIGKILL, "kill -9 by a user, a job scheduler or the kernel", "look for who sent it; too little memory is the usual reason: 'dmesg | tail'"},
+    {SIGKILL, "kill -9 by a user, a job scheduler or the kernel",
+     "look for who sent it; too little memory is the usual reason: 'dmesg | tail'"},
     {SIGTERM, "asked to end", "look for who sent it: a job scheduler's time limit?"},
     {SIGXCPU, "CPU time limit", "raise 'ulimit -t'"},
     {SIGXFSZ, "file size limit", "raise 'ulimit -f'"},
@@ -57,8 +60,8 @@ static void signalled(const struct verdict_facts *facts, const struct rank *rank
     const char *cure = memory  ? "the kernel killed it for want of memory: run fewer ranks, a smaller batch, or raise the memory limit"
                        : words ? words->cure
                                : "look for who sent it";
-    problem_set(&verdict->report, verdict->exit_code, memory ? "AR-RANK-MEMORY" : "AR-RANK-KILLED", cure, "%s of '%s' killed by %s%s%s", who,
-                facts->program, verdict_signal_words(rank->signal, text), *facts->where ? ", " : "", facts->where);
+    problem_set(&verdict->report, verdict->exit_code, memory ? "AR-RANK-MEMORY" : "AR-RANK-KILLED", cure, "%s of '%s' killed by %s%s%s",
+                who, facts->program, verdict_signal_words(rank->signal, text), *facts->where ? ", " : "", facts->where);
 }
 
 static void failed(const struct verdict_facts *facts, const struct rank *rank, struct verdict *verdict) {
@@ -81,7 +84,8 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
         problem_set(&verdict->report, verdict->exit_code, "AR-RANK-FAILED",
                     all ? "the program says why above; does it also happen without accel-run?"
                         : "the other ranks did not fail: does the program depend on its process, time or place?",
-                    "%s of '%s' ended with exit code %d%s%s", who, facts->program, rank->exit_code, *facts->where ? ", " : "", facts->where);
+                    "%s of '%s' ended with exit code %d%s%s", who, facts->program, rank->exit_code, *facts->where ? ", " : "",
+                    facts->where);
 }
 
 /* Nobody failed by himself. After a user's stop some may have been killed by us. */

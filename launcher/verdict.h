@@ -14,11 +14,11 @@ struct verdict_facts {
     const struct rank *ranks; /* all have ended */
     uint32_t world_size;
     const char *program;
-    int first_failed;         /* the rank that failed first by itself; -1 none */
+    int first_failed;              /* the rank that failed first by itself; -1 none */
     const struct problem *problem; /* what the launcher or a shim stopped the run for; exit_code 0: nothing */
-    int user_signal;          /* the last that the user sent and we forwarded; 0 none */
-    bool out_of_memory;       /* the kernel has killed in our cgroup since the start */
-    const char *where;        /* what the failed rank was doing, in words; "" unknown */
+    int user_signal;               /* the last that the user sent and we forwarded; 0 none */
+    bool out_of_memory;            /* the kernel has killed in our cgroup since the start */
+    const char *where;             /* what the failed rank was doing, in words; "" unknown */
 };
 
 struct verdict {

@@ -55,9 +55,13 @@ struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, ui
 }
 
 void watch_words(const struct watch_rank *rank, char *text, size_t size) {
-    static const char *const phases[BOARD_PHASES] = {
-        "starting",         "being set up",      "in the forward pass", "in the backward pass", "reducing gradients", "between backward pass and next batch",
-        "writing a checkpoint"};
+    static const char *const phases[BOARD_PHASES] = {"starting",
+                                                     "being set up",
+                                                     "in the forward pass",
+                                                     "in the backward pass",
+                                                     "reducing gradients",
+                                                     "between backward pass and next batch",
+                                                     "writing a checkpoint"};
     if (!rank->generation || rank->phase >= BOARD_PHASES)
         snprintf(text, size, "before its first use of libtorch");
     else

@@ -19,7 +19,7 @@ struct watch_rank {
     bool is_waiting;
     char where[BOARD_WHERE_CHARS];
     /* kept by watch_look */
-    uint64_t mark;       /* of the state above when it changed last */
+    uint64_t mark; /* of the state above when it changed last */
     uint64_t since_ms;
     bool is_named;
 };

@@ -79,7 +79,9 @@ TEST("slow ranks that nobody waits for are not named, nor is one that computes o
 }
 
 TEST("a rank that has ended while another waits in a later collective left early") {
-    struct watch_rank ranks[3] = {{.generation = 1, .collective = 9, .is_waiting = true}, {.generation = 1, .collective = 9}, {.generation = 1, .collective = 8, .has_ended = true}};
+    struct watch_rank ranks[3] = {{.generation = 1, .collective = 9, .is_waiting = true},
+                                  {.generation = 1, .collective = 9},
+                                  {.generation = 1, .collective = 8, .has_ended = true}};
     struct watch_result result = watch_look(ranks, 3, 1000, 500);
     EXPECT(result.finding == WATCH_EARLY && result.rank == 2 && result.other == 0);
     ranks[2].collective = 9; /* it took part: the wait is for rank 1 */

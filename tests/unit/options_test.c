@@ -75,7 +75,8 @@ TEST("help and version need no program") {
 TEST("variables of ours that nobody reads are found") {
     char name[64];
     const char *nearest = NULL;
-    char *known[] = {"ACCEL_RUN_RANKS=1", "ACCEL_RUN_SOCKET=x", "ACCEL_RUN_SHIM=y", "ACCEL_RUN_TEST_X=1", "ACCEL_RUN_DEBUG_Y=1", "OTHER=1", NULL};
+    char *known[] = {
+        "ACCEL_RUN_RANKS=1", "ACCEL_RUN_SOCKET=x", "ACCEL_RUN_SHIM=y", "ACCEL_RUN_TEST_X=1", "ACCEL_RUN_DEBUG_Y=1", "OTHER=1", NULL};
     char *unknown[] = {"ACCEL_RUN_GRACES=1", NULL};
     EXPECT(!config_unknown_variable(known, name, &nearest));
     EXPECT_TEXT(config_unknown_variable(unknown, name, &nearest), "ACCEL_RUN_GRACES");
