@@ -13,7 +13,7 @@ typedef void kernels_reduce_function(void *a, void *b, const void *const *source
 /* The best one for this processor, chosen at the first call by cpuid (no IFUNC: those run before the program is relocated). */
 kernels_reduce_function *kernels_reduce(enum comm_dtype dtype, enum comm_op op);
 
-/* One table per instruction set, or NULL where this build has none for it. */
+/* One table per instruction set. */
 struct kernels {
     kernels_reduce_function *reduce[COMM_DTYPES][COMM_OPS];
 };

@@ -201,7 +201,11 @@ static void copy_chunk(const struct part *part, size_t chunk, uint32_t rank, siz
     uint64_t from = (uint64_t)chunk * CHUNK_BYTES;
     if (from < part->bytes) {
         size_t length = part->bytes - from < CHUNK_BYTES ? (size_t)(part->bytes - from) : CHUNK_BYTES;
+        uint64_t start = staging_begin();
         copy_part(part, from, length, segment_stage(rank, turn), to_stage);
+        if (to_stage) {
+            staging_end(start, length);
+        }
     }
 }
 

@@ -70,7 +70,7 @@ uint64_t staging_begin(void) {
 }
 
 void staging_end(uint64_t start, size_t bytes) {
-    if (1) {
+    if (staging.streamed > 0) {
         staging.streamed--;
         return;
     }
