@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "start_check.h"
 #include "torch/torch.h"
 
 struct save_string; /* std::string, either ABI: hooks/save */
