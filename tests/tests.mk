@@ -14,3 +14,40 @@ $(O)/unit/%: tests/unit/%.c tests/unit/unit.h $$(call UNIT_SOURCES,tests/unit/%.
 .PHONY: check-unit
 check-unit: $(UNIT_BINARIES)
 	@tests/run-unit $(UNIT_BINARIES)
+
+# ---- programs that train, for both builds of libtorch
+include tests/programs.mk
+
+# ---- what a newcomer types. The second make sees the virtual environment which the first one may have made.
+BATS_FILES := $(sort $(wildcard tests/*.bats))
+export ACCEL_BUILD := $(abspath $(O))
+
+.PHONY: deps demo check check-all check-bats bench bench-all
+deps:
+	@tests/deps $(O)
+
+demo:
+	@tests/demo
+
+check: deps
+	@$(MAKE) --no-print-directory check-all
+
+check-all: all programs $(UNIT_BINARIES)
+	@tests/run-all $(UNIT_BINARIES) $(BATS_FILES)
+
+check-bats: all programs
+	@tests/run-all $(BATS_FILES)
+
+# ---- benchmarks: tests/bench/NAME.c, which names its sources as a unit test does, or an executable script tests/bench/NAME
+BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
+BENCH_SCRIPTS := $(shell find tests/bench -maxdepth 1 -type f -perm -u+x 2>/dev/null | sort)
+
+$(O)/bench/%: tests/bench/%.c $$(call UNIT_SOURCES,tests/bench/%.c) $(wildcard shim/*.h shim/*/*.h config/*.h)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $< $(call UNIT_SOURCES,$<) -lm -lpthread
+
+bench: deps
+	@$(MAKE) --no-print-directory bench-all
+
+bench-all: all programs $(BENCH_PROGRAMS)
+	@set -e; for benchmark in $(BENCH_PROGRAMS) $(BENCH_SCRIPTS); do echo "== $$(basename $$benchmark)"; $$benchmark; done
