@@ -154,6 +154,7 @@ static void *execute_divided(struct seeds *seeds, void *result, void *engine, vo
     current = &backward;
     struct vector inputs = {(char *)seeds->tensors, (char *)(seeds->tensors + seeds->count), (char *)(seeds->tensors + seeds->count)};
     shim_phase(BOARD_BACKWARD, "backward");
+    dispatch_client.settle();
     OPAQUE_SCOPE;
     ORIGINAL(engine_execute)(result, engine, roots, &inputs, keep_graph, create_graph, 1, outputs);
     current = NULL;

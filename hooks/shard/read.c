@@ -1,6 +1,299 @@
-/* Where a program looks at memory. */
-#include "shard.h"
+/*
+ * Where a program looks at memory. It asked for the whole batch, so it gets the whole batch: a copy, put together from all ranks, that stands in for the
+ * divided tensor's memory.
+ *
+ * Rules
+ *  - The copy lives as long as the divided memory (whose last owner it otherwise is), at one address: pointers, accessors and numpy arrays stay good.
+ *  - A program may write through them. Before an operator touches the memory, the copy's checksum is compared; where it has changed, each rank takes its
+ *    rows back. After an operator has written, the copy is made anew in place. So both ways round the two are one memory, as in one process.
+ *  - All ranks run the same program on equal copies, so they find the same changes: only making and renewing a copy are collectives.
+ *  - A view of a gathered value is memory of its own that nobody else sees: it is watched, and a write to it stops the program instead of being lost.
+ *  - Writes are raw, as the program's were: no version counter moves.
+ */
+#include <pthread.h>
+#include <stdlib.h>
 
+#include "shard.h"
+#include "../../shim/checksum.h"
+
+struct copy {
+    struct copy *next;
+    struct tensor *alias; /* owned: the divided memory as this rank has it, unmarked */
+    struct tensor *whole; /* owned: what the program sees; the alias itself: watched only */
+    struct record record;
+    uint64_t checksum; /* of whole, when last equal to what the ranks have */
+    bool is_changed;
+};
+
+static struct copy *copies;
+static _Atomic int copy_count;
+static pthread_mutex_t copies_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void copies_unlock(int *unused) {
+    pthread_mutex_unlock(&copies_mutex);
+}
+#define COPIES_SCOPE __attribute__((cleanup(copies_unlock), unused)) int copies_scope_ = pthread_mutex_lock(&copies_mutex)
+
+/* ---- memory */
+
+/* Bytes from the first element to the end of the last. */
+static size_t extent_bytes(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    int64_t last = 0;
+    for (size_t i = 0; i < sizes.count; i++) {
+        if (!sizes.data[i])
+            return 0;
+        last += (sizes.data[i] - 1) * strides.data[i];
+    }
+    return (size_t)(last + 1) * dtype_bytes(tensor_dtype(tensor));
+}
+
+static uint64_t extent_checksum(struct tensor *tensor) {
+    return checksum_bytes(0, tensor_data(tensor), extent_bytes(tensor));
+}
+
+struct walk {
+    const int64_t *sizes, *to_strides, *from_strides;
+    int dims;
+    size_t bytes;
+};
+
+/* Element by element; from NULL: zeros. */
+static void walk_copy(const struct walk *walk, int dim, char *to, const char *from) {
+    if (dim == walk->dims) {
+        if (from)
+            memcpy(to, from, walk->bytes);
+        else
+            memset(to, 0, walk->bytes);
+        return;
+    }
+    for (int64_t i = 0; i < walk->sizes[dim]; i++)
+        walk_copy(walk, dim + 1, to + i * walk->to_strides[dim] * (int64_t)walk->bytes,
+                  from ? from + i * walk->from_strides[dim] * (int64_t)walk->bytes : NULL);
+}
+
+/* The rows that the program has written go back to the rank that has them; a partial sum becomes rank 0's. */
+static void write_back(const struct copy *copy) {
+    struct sizes sizes = tensor_sizes(copy->alias), from_strides = tensor_strides(copy->whole);
+    struct walk walk = {sizes.data, tensor_strides(copy->alias).data, from_strides.data, (int)sizes.count, dtype_bytes(tensor_dtype(copy->alias))};
+    const char *from = tensor_data(copy->whole);
+    if (copy->record.kind == RECORD_SHARD)
+        from += copy->record.first * copy->record.inner * from_strides.data[copy->record.dim] * (int64_t)walk.bytes;
+    else if (shim_rank() != 0)
+        from = NULL;
+    walk_copy(&walk, 0, tensor_data(copy->alias), from);
+}
+
+/* ---- copies */
+
+static bool same_strides(struct tensor *tensor, const int64_t *strides) {
+    struct sizes own = tensor_strides(tensor), sizes = tensor_sizes(tensor);
+    for (size_t i = 0; i < own.count; i++)
+        if (sizes.data[i] > 1 && own.data[i] != strides[i])
+            return false;
+    return true;
+}
+
+/* The whole value in the very layout that the program is told (an expanded dimension stays expanded). Owned. */
+static struct tensor *whole_as_seen(struct tensor *alias, struct record *record) {
+    OPAQUE_SCOPE;
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], stored[TORCH_DIMS_MAX];
+    int dims = record_full_shape(alias, record, sizes, strides);
+    struct value whole = value_tensor(record->kind == RECORD_SHARD ? gather_shard("memory read by the program", alias, record)
+                                                                   : gather_partial("memory read by the program", alias));
+    if (same_strides(whole.tensor, strides))
+        return whole.tensor;
+    for (int i = 0; i < dims; i++) {
+        stored[i] = strides[i] ? sizes[i] : 1;
+        if (stored[i] != sizes[i])
+            slot_replace(&whole, TORCH_CALL("aten::narrow", "", whole, value_int(i), value_int(0), value_int(1)));
+    }
+    struct value base = TORCH_CALL("aten::new_empty_strided", "", whole, value_int_list(stored, (size_t)dims), value_int_list(strides, (size_t)dims),
+                                   value_none(), value_none(), value_none(), value_none());
+    value_drop(TORCH_CALL("aten::copy_", "", base, whole, value_bool(false)));
+    value_drop(whole);
+    struct value seen = TORCH_CALL("aten::expand", "", base, value_int_list(sizes, (size_t)dims), value_bool(false));
+    value_drop(base);
+    return seen.tensor;
+}
+
+static struct tensor *alias_of(struct tensor *tensor) {
+    OPAQUE_SCOPE;
+    struct tensor *alias = TORCH_CALL("aten::detach", "", value_tensor(tensor)).tensor;
+    record_clear(alias);
+    return alias;
+}
+
+static bool is_watched(const struct copy *copy) {
+    return copy->whole == copy->alias;
+}
+
+static struct copy *copy_make(struct tensor *tensor, struct record record) {
+    struct copy *copy = malloc(sizeof *copy);
+    *copy = (struct copy){.next = copies, .alias = alias_of(tensor), .record = record};
+    copy->whole = record.kind == RECORD_GATHERED ? copy->alias : whole_as_seen(copy->alias, &copy->record);
+    copy->checksum = extent_checksum(copy->whole);
+    copies = copy;
+    atomic_fetch_add(&copy_count, 1);
+    return copy;
+}
+
+static bool same_shape(struct tensor *one, struct tensor *other) {
+    struct sizes a = tensor_sizes(one), b = tensor_sizes(other), c = tensor_strides(one), d = tensor_strides(other);
+    return tensor_data(one) == tensor_data(other) && tensor_dtype(one) == tensor_dtype(other) && a.count == b.count &&
+           !memcmp(a.data, b.data, a.count * sizeof *a.data) && !memcmp(c.data, d.data, a.count * sizeof *c.data);
+}
+
+/* The copy of this memory in this shape; *others: the same memory has copies in other shapes. */
+static struct copy *copy_find(struct tensor *tensor, const struct record *record, bool *others) {
+    struct copy *found = NULL;
+    *others = false;
+    for (struct copy *copy = copies; copy; copy = copy->next) {
+        if (tensor_storage(copy->alias) != tensor_storage(tensor))
+            continue;
+        bool same = copy->record.kind == record->kind && copy->record.dim == record->dim && copy->record.inner == record->inner &&
+                    same_shape(copy->alias, tensor);
+        if (same)
+            found = copy;
+        else
+            *others = true;
+    }
+    return found;
+}
+
+/* Looks whether the program has written, and takes it back. */
+static void copy_take(struct copy *copy) {
+    uint64_t checksum = extent_checksum(copy->whole);
+    copy->is_changed = checksum != copy->checksum;
+    if (!copy->is_changed)
+        return;
+    if (is_watched(copy))
+        shim_problem("AR-WRITE-MEMORY", "Write with an operator (out.index_put_, out[i].copy_ and the like on the tensor itself), or run with -n 1.",
+                     "the program wrote through a pointer into a part of a divided tensor that was put together only to be read");
+    copy->checksum = checksum;
+    write_back(copy);
+}
+
+/* Makes the copy anew at its address. A collective. */
+static void copy_renew(struct copy *copy) {
+    if (is_watched(copy))
+        return;
+    struct tensor *fresh = whole_as_seen(copy->alias, &copy->record);
+    memcpy(tensor_data(copy->whole), tensor_data(fresh), extent_bytes(copy->whole));
+    tensor_release(fresh);
+    copy->checksum = extent_checksum(copy->whole);
+}
+
+/* Takes back what was written to copies of one storage and brings its other copies up to date. */
+static void storage_settle(const void *storage) {
+    int changed = 0;
+    for (struct copy *copy = copies; copy; copy = copy->next) {
+        if (tensor_storage(copy->alias) != storage)
+            continue;
+        copy_take(copy);
+        changed += copy->is_changed;
+    }
+    if (changed > 1)
+        shim_problem("AR-WRITE-MEMORY", "Write through one of them only between two operators, or run with -n 1.",
+                     "the program wrote to one divided tensor through pointers of two views of it");
+    for (struct copy *copy = copies; changed && copy; copy = copy->next)
+        if (tensor_storage(copy->alias) == storage && !copy->is_changed)
+            copy_renew(copy);
+}
+
+/* intrusive_ptr_target: the strong count is the low half of the word at +8 in every layout. */
+static bool is_last_owner(const struct copy *copy) {
+    return __atomic_load_n((uint32_t *)((char *)tensor_storage(copy->alias) + 8), __ATOMIC_ACQUIRE) == 1;
+}
+
+/* Copies of memory that nobody but us has go. */
+static void copies_sweep(void) {
+    for (struct copy **link = &copies; *link;) {
+        struct copy *copy = *link;
+        if (!is_last_owner(copy)) {
+            link = &copy->next;
+            continue;
+        }
+        if (is_watched(copy))
+            copy_take(copy);
+        else
+            tensor_release(copy->whole);
+        tensor_release(copy->alias);
+        *link = copy->next;
+        free(copy);
+        atomic_fetch_sub(&copy_count, 1);
+    }
+}
+
+/* ---- what the rest of hooks/shard calls */
+
+void *read_before_call(const struct shard_call *call) {
+    if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
+        return NULL;
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    copies_sweep();
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind != RECORD_NONE)
+            storage_settle(tensor_storage(argument_tensor(&call->arguments[i])));
+    bool writes = (call->op->is_in_place || call->op->is_out) && call->argument_count;
+    return writes ? tensor_storage(argument_tensor(&call->arguments[call->op->is_out ? call->argument_count - 1 : 0])) : NULL;
+}
+
+void read_after_write(void *storage) {
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    for (struct copy *copy = copies; copy; copy = copy->next)
+        if (tensor_storage(copy->alias) == storage)
+            copy_renew(copy);
+}
+
+void read_settle(void) {
+    if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
+        return;
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    copies_sweep();
+    for (struct copy *copy = copies; copy; copy = copy->next)
+        storage_settle(tensor_storage(copy->alias));
+}
+
+/* Operators after which Python reads memory by itself (tolist): the whole value. */
 RULE_FUNCTION(read) {
     return RULE_GATHER;
+}
+
+/* ---- hooks */
+
+/* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */
+static struct tensor *stand_in(struct tensor *tensor) {
+    if (!shim_active() || !tensor_is_marked(tensor) || dispatch_is_opaque() || dispatch_in_parallel_region())
+        return NULL;
+    struct record record = record_get(tensor);
+    if (record.kind == RECORD_NONE || (record.kind == RECORD_GATHERED && !record.is_view_of_gathered) || !tensor_is_on_host(tensor))
+        return NULL;
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    bool others;
+    struct copy *copy = copy_find(tensor, &record, &others);
+    if (others)
+        storage_settle(tensor_storage(tensor));
+    if (!copy)
+        copy = copy_make(tensor, record);
+    return copy->whole;
+}
+
+#define HOOK(name, library, need, symbol, type, arguments)                                                                                  \
+    void *hook_##name(struct tensor **self) {                                                                                               \
+        struct tensor *whole = stand_in(*self);                                                                                             \
+        return ORIGINAL(name)(whole ? &whole : self);                                                                                       \
+    }
+#include "pointers.def"
+#undef HOOK
+
+/* A tensor that requires grad is refused by libtorch itself, unless force. */
+void *hook_tensor_to_numpy(struct tensor **self, char force) {
+    bool refused = shim_active() && !force && tensor_requires_grad(*self) && grad_mode_is_enabled();
+    struct tensor *whole = refused ? NULL : stand_in(*self);
+    return ORIGINAL(tensor_to_numpy)(whole ? &whole : self, force);
 }

@@ -81,6 +81,13 @@ static bool writes_shard(const struct shard_call *call) {
     return call->argument_count && call->arguments[call->argument_count - 1].record.kind == RECORD_SHARD;
 }
 
+/* A replicated tensor is written as a whole on every rank (acc += rows): into its own rows only would leave the others as they were. */
+static bool writes_whole(const struct shard_call *call) {
+    if (call->op->is_in_place)
+        return call->argument_count && call->arguments[0].record.kind != RECORD_SHARD;
+    return call->op->is_out && call->argument_count && call->arguments[call->argument_count - 1].record.kind != RECORD_SHARD;
+}
+
 static void gather_or_refuse(struct shard_call *call) {
     if (writes_shard(call))
         refuse_write(call, "its rows are divided among the ranks");
@@ -120,6 +127,8 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         }
     }
     enum rule_outcome outcome = rule->decide ? rule->decide(call, rule) : call->op->is_composite ? RULE_COMPOSE : RULE_GATHER;
+    if (outcome == RULE_LOCAL && writes_whole(call))
+        outcome = RULE_GATHER;
     switch (outcome) {
     case RULE_LOCAL:
         execute_local(call);
@@ -154,7 +163,10 @@ static void shard_call(struct dispatch_call *dispatch) {
     __attribute__((cleanup(free_arguments))) struct argument *many = tensors > ARGUMENTS_INLINE ? malloc((size_t)tensors * sizeof *many) : NULL;
     call.arguments = many ? many : few;
     call_collect(&call);
+    void *written = read_before_call(&call);
     call_execute(&call, rule);
+    if (written)
+        read_after_write(written);
 }
 
 static struct tensor *shard_whole(struct tensor *tensor) {
@@ -171,7 +183,7 @@ static struct tensor *shard_whole(struct tensor *tensor) {
 
 static void shard_operator_met(struct operator *op);
 
-const struct dispatch_client dispatch_client = {shard_operator_met, shard_call, shard_whole};
+const struct dispatch_client dispatch_client = {shard_operator_met, shard_call, shard_whole, read_settle};
 
 static void shard_operator_met(struct operator *op) {
     op->client = rule_find(op);

@@ -110,6 +110,7 @@ RULE_FUNCTION(loss);
 RULE_FUNCTION(nll_loss);
 RULE_FUNCTION(layer_norm);
 RULE_FUNCTION(batch_norm);
+RULE_FUNCTION(instance_norm);
 RULE_FUNCTION(random_in_place);
 RULE_FUNCTION(random_like);
 RULE_FUNCTION(bernoulli);
@@ -207,6 +208,12 @@ void entry_rows(int64_t total, int64_t *first, int64_t *rows);
 
 /* ---- partial sums (partial.c): a call with partial and without shard arguments. True when it has been executed. */
 bool partial_execute(struct shard_call *call, const struct rule *rule);
+
+/* ---- memory that the program reads and writes itself (read.c). Before an operator: takes back what it wrote to the operator's arguments; returns the storage
+   that the operator is going to write, when there is a copy of anything, else NULL. After it: brings copies of that storage up to date. */
+void *read_before_call(const struct shard_call *call);
+void read_after_write(void *storage);
+void read_settle(void); /* everything the program wrote */
 
 const struct rule *rule_find(const struct operator *op); /* in the table, by name (rules.c) */
 /* Finds the tensors among the arguments anew, after a rule has changed them. */

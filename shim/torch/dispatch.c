@@ -28,6 +28,10 @@ bool dispatch_is_opaque(void) {
     return dispatch_thread_keys()[1] & torch_facts.bit_shard; /* our keys are not excluded by default, so the stored bit is the real one */
 }
 
+bool dispatch_in_parallel_region(void) {
+    return torch_functions.in_parallel_region();
+}
+
 struct opaque_scope opaque_enter(void) {
     uint64_t *excluded = &dispatch_thread_keys()[1];
     if (*excluded & torch_facts.bit_shard)

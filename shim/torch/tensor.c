@@ -157,6 +157,10 @@ void tensor_mark_parameter(struct tensor *tensor) {
     *tensor_key_set(tensor) |= torch_facts.bit_parameter;
 }
 
+bool grad_mode_is_enabled(void) {
+    return torch_functions.grad_mode();
+}
+
 bool tensor_is_recorded(struct tensor *tensor) {
     uint64_t excluded = dispatch_thread_keys()[1] ^ torch_facts.default_excluded;
     return torch_functions.grad_mode() && !(excluded & torch_facts.bit_autograd) && tensor_requires_grad(tensor);

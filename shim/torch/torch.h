@@ -185,6 +185,8 @@ void tensor_add_hook(struct tensor *tensor, struct hook_closure closure);
 /* True when autograd records what is done with the tensor now: it requires grad, grad mode is on and autograd is not excluded (torch::randn_like and its like
    run below autograd). */
 bool tensor_is_recorded(struct tensor *tensor);
+/* In a hook: true when the backward itself is recorded (create_graph). */
+bool grad_mode_is_enabled(void);
 
 /* ---- operators (operator.c) */
 struct operator {
@@ -220,6 +222,7 @@ struct value operator_call(struct operator_reference *reference, int count, cons
 
 /* ---- dispatch (dispatch.c) */
 bool dispatch_is_opaque(void); /* this thread runs below user level */
+bool dispatch_in_parallel_region(void); /* this thread is a helper of a kernel: below user level though its key set may not say so */
 
 struct opaque_scope {
     uint64_t *excluded; /* NULL: was opaque already */
@@ -248,6 +251,7 @@ struct dispatch_client {
     void (*operator_met)(struct operator *op); /* once per operator: attach op->client */
     void (*call)(struct dispatch_call *call);
     struct tensor *(*whole)(struct tensor *tensor); /* the whole value of a marked tensor, owned, without history; every rank must call it alike */
+    void (*settle)(void); /* before a backward: what the program wrote through pointers into divided memory is taken back */
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 
