@@ -9,6 +9,7 @@
  *   granted          prints the grant
  *   log:LEVEL:TEXT   a log line          problem:ID:WHAT:CURE   a problem
  *   phase=N step=N collective=N waiting=N where=TEXT            what the board says of this rank
+ *   clean            exits 93 unless no rank has written a step on the board yet
  *   meet             waits until all ranks are here (needs the segment)
  *   only=R ... all   what lies between is done by rank R alone;  not=R ... all   by all but R
  *   out:TEXT err:TEXT  a line            touch=FILE  makes a file; %r in it is the rank, its content the process number
@@ -100,6 +101,12 @@ static void meet(void) {
     uint32_t mine = ++*counter, goal = (mine + grant.world_size - 1) / grant.world_size * grant.world_size;
     while (*counter < goal)
         usleep(1000);
+}
+
+static void expect_clean(void) {
+    for (uint32_t i = 0; i < grant.world_size; i++)
+        if (board->ranks[i].step)
+            exit(93);
 }
 
 static void send_problem(char *text) {
@@ -205,6 +212,8 @@ static int plain(const char *name) {
                (unsigned long long)grant.segment_bytes, grant.cores, grant.collective_timeout_ms, grant.flags, grant.log_level);
     else if (!strcmp(name, "meet"))
         meet();
+    else if (!strcmp(name, "clean"))
+        expect_clean();
     else if (!strcmp(name, "abort"))
         await_abort();
     else if (!strcmp(name, "pause"))
