@@ -12,6 +12,10 @@ static struct backward *current; /* one backward at a time: others wait */
 static pthread_mutex_t backward_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t leaves_mutex = PTHREAD_MUTEX_INITIALIZER; /* device threads accumulate side by side */
 
+bool backward_is_divided(void) {
+    return current != NULL;
+}
+
 /* ---- leaves */
 
 static void leaf_constructed(void *node, struct tensor *leaf) {
@@ -142,6 +146,16 @@ static void backward_end(struct backward *backward) {
     pthread_mutex_unlock(&backward_mutex);
 }
 
+/* .grad of a tensor that is no leaf (retain_grad): divided like the tensor, a partial sum when it is replicated. */
+static void mark_retained_gradient(struct tensor *tensor, const struct record *record) {
+    if (record->kind == RECORD_PARTIAL || tensor_is_parameter(tensor) || !tensor_requires_grad(tensor))
+        return;
+    struct tensor *gradient = *tensor_grad_slot(tensor);
+    if (!gradient || gradient == torch_facts.undefined || tensor_is_marked(gradient))
+        return;
+    record_set(gradient, record->kind == RECORD_SHARD ? *record : (struct record){.kind = RECORD_PARTIAL});
+}
+
 static void refuse_graph_of_gradients(bool create_graph) {
     if (create_graph)
         shim_problem("AR-CREATE-GRAPH", "Run this program with -n 1 for now.", "backward(create_graph=True) through divided rows is not supported yet");
@@ -160,6 +174,7 @@ static void *execute_divided(struct seeds *seeds, void *result, void *engine, vo
     current = NULL;
     shim_phase(BOARD_REDUCE, "gradients");
     reduce_gradients(&backward);
+    record_each(mark_retained_gradient);
     backward.finished = true;
     shim_step_done();
     shim_phase(BOARD_STEP, "after backward");

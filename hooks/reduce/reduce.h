@@ -24,6 +24,8 @@ struct backward {
     bool finished;
 };
 
+/* True while the engine runs a backward whose roots were computed from divided rows. */
+bool backward_is_divided(void);
 /* Sums the new gradients of the leaves over all ranks and adds those from before back in. Every rank calls it for the same backward. */
 void reduce_gradients(struct backward *backward);
 /* After a backward that has thrown: gradients are what they were before. */

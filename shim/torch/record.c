@@ -189,6 +189,24 @@ struct record record_of_node(void *node) {
     return found;
 }
 
+void record_each(void (*visit)(struct tensor *tensor, const struct record *record)) {
+    size_t count = 0, room;
+    struct tensor **tensors;
+    {
+        TABLE_SCOPE;
+        room = table_used;
+        tensors = malloc((room + 1) * sizeof *tensors);
+        for (size_t i = 0; i < table_size && count < room; i++)
+            if (table[i])
+                tensors[count++] = table[i]->tensor;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct record record = record_get(tensors[i]);
+        visit(tensors[i], &record);
+    }
+    free(tensors);
+}
+
 /* ---- hooks: two views of a size */
 
 /* The entry to answer from at user level; NULL: answer with the local truth. */

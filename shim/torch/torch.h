@@ -181,7 +181,7 @@ struct hook_closure {
     void (*release)(void *data);
     void *data;
 };
-void tensor_add_hook(struct tensor *tensor, struct hook_closure closure);
+unsigned tensor_add_hook(struct tensor *tensor, struct hook_closure closure); /* the hook's number */
 /* True when autograd records what is done with the tensor now: it requires grad, grad mode is on and autograd is not excluded (torch::randn_like and its like
    run below autograd). */
 bool tensor_is_recorded(struct tensor *tensor);
@@ -283,6 +283,8 @@ void record_clear(struct tensor *tensor);
 /* The record of a live tensor whose node is `node`, else RECORD_NONE. For the roots of a backward. */
 struct record record_of_node(void *node);
 size_t record_count(void);
+/* Calls visit for every live record (a snapshot: visit may set and clear records). */
+void record_each(void (*visit)(struct tensor *tensor, const struct record *record));
 
 /* ---- leaves (leaf.c): tensors that gradients are accumulated into */
 size_t leaf_ordinal(struct tensor *leaf); /* the order in which the program made it; known from then on and marked as a parameter */

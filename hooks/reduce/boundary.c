@@ -1,0 +1,148 @@
+/*
+ * Code of the program that autograd calls back. A hook that the program puts on a tensor from C++ runs at user level and sees the gradient it would see in one
+ * process; what is called back from Python, and custom autograd functions, are refused by name for now: their code would see this rank's rows only.
+ */
+#include <stdlib.h>
+
+#include "reduce.h"
+
+enum { FUNCTION_MANAGER = 2, FUNCTION_INVOKER = 3, FUNCTION_DESTROY = 3 }; /* words of libstdc++'s std::function; the manager's operation */
+
+struct user_hook {
+    void *function[4]; /* the program's std::function, moved here */
+    struct record record; /* of the tensor it was put on; RECORD_NONE: a leaf or another replicated tensor */
+};
+
+static void user_hook_release(void *data) {
+    struct user_hook *hook = data;
+    int (*manage)(void **, void **, int) = hook->function[FUNCTION_MANAGER];
+    if (manage)
+        manage(hook->function, NULL, FUNCTION_DESTROY);
+    free(hook);
+}
+
+static struct tensor *user_call(struct user_hook *hook, struct tensor *gradient) {
+    struct tensor *result = torch_facts.undefined;
+    void *(*invoke)(struct tensor **, void *, struct tensor **) = hook->function[FUNCTION_INVOKER];
+    __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
+    invoke(&result, hook->function, &gradient);
+    return result;
+}
+
+/* The gradient of a divided tensor is divided like it; that of anything replicated is a partial sum; that of a partial sum is replicated. */
+static struct record record_of_gradient(const struct record *tensor) {
+    if (tensor->kind == RECORD_SHARD)
+        return *tensor;
+    return (struct record){.kind = tensor->kind == RECORD_PARTIAL ? RECORD_NONE : RECORD_PARTIAL};
+}
+
+/* Brings what the hook returned (owned) into the form in which the gradient flows on. */
+static struct tensor *return_gradient(struct tensor *returned, const struct record *wanted) {
+    struct record have = record_get(returned);
+    OPAQUE_SCOPE;
+    if (have.kind == wanted->kind || (have.kind == RECORD_GATHERED && wanted->kind == RECORD_NONE))
+        return returned;
+    struct value whole = value_tensor(dispatch_client.whole(returned));
+    tensor_release(returned);
+    struct value result = whole;
+    if (wanted->kind == RECORD_PARTIAL)
+        result = TORCH_CALL("aten::mul", "Scalar", whole, value_real(1.0 / shim_world_size()));
+    else if (wanted->kind == RECORD_SHARD)
+        result = TORCH_CALL("aten::narrow", "", whole, value_int(wanted->dim), value_int(wanted->first * wanted->inner), value_int(wanted->rows * wanted->inner));
+    if (result.tensor != whole.tensor)
+        value_drop(whole);
+    return result.tensor;
+}
+
+static struct tensor *user_hook_called(struct tensor *gradient, void *data) {
+    struct user_hook *hook = data;
+    if (!backward_is_divided() || gradient == torch_facts.undefined) {
+        struct tensor *result = torch_facts.undefined;
+        void *(*invoke)(struct tensor **, void *, struct tensor **) = hook->function[FUNCTION_INVOKER];
+        invoke(&result, hook->function, &gradient);
+        return result;
+    }
+    struct record wanted = record_of_gradient(&hook->record);
+    struct value seen = TORCH_CALL("aten::alias", "", value_tensor(gradient)); /* the engine's own tensor stays unmarked */
+    record_clear(seen.tensor);
+    if (wanted.kind != RECORD_NONE)
+        record_set(seen.tensor, wanted);
+    struct tensor *returned = user_call(hook, seen.tensor);
+    value_drop(seen);
+    return returned == torch_facts.undefined ? returned : return_gradient(returned, &wanted);
+}
+
+unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
+    if (!shim_active() || dispatch_is_opaque() || !tensor_requires_grad(*tensor))
+        return ORIGINAL(register_hook)(tensor, function);
+    struct user_hook *hook = malloc(sizeof *hook);
+    memcpy(hook->function, function, sizeof hook->function);
+    function[FUNCTION_MANAGER] = NULL; /* moved from */
+    hook->record = record_get(*tensor);
+    return tensor_add_hook(*tensor, (struct hook_closure){user_hook_called, user_hook_release, hook});
+}
+
+/* ---- refused by name */
+
+static bool is_ours(struct tensor *tensor) {
+    return shim_active() && !dispatch_is_opaque() && (tensor_is_marked(tensor) || tensor_is_parameter(tensor));
+}
+
+static void refuse_python_hook(struct tensor *tensor, const char *what) {
+    if (is_ours(tensor))
+        shim_problem("AR-PY-HOOK", "Remove the hook, or run with -n 1 for now.",
+                     "%s from Python on a parameter or on a tensor whose rows are divided is not supported yet: it would see this rank's share", what);
+}
+
+void hook_add_hook_shared(struct tensor *const *tensor, void *hook) {
+    refuse_python_hook(*tensor, "register_hook");
+    ORIGINAL(add_hook_shared)(tensor, hook);
+}
+
+void hook_add_hook_unique(struct tensor *const *tensor, void *hook) {
+    refuse_python_hook(*tensor, "register_hook");
+    ORIGINAL(add_hook_unique)(tensor, hook);
+}
+
+void hook_post_accumulate_hooks(struct tensor *const *tensor, void *hook) {
+    refuse_python_hook(*tensor, "register_post_accumulate_grad_hook");
+    ORIGINAL(post_accumulate_hooks)(tensor, hook);
+}
+
+static void refuse_saved_hooks(void) {
+    if (shim_active() && !dispatch_is_opaque())
+        shim_problem("AR-SAVED-HOOKS", "Switch checkpointing off, or run with -n 1 for now.",
+                     "torch.utils.checkpoint or saved_tensors_hooks is used: what it recomputes would not be divided");
+}
+
+void hook_push_saved_hooks(void *pack, void *unpack) {
+    refuse_saved_hooks();
+    ORIGINAL(push_saved_hooks)(pack, unpack);
+}
+
+void hook_push_saved_hooks_raw(void *pack, void *unpack) {
+    refuse_saved_hooks();
+    ORIGINAL(push_saved_hooks_raw)(pack, unpack);
+}
+
+/* inputs: std::vector<Tensor>; node: null when nothing requires grad, so no backward of the program's will run. */
+static void refuse_custom_function(struct tensor *const *const *inputs, void *const *node) {
+    if (!shim_active() || dispatch_is_opaque() || !*node)
+        return;
+    for (struct tensor *const *input = inputs[0]; input < inputs[1]; input++)
+        if (tensor_is_marked(*input))
+            shim_problem("AR-CUSTOM-FUNCTION", "Write it with differentiable operators, or run with -n 1 for now.",
+                         "a custom autograd function was applied to a tensor whose rows are divided: its backward would see this rank's rows only");
+}
+
+void *hook_wrap_outputs_shared(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count, void *const *node,
+                               void *jvp) {
+    refuse_custom_function(inputs, node);
+    return ORIGINAL(wrap_outputs_shared)(result, inputs, a, b, outputs, output_count, node, jvp);
+}
+
+void *hook_wrap_outputs_intrusive(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count, void *const *node,
+                                  void *jvp, void *saved, void *view_function, char pure_view) {
+    refuse_custom_function(inputs, node);
+    return ORIGINAL(wrap_outputs_intrusive)(result, inputs, a, b, outputs, output_count, node, jvp, saved, view_function, pure_view);
+}
