@@ -1,4 +1,14 @@
-/* Normalisation. */
+/*
+ * Normalisation.
+ *
+ * Over the batch: the statistics are those of all rows. Each rank takes mean and squared deviations of its own rows with libtorch's own kernel; one exchange of
+ * two numbers per channel and rank, combined in the order of the ranks (Chan, Golub, LeVeque), gives all ranks the same bits. The rows are then normalised by
+ * the evaluation kernel with these statistics as constants, whose derivatives of weight and bias are right as they are. Its derivative of the input lacks the
+ * part that flows through the statistics; as that part is a projection, a hook on the input adds it:
+ *     gradient - mean(gradient) - normalised * mean(gradient * normalised)        means over all rows and positions
+ */
+#include <stdlib.h>
+
 #include "shard.h"
 
 /* layer_norm, native_layer_norm, rms_norm (input, normalized_shape, ...): over the last dimensions, never the rows. */
@@ -11,6 +21,344 @@ RULE_FUNCTION(layer_norm) {
     return RULE_LOCAL;
 }
 
+/* ---- vectors with an element per channel */
+
+static void free_numbers(double **numbers) {
+    free(*numbers);
+}
+#define NUMBERS __attribute__((cleanup(free_numbers))) double *
+
+static struct tensor *as_type(struct tensor *tensor, enum torch_dtype dtype, bool copy) {
+    return TORCH_CALL("aten::to", "dtype", value_tensor(tensor), value_int(dtype), value_bool(false), value_bool(copy), value_none()).tensor;
+}
+
+static void channels_read(struct tensor *tensor, double *numbers) {
+    struct tensor *wide = as_type(tensor, DTYPE_FLOAT64, true);
+    memcpy(numbers, tensor_data(wide), (size_t)tensor_elements(wide) * sizeof *numbers);
+    tensor_release(wide);
+}
+
+static struct tensor *channels_tensor(const double *numbers, int64_t count, enum torch_dtype dtype) {
+    struct tensor *wide = TORCH_CALL("aten::empty", "memory_format", value_int_list(&count, 1), value_int(DTYPE_FLOAT64), value_none(), value_none(),
+                                     value_none(), value_none())
+                              .tensor;
+    memcpy(tensor_data(wide), numbers, (size_t)count * sizeof *numbers);
+    struct tensor *tensor = as_type(wide, dtype, false);
+    tensor_release(wide);
+    return tensor;
+}
+
+/* The kernels mix a half precision input with float parameters, and nothing else. */
+static enum torch_dtype statistics_type(struct shard_call *call) {
+    for (int position = 1; position <= 4; position++)
+        if (!call_is_none(call, position))
+            return tensor_dtype(call->values[position].tensor);
+    return tensor_dtype(call->values[0].tensor) == DTYPE_FLOAT64 ? DTYPE_FLOAT64 : DTYPE_FLOAT32;
+}
+
+static bool is_narrow_type(enum torch_dtype dtype) {
+    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
+
+/* Without history and mark; half precision as float, for sums. Owned. */
+static struct tensor *plain_of(struct tensor *tensor) {
+    struct tensor *plain = TORCH_CALL("aten::detach", "", value_tensor(tensor)).tensor;
+    record_clear(plain);
+    return plain;
+}
+
+static struct tensor *wide_of(struct tensor *tensor) {
+    if (is_narrow_type(tensor_dtype(tensor)))
+        return as_type(tensor, DTYPE_FLOAT32, false);
+    tensor_retain(tensor);
+    return tensor;
+}
+
+/* ---- the statistics of all rows */
+
+static int64_t elements_per_row(struct tensor *input, const struct record *record) {
+    return tensor_elements(input) / (tensor_size(input, 1) * record->rows);
+}
+
+/* own: `channels` means, then as many variances, of this rank's rows; all[rank] likewise on return. */
+static void exchange(const double *own, double *all, int64_t channels) {
+    size_t bytes[BOARD_RANKS_MAX];
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
+        bytes[rank] = 2 * (size_t)channels * sizeof *own;
+    memcpy(all + 2 * channels * shim_rank(), own, bytes[0]);
+    SHIM_COMM_SCOPE;
+    comm_all_gather("statistics of a normalisation", all, 1, bytes);
+}
+
+/* Mean and biased variance of all rows from those of each rank's. */
+static void combine(const double *all, const struct record *record, int64_t channels, double *mean, double *variance) {
+    int64_t ranks = shim_world_size();
+    for (int64_t channel = 0; channel < channels; channel++) {
+        double sum = 0, squares = 0;
+        for (int64_t rank = 0; rank < ranks; rank++)
+            sum += (double)(record->total / ranks + (rank < record->total % ranks)) / (double)record->total * all[2 * channels * rank + channel];
+        for (int64_t rank = 0; rank < ranks; rank++) {
+            double share = (double)(record->total / ranks + (rank < record->total % ranks)) / (double)record->total;
+            double away = all[2 * channels * rank + channel] - sum;
+            squares += share * (all[2 * channels * rank + channels + channel] + away * away);
+        }
+        mean[channel] = sum;
+        variance[channel] = squares;
+    }
+}
+
+static void take_statistics(struct tensor *input, const struct record *record, double *mean, double *variance) {
+    int64_t channels = tensor_size(input, 1);
+    struct tensor *plain = plain_of(input), *wide = wide_of(plain);
+    static struct operator_reference update_statistics = {"aten::batch_norm_update_stats", "", {NULL, NULL}};
+    struct value arguments[] = {value_tensor(wide), value_none(), value_none(), value_real(0)}, own_variance;
+    struct value own_mean = operator_call(&update_statistics, 4, arguments, &own_variance, 1);
+    NUMBERS own = malloc(2 * (size_t)channels * sizeof *own);
+    NUMBERS all = malloc(2 * (size_t)channels * shim_world_size() * sizeof *all);
+    channels_read(own_mean.tensor, own);
+    channels_read(own_variance.tensor, own + channels);
+    value_drop(own_mean);
+    value_drop(own_variance);
+    tensor_release(wide);
+    tensor_release(plain);
+    exchange(own, all, channels);
+    combine(all, record, channels, mean, variance);
+}
+
+/* running = (1 - momentum) * running + momentum * factor * now, rounded once. */
+static void update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels) {
+    if (call_is_none(call, position))
+        return;
+    double momentum = call_real(call, 6, 0.1);
+    struct tensor *running = call->values[position].tensor;
+    NUMBERS numbers = malloc((size_t)channels * sizeof *numbers);
+    channels_read(running, numbers);
+    for (int64_t i = 0; i < channels; i++)
+        numbers[i] = (1 - momentum) * numbers[i] + momentum * (factor * now[i]);
+    struct tensor *fresh = channels_tensor(numbers, channels, tensor_dtype(running));
+    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(running), value_tensor(fresh), value_bool(false)));
+    tensor_release(fresh);
+}
+
+/* ---- backward */
+
+/* Shared by the hooks of one normalisation; lives with the graph. */
+struct normalised {
+    _Atomic int references;
+    struct tensor *input, *mean, *variance; /* input shares the memory that the kernel's own derivative keeps */
+    double epsilon;
+    double count;   /* elements per channel, of all rows */
+    double *slope;  /* weight / deviation; NULL: there are no gradients of weight and bias that could be used */
+    double *sums;   /* per channel the sum of the output's gradient, then of the output's gradient * normalised: this rank's rows */
+    int sums_known; /* bits: 1 the former, 2 the latter, kept from this backward */
+};
+
+static void normalised_release(void *data) {
+    struct normalised *normalised = data;
+    if (atomic_fetch_sub(&normalised->references, 1) > 1)
+        return;
+    tensor_release(normalised->input);
+    tensor_release(normalised->mean);
+    tensor_release(normalised->variance);
+    free(normalised->slope);
+    free(normalised->sums);
+    free(normalised);
+}
+
+static void add_hook(struct tensor *tensor, struct normalised *normalised, struct tensor *(*function)(struct tensor *, void *)) {
+    atomic_fetch_add(&normalised->references, 1);
+    tensor_add_hook(tensor, (struct hook_closure){function, normalised_release, normalised});
+}
+
+/* The gradients of bias and weight are the sums that the input's gradient needs, up to weight / deviation: kept in passing when a backward computes them. Hooks
+   run in this order: output, then bias and weight (their aliases are younger than the input's: the engine takes the youngest node first), then input. */
+static struct tensor *forget_sums(struct tensor *gradient, void *data) {
+    ((struct normalised *)data)->sums_known = 0;
+    tensor_retain(gradient);
+    return gradient;
+}
+
+static struct tensor *keep_bias_gradient(struct tensor *gradient, void *data) {
+    struct normalised *normalised = data;
+    channels_read(gradient, normalised->sums);
+    normalised->sums_known |= 1;
+    tensor_retain(gradient);
+    return gradient;
+}
+
+static struct tensor *keep_weight_gradient(struct tensor *gradient, void *data) {
+    struct normalised *normalised = data;
+    channels_read(gradient, normalised->sums + tensor_size(normalised->mean, 0));
+    normalised->sums_known |= 2;
+    tensor_retain(gradient);
+    return gradient;
+}
+
+/* normalised * slope + offset per channel; slope and offset may be none. */
+static struct value normalise(const struct normalised *normalised, struct tensor *input, struct value slope, struct value offset) {
+    return TORCH_CALL("aten::native_batch_norm", "", value_tensor(input), slope, offset, value_tensor(normalised->mean), value_tensor(normalised->variance),
+                      value_bool(false), value_real(0), value_real(normalised->epsilon));
+}
+
+static void sum_channels(struct value tensor, double *sums) {
+    int64_t dims[TORCH_DIMS_MAX];
+    int count = 0;
+    for (int dim = 0; dim < tensor_dims(tensor.tensor); dim++)
+        if (dim != 1)
+            dims[count++] = dim;
+    struct value sum = TORCH_CALL("aten::sum", "dim_IntList", tensor, value_int_list(dims, (size_t)count), value_bool(false), value_none());
+    channels_read(sum.tensor, sums);
+    value_drop(sum);
+}
+
+/* Sums of the input's gradient and of its product with the normalised input, of this rank's rows. */
+static void gradient_sums(const struct normalised *normalised, struct tensor *gradient, double *sums, int64_t channels) {
+    if (normalised->sums_known == 3) {
+        for (int64_t i = 0; i < 2 * channels; i++)
+            sums[i] = normalised->sums[i] * normalised->slope[i % channels];
+        return;
+    }
+    struct value wide_gradient = value_tensor(wide_of(gradient)), wide_input = value_tensor(wide_of(normalised->input));
+    struct value input = normalise(normalised, wide_input.tensor, value_none(), value_none());
+    struct value product = TORCH_CALL("aten::mul", "Tensor", wide_gradient, input);
+    sum_channels(wide_gradient, sums);
+    sum_channels(product, sums + channels);
+    value_drop(product);
+    value_drop(input);
+    value_drop(wide_gradient);
+    value_drop(wide_input);
+}
+
+static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
+    const struct normalised *normalised = data;
+    if (grad_mode_is_enabled())
+        shim_problem("AR-SECOND-DERIVATIVE", "Run the program with -n 1, or take the normalisation over the batch out of what is differentiated twice.",
+                     "a gradient through a normalisation over the batch is to be differentiated again (create_graph)");
+    int64_t channels = tensor_size(normalised->mean, 0);
+    NUMBERS sums = malloc(2 * (size_t)channels * sizeof *sums);
+    gradient_sums(normalised, gradient, sums, channels);
+    struct comm_span span = {sums, 2 * (size_t)channels};
+    {
+        SHIM_COMM_SCOPE;
+        comm_all_reduce("gradient of a normalisation", &span, 1, COMM_FLOAT64, COMM_SUM);
+    }
+    for (int64_t i = 0; i < 2 * channels; i++)
+        sums[i] /= normalised->count;
+    enum torch_dtype dtype = tensor_dtype(normalised->mean);
+    struct value offset = value_tensor(channels_tensor(sums, channels, dtype)), slope = value_tensor(channels_tensor(sums + channels, channels, dtype));
+    struct value through = normalise(normalised, normalised->input, slope, offset);
+    struct value centred = TORCH_CALL("aten::sub", "Tensor", value_tensor(gradient), through, value_int(1));
+    record_clear(centred.tensor);
+    value_drop(offset);
+    value_drop(slope);
+    value_drop(through);
+    return centred.tensor;
+}
+
+/* ---- forward */
+
+static struct tensor *alias_of(struct tensor *tensor) {
+    struct tensor *alias = TORCH_CALL("aten::alias", "", value_tensor(tensor)).tensor;
+    record_clear(alias);
+    return alias;
+}
+
+static bool has_sums_in_passing(const struct shard_call *call) {
+    return !call_is_none(call, 1) && !call_is_none(call, 2) && tensor_is_recorded(call->values[1].tensor) && tensor_is_recorded(call->values[2].tensor) &&
+           !is_narrow_type(tensor_dtype(call->values[1].tensor));
+}
+
+static struct value run_kernel(const struct normalised *facts, struct value input, struct value weight, struct value bias) {
+    return TORCH_CALL("aten::batch_norm", "", input, weight, bias, value_tensor(facts->mean), value_tensor(facts->variance), value_bool(false), value_real(0),
+                      value_real(facts->epsilon), value_bool(false));
+}
+
+/* weight / sqrt(variance + epsilon). By libtorch: the shim has no mathematics library. Owned. */
+static double *slope_of(struct value weight, const struct normalised *facts) {
+    struct value wide = value_tensor(as_type(facts->variance, DTYPE_FLOAT64, true));
+    value_drop(TORCH_CALL("aten::add_", "Scalar", wide, value_real(facts->epsilon), value_int(1)));
+    value_drop(TORCH_CALL("aten::rsqrt_", "", wide));
+    struct value plain = value_tensor(plain_of(weight.tensor));
+    value_drop(TORCH_CALL("aten::mul_", "Tensor", wide, plain));
+    double *slope = malloc((size_t)tensor_elements(wide.tensor) * sizeof *slope);
+    channels_read(wide.tensor, slope);
+    value_drop(plain);
+    value_drop(wide);
+    return slope;
+}
+
+/* The kernel between aliases that carry the hooks. */
+static struct value run_with_hooks(struct shard_call *call, const struct normalised *facts) {
+    struct normalised *normalised = malloc(sizeof *normalised);
+    *normalised = *facts;
+    tensor_retain(normalised->mean);
+    tensor_retain(normalised->variance);
+    normalised->references = 1;
+    normalised->input = plain_of(call->values[0].tensor);
+    struct value input = value_tensor(alias_of(call->values[0].tensor)), weight = call->values[1], bias = call->values[2];
+    add_hook(input.tensor, normalised, centre_gradient);
+    bool in_passing = has_sums_in_passing(call);
+    if (in_passing) {
+        normalised->slope = slope_of(weight, facts);
+        normalised->sums = malloc(2 * (size_t)tensor_size(facts->mean, 0) * sizeof *normalised->sums);
+        weight = value_tensor(alias_of(weight.tensor));
+        bias = value_tensor(alias_of(bias.tensor));
+        add_hook(weight.tensor, normalised, keep_weight_gradient);
+        add_hook(bias.tensor, normalised, keep_bias_gradient);
+    }
+    struct value result = run_kernel(facts, input, weight, bias);
+    if (in_passing) {
+        add_hook(result.tensor, normalised, forget_sums);
+        value_drop(weight);
+        value_drop(bias);
+    }
+    value_drop(input);
+    normalised_release(normalised);
+    return result;
+}
+
+/* ---- the rules */
+
+static void normalise_with_all_rows(struct shard_call *call) {
+    OPAQUE_SCOPE;
+    struct tensor *input = call->values[0].tensor;
+    int64_t channels = tensor_size(input, 1);
+    double count = (double)(call->record.total * elements_per_row(input, &call->record));
+    NUMBERS mean = malloc((size_t)channels * sizeof *mean);
+    NUMBERS variance = malloc((size_t)channels * sizeof *variance);
+    take_statistics(input, &call->record, mean, variance);
+    enum torch_dtype dtype = statistics_type(call);
+    struct normalised facts = {.mean = channels_tensor(mean, channels, dtype), .variance = channels_tensor(variance, channels, dtype),
+                               .epsilon = call_real(call, 7, 1e-5), .count = count};
+    update_running(call, 3, mean, 1, channels);
+    update_running(call, 4, variance, count / (count - 1), channels);
+    struct value result = tensor_is_recorded(input) ? run_with_hooks(call, &facts) : run_kernel(&facts, call->values[0], call->values[1], call->values[2]);
+    tensor_release(facts.mean);
+    tensor_release(facts.variance);
+    record_set(result.tensor, call->record);
+    execute_return(call, &result, 1);
+}
+
+static bool only_rows_are_divided(const struct shard_call *call) {
+    return call->shards == 1 && call->lead == &call->arguments[0] && call->record.dim == 0 && argument_dims(call->lead) >= 2;
+}
+
+/* batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled) */
 RULE_FUNCTION(batch_norm) {
-    return RULE_GATHER;
+    if (!only_rows_are_divided(call) || !tensor_is_on_host(argument_tensor(call->lead)) || !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))))
+        return RULE_GATHER;
+    if (!call_flag(call, 5)) {
+        decide_shard(call, 0, 0, 0);
+        return RULE_LOCAL;
+    }
+    normalise_with_all_rows(call);
+    return RULE_DONE;
+}
+
+/* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, ...): over each row by itself, but running statistics are over all rows. */
+RULE_FUNCTION(instance_norm) {
+    if (!only_rows_are_divided(call) || (call_flag(call, 5) && !call_is_none(call, 3)))
+        return RULE_GATHER;
+    decide_shard(call, 0, 0, 0);
+    return RULE_LOCAL;
 }

@@ -130,6 +130,7 @@ RULE_FUNCTION(along_dims);
 RULE_FUNCTION(repeat);
 RULE_FUNCTION(distance);
 RULE_FUNCTION(bilinear);
+RULE_FUNCTION(null); /* the template: hooks/null/null_rule.c */
 
 /* ---- looking at arguments (call.c). Sizes are the whole batch's. */
 static inline struct tensor *argument_tensor(const struct argument *argument) {
