@@ -1,7 +1,7 @@
 /*
  * The net under hooks/seed: whatever a program seeds itself from, the ranks do not train different models in silence.
  *
- * The parameters are compared once, by checksum. Values that differ are the sign of entropy that hooks/seed does not know (a clock's nanoseconds, a
+ * The parameters are compared once, by checksum, before they are first used with a part of a batch. Values that differ are the sign of entropy that hooks/seed does not know (a clock's nanoseconds, a
  * pid): rank 0's are taken, as if the others had drawn them. Later draws from the same source will differ as well; then the checksum of the batches, which
  * every step exchanges anyway with its first collective, stops the job.
  */
@@ -143,4 +143,19 @@ void start_check_leaves(struct tensor *const *leaves, size_t count) {
         shim_log('w', "%zu of %zu parameters began with other values on some ranks: all go on with those of rank 0. The program draws from a source of "
                       "randomness that accel-run does not know; seed it to be sure that the ranks read the same data.", different, count);
     free(sums);
+}
+
+void start_check_new_leaves(void) {
+    static size_t known;
+    size_t count = leaf_count(), fresh = count - known;
+    if (!fresh)
+        return;
+    struct tensor **leaves = malloc(fresh * sizeof *leaves);
+    if (!leaves)
+        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", fresh);
+    for (size_t i = 0; i < fresh; i++)
+        leaves[i] = leaf_by_ordinal(known + i);
+    known = count;
+    start_check_leaves(leaves, fresh);
+    free(leaves);
 }

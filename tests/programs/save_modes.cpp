@@ -82,11 +82,11 @@ int main(int argc, char **argv) {
         });
         std::printf("%zu bytes\n", memory.size());
     } else if (mode == "large") {
-        torch::save(torch::zeros({4 << 20}), file);
+        torch::save(torch::zeros({16 << 20}), file);
         say("large", read_tensor(file));
     } else if (mode == "caught") {
         try {
-            torch::save(torch::zeros({4 << 20}), file);
+            torch::save(torch::zeros({16 << 20}), file);
             std::printf("saved\n");
         } catch (const c10::Error &error) {
             std::printf("not saved\n");
