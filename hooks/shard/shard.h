@@ -115,6 +115,7 @@ RULE_FUNCTION(random_in_place);
 RULE_FUNCTION(random_like);
 RULE_FUNCTION(bernoulli);
 RULE_FUNCTION(native_dropout);
+RULE_FUNCTION(rrelu);
 RULE_FUNCTION(triangle);
 RULE_FUNCTION(pad);
 RULE_FUNCTION(recurrent);
