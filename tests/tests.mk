@@ -18,9 +18,12 @@ check-unit: $(UNIT_BINARIES)
 # ---- programs that train, for both builds of libtorch
 include tests/programs.mk
 
+# ---- the templates of hooks/null/
+include tests/templates.mk
+
 # ---- what a newcomer types. The second make sees the virtual environment which the first one may have made.
 BATS_FILES := $(sort $(wildcard tests/*.bats))
-export ACCEL_BUILD := $(abspath $(O))
+export O
 
 .PHONY: deps demo check check-all check-bats bench bench-all
 deps:
@@ -32,10 +35,10 @@ demo:
 check: deps
 	@$(MAKE) --no-print-directory check-all
 
-check-all: all programs $(UNIT_BINARIES)
+check-all: all programs templates $(UNIT_BINARIES)
 	@tests/run-all $(UNIT_BINARIES) $(BATS_FILES)
 
-check-bats: all programs
+check-bats: all programs templates
 	@tests/run-all $(BATS_FILES)
 
 # ---- benchmarks: tests/bench/NAME.c, which names its sources as a unit test does, or an executable script tests/bench/NAME

@@ -3,7 +3,8 @@
 //   throws [fatal]
 #include <torch/torch.h>
 
-#include <cstdio>
+#include <iomanip>
+#include <iostream>
 #include <stdexcept>
 #include <string>
 
@@ -18,6 +19,7 @@ int main(int argc, char **argv) {
     torch::nn::Sequential model(torch::nn::Linear(16, 48), torch::nn::ReLU(), torch::nn::Linear(48, 1));
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
     int caught = 0;
+    std::cout << std::fixed << std::setprecision(5);
 
     for (int step = 1; step <= 30; step++) {
         const int64_t first = (step - 1) % 8 * 40;
@@ -28,13 +30,13 @@ int main(int argc, char **argv) {
         if (step % 3 == 0) {
             try {
                 model->forward(input.slice(1, 0, 15));
-                std::printf("step %d: a wrong shape went through\n", step);
+                std::cout << "step " << step << ": a wrong shape went through" << std::endl;
             } catch (const c10::Error &error) {
                 caught++;
             }
             try {
                 output.matmul(torch::ones({7, 2}));
-                std::printf("step %d: a wrong product went through\n", step);
+                std::cout << "step " << step << ": a wrong product went through" << std::endl;
             } catch (const std::exception &error) {
                 caught++;
             }
@@ -52,13 +54,13 @@ int main(int argc, char **argv) {
         if (step % 4 == 0) {
             try {
                 loss.backward();
-                std::printf("step %d: a freed graph was used again\n", step);
+                std::cout << "step " << step << ": a freed graph was used again" << std::endl;
             } catch (const c10::Error &error) {
                 caught++;
             }
         }
         optimizer.step();
-        std::printf("step %2d loss %.5f rows %ld caught %d\n", step, loss.item<float>(), static_cast<long>(output.size(0)), caught);
+        std::cout << "step " << step << " loss " << loss.item<float>() << " rows " << output.size(0) << " caught " << caught << std::endl;
     }
     dump_parameters(*model);
 }

@@ -89,3 +89,13 @@ TEST("a rank that has ended while another waits in a later collective left early
     ranks[0].generation = 2; /* the second program of a script: rank 2 never came to it */
     EXPECT(watch_look(ranks, 3, 1200, 500).finding == WATCH_EARLY);
 }
+
+TEST("between two programs of a script nobody has left, within one he has") {
+    struct watch_rank ranks[2] = {{.generation = 2, .collective = 1, .is_waiting = true},
+                                  {.generation = 1, .collective = 9, .trainer_has_ended = true}};
+    EXPECT(watch_look(ranks, 2, 1000, 500).finding == WATCH_NOTHING);
+    ranks[1].generation = 2;
+    ranks[1].collective = 0;
+    struct watch_result result = watch_look(ranks, 2, 1100, 500);
+    EXPECT(result.finding == WATCH_EARLY && result.rank == 1);
+}

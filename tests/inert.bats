@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# The shim in processes that are not ranks, and accel-run around programs that do not train: as if we were not there.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+export BATS_TEST_TIMEOUT=120
+
+setup_file() {
+    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS
+}
+
+setup() {
+    SHIM=${ACCEL_RUN_SHIM:-$BUILD/libaccelshim.so}
+    [ -e "$SHIM" ]
+    cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+# record NAME command...: its output, errors and status as files
+record() {
+    local name=$1 status=0
+    shift
+    "$@" >"$name.out" 2>"$name.err" 3>&- 4>&- || status=$?
+    echo "$status" >"$name.status"
+}
+
+same_as_plain() {
+    local part
+    for part in status out err; do
+        diff "plain.$part" "$1.$part" >&2
+    done
+}
+
+# inert command...: the same output, errors and status plain, with the shim preloaded, and as the only rank of accel-run
+inert() {
+    record plain "$@"
+    record preload env LD_PRELOAD="$SHIM" "$@"
+    same_as_plain preload
+    record ranks "$ACCEL_RUN" "$@"
+    same_as_plain ranks
+}
+
+@test "ls" { inert ls -l /usr /nowhere; }
+@test "git" { inert git --version; }
+@test "gcc compiles and its program runs" {
+    echo 'int main(void) { return 7; }' >seven.c
+    inert gcc --version
+    LD_PRELOAD=$SHIM gcc -o seven seven.c
+    inert ./seven
+}
+@test "bash, its pipes, its subshells and its exit status" {
+    inert bash -c 'for i in 1 2 3; do (echo "$i" | cat); done; echo to stderr >&2; exit 3'
+}
+@test "Python without torch, with a subprocess and a random generator" {
+    inert /usr/bin/python3 -c '
+import hashlib, random, subprocess, sys, threading
+random.seed(1)
+thread = threading.Thread(target=lambda: print(random.random()))
+thread.start(); thread.join()
+print(subprocess.run(["echo", "from a child"], capture_output=True).stdout, hashlib.sha256(b"x").hexdigest())
+sys.exit(4)'
+}
+@test "a C++ program that throws, seeds from std::random_device and reads the clock" {
+    cat >throwing.cpp <<'END'
+#include <ctime>
+#include <iostream>
+#include <random>
+#include <stdexcept>
+int main() {
+    std::random_device device;
+    std::srand(static_cast<unsigned>(std::time(nullptr)));
+    try {
+        throw std::runtime_error("caught");
+    } catch (const std::exception &error) {
+        std::cout << error.what() << (device() == device() && device() == device()) << std::endl;
+    }
+}
+END
+    g++ -o throwing throwing.cpp
+    inert ./throwing
+}
+@test "a static binary under the preload" {
+    echo 'int main(void) { return 5; }' >static.c
+    gcc -static -o static static.c
+    record plain ./static
+    record preload env LD_PRELOAD="$SHIM" ./static
+    same_as_plain preload
+}
+@test "a libtorch program under the preload but outside accel-run trains as without it" {
+    requires file "$BUILD/programs/debian-O2/throws"
+    export OMP_NUM_THREADS=1
+    record plain "$BUILD/programs/debian-O2/throws"
+    record preload env LD_PRELOAD="$SHIM" "$BUILD/programs/debian-O2/throws"
+    same_as_plain preload
+}
+@test "the shim needs libc only" {
+    run -0 readelf -d "$SHIM"
+    local needed
+    needed=$(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$output" | grep -vE '^(libc\.so\.6|ld-linux-x86-64\.so\.2)$' || true)
+    [ -z "$needed" ] || { echo "also needs $needed" >&2 && return 1; }
+}

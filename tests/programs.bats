@@ -1,0 +1,227 @@
+#!/usr/bin/env bats
+# Training programs that know nothing of us (tests/programs): N ranks are the one-process run. For each number of ranks the output is
+# compared word by word, the gradients of the first step to 1e-5, all ranks at the end bit by bit, standard error and the files saved
+# by name; one rank must equal the plain program to the bit. See programs.bash for what is done where a program amplifies rounding.
+
+bats_require_minimum_version 1.5.0
+load helpers
+load programs
+
+export BATS_TEST_TIMEOUT=900
+
+setup_file() {
+    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
+}
+
+# ---- the ground: without it no comparison below would mean anything
+
+@test "plain programs repeat themselves to the bit with one thread" {
+    local build name first
+    for build in debian-O2 wheel-O2; do
+        for name in fashion mlp_loader gru batchnorm; do
+            plain_run "$build" "$name"
+            first=$plain
+            run_in "$BATS_TEST_TMPDIR/$build-$name" "${command[@]}"
+            cmp "$first/out" "$BATS_TEST_TMPDIR/$build-$name/out"
+            dumps_of "$first"
+            "$COMPARE" --dump --identical "${dumps[0]}" "$BATS_TEST_TMPDIR/$build-$name"/dump.[0-9]*
+        done
+    done
+}
+
+@test "the comparison notices one word, one count, one digit, one line, one bit" {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    printf 'epoch 1 [ 640/1000] loss: 0.1234, correct 17\nend\n' >a
+    "$COMPARE" a a
+    sed 's/0.1234/0.1235/' a >b && "$COMPARE" a b
+    local change
+    for change in s/0.1234/0.1238/ s/17/18/ s/640/320/ s/loss/less/ s/epoch// s/0.1234/nan/ '$d' 's/end/end\nend/'; do
+        sed "$change" a >b
+        run -1 "$COMPARE" a b
+    done
+    : >b
+    run -1 "$COMPARE" b b
+    printf 'gradient w 2 0x1p+0 0x1p-1\ngradient b undefined\n' >a
+    "$COMPARE" --dump a a
+    sed 's/0x1p-1/0x1.000001p-1/' a >b
+    "$COMPARE" --dump a b
+    run -1 "$COMPARE" --dump --identical a b
+    for change in s/0x1p-1/0x1.001p-1/ s/undefined/'1 0x0p+0'/ s/0x1p-1/nan/ '$d'; do
+        sed "$change" a >b
+        run -1 "$COMPARE" --dump a b
+    done
+}
+
+# ---- Debian's libtorch 1.13.1
+
+@test "fashion, debian" { same_run debian-O2 fashion 1 2 3 4; }
+@test "mlp_loader, debian" { same_run debian-O2 mlp_loader 1 2 3 4; }
+@test "index_loop, debian" { same_run debian-O2 index_loop 1 2 3 4; }
+@test "gru, debian" { same_run debian-O2 gru 1 2 3 4; }
+@test "transformer, debian" { same_run debian-O2 transformer 1 2 3 4; }
+@test "vae, debian" { same_run debian-O2 vae 1 2 3 4; }
+@test "gan, debian" { same_run debian-O2 gan 1 2 3 4; }
+@test "batchnorm, debian" { same_run debian-O2 batchnorm 1 2 3 4; }
+@test "accumulate, debian" { same_run debian-O2 accumulate 1 2 3 4; }
+@test "l2, debian" { same_run debian-O2 l2 1 2 3 4; }
+@test "throws, debian" { same_run debian-O2 throws 1 2 3 4; }
+@test "autoencoder, debian" { same_run debian-O2 autoencoder 1 2 3 4; }
+@test "multi_model, debian" { same_run debian-O2 multi_model 1 2 3 4; }
+@test "not optimised: index_loop, mlp_loader, throws, debian" {
+    same_run debian-O0 index_loop 1 2 3
+    same_run debian-O0 mlp_loader 2
+    same_run debian-O0 throws 2
+}
+@test "classifier.py, debian" { same_run debian classifier.py 1 2 3 4; }
+@test "gpt.py, debian" { same_run debian gpt.py 1 2 3 4; }
+@test "vae.py, debian" { same_run debian vae.py 1 2 3 4; }
+@test "batchnorm.py, debian" { same_run debian batchnorm.py 1 2 3 4; }
+@test "lstm.py, debian" { same_run debian lstm.py 1 2 3 4; }
+
+# ---- the official wheel
+
+@test "fashion, wheel" { same_run wheel-O2 fashion 1 2 3; }
+@test "mlp_loader, wheel" { same_run wheel-O2 mlp_loader 2 3; }
+@test "index_loop, wheel" { same_run wheel-O2 index_loop 2 3; }
+@test "gru, wheel" { same_run wheel-O2 gru 2 3; }
+@test "transformer, wheel" { same_run wheel-O2 transformer 2 3; }
+@test "vae, wheel" { same_run wheel-O2 vae 2 3; }
+@test "gan, wheel" { same_run wheel-O2 gan 2 3; }
+@test "batchnorm, wheel" { same_run wheel-O2 batchnorm 2 3; }
+@test "accumulate, wheel" { same_run wheel-O2 accumulate 2 3; }
+@test "l2, wheel" { same_run wheel-O2 l2 2 3; }
+@test "throws, wheel" { same_run wheel-O2 throws 2 3; }
+@test "autoencoder, wheel" { same_run wheel-O2 autoencoder 2 3; }
+@test "multi_model, wheel" { same_run wheel-O2 multi_model 2 3; }
+@test "not optimised: index_loop, mlp_loader, throws, wheel" {
+    same_run wheel-O0 index_loop 2
+    same_run wheel-O0 mlp_loader 2
+    same_run wheel-O0 throws 2
+}
+@test "classifier.py, wheel" { same_run wheel classifier.py 1 2 3; }
+@test "gpt.py, wheel" { same_run wheel gpt.py 2 3; }
+@test "vae.py, wheel" { same_run wheel vae.py 2 3; }
+@test "batchnorm.py, wheel" { same_run wheel batchnorm.py 2 3; }
+@test "lstm.py, wheel" { same_run wheel lstm.py 2 3; }
+
+# ---- what the comparison of one run cannot show
+
+# The figures are CPU seconds of the same minute: 0.55 to 0.6 of the plain run is what two ranks need when all is divided but the loading
+# and the optimizer's step. N copies that do not share the work have 1.
+work_is_divided() {
+    local build=$1 plain_cpu
+    plain_run "$build" fashion
+    ranks_run 2 "$build" fashion
+    same_status
+    plain_cpu=$(cpu_seconds "$plain")
+    [ "$(cpu_seconds "$ranks" | wc -l)" -eq 2 ]
+    cpu_seconds "$ranks" | awk -v plain="$plain_cpu" '{ print "CPU of a rank over CPU of the plain run:", $1 / plain; bad += $1 >= 0.85 * plain }
+        END { exit bad > 0 }'
+}
+
+@test "each of two ranks does much less work than the plain run, debian" { work_is_divided debian-O2; }
+@test "each of two ranks does much less work than the plain run, wheel" { work_is_divided wheel-O2; }
+
+# No two runs of it are alike; its end depends on the data. The ranks must nevertheless be one run: end together, equal to the bit.
+unseeded_is_one_run() {
+    local build=$1 n
+    for n in 2 3; do
+        ranks_run "$n" "$build" unseeded
+        [ "$(cat "$ranks/status")" -eq 0 ] || { show "$ranks/err" && return 1; }
+        contains "$(tail -n 1 "$ranks/out")" "y = 2.0 a -1.0 b +0.5 c +1.0"
+        [ "$(grep -c 'reached the goal' "$ranks/out")" -eq 1 ]
+        dumps_of "$ranks"
+        [ "${#dumps[@]}" -eq "$n" ]
+        "$COMPARE" --dump --identical "${dumps[@]}"
+    done
+}
+
+@test "an unseeded program with a data-dependent end is one run, debian" { unseeded_is_one_run debian-O2; }
+@test "an unseeded program with a data-dependent end is one run, wheel" { unseeded_is_one_run wheel-O2; }
+
+@test "two runs of the unseeded program differ, as without us" {
+    ranks_run 2 debian-O2 unseeded
+    mv "$ranks" "$ranks.first"
+    ranks_run 2 debian-O2 unseeded
+    run -1 cmp "$ranks.first/out" "$ranks/out"
+}
+
+# Status 134 is SIGABRT of an exception that nobody catches.
+throws_out_of_main() {
+    local build=$1
+    plain_run "$build" throws fatal
+    [ "$(cat "$plain/status")" -eq 134 ]
+    ranks_run 2 "$build" throws fatal
+    same_status
+    "$COMPARE" "$plain/out" "$ranks/out"
+    [ "$(grep -c 'the data of step 5 are damaged' "$ranks/err")" -ge 1 ]
+    contains "$(cat "$ranks/err")" "AR-"
+}
+
+@test "an exception thrown out of main ends the job with its status, debian" { throws_out_of_main debian-O2; }
+@test "an exception thrown out of main ends the job with its status, wheel" { throws_out_of_main wheel-O2; }
+
+saved_model_is_the_same() {
+    local build=$1
+    plain_run "$build" fashion
+    ranks_run 1 "$build" fashion
+    cmp "$plain/model.pt" "$ranks/model.pt"
+    ranks_run 3 "$build" fashion
+    "$(python_of "$build")" "$COMPARE" --model --tolerance 2e-2 "$plain/model.pt" "$ranks/model.pt"
+    same_files
+}
+
+@test "the saved model is the plain run's, one file, debian" { saved_model_is_the_same debian-O2; }
+@test "the saved model is the plain run's, one file, wheel" { saved_model_is_the_same wheel-O2; }
+
+teardown() {
+    if [ -n "${bg_pid:-}" ] && pid_is_alive "$bg_pid"; then
+        kill -TERM "$bg_pid"
+        wait_pids_gone "$bg_pid" "${pids[@]}"
+    fi
+}
+
+trains() {
+    dumps_of "$1"
+    [ "${#dumps[@]}" -eq "$2" ]
+}
+
+# A job of 3 ranks that trains for ever, as far as this test is concerned; $bg_pid is the launcher's.
+start_long_job() {
+    set_command debian-O2 fashion
+    spawn_bg ACCEL_TEST_DUMP="$BATS_TEST_TMPDIR/dump" OMP_NUM_THREADS=1 "$ACCEL_RUN" -n 3 "${command[0]}" "$BUILD/data/fashion" 1000 60000
+    retry 600 0.1 trains "$BATS_TEST_TMPDIR" 3
+    pids=("${dumps[@]##*/dump.}")
+}
+
+job_left_nothing() {
+    wait_pids_gone "${pids[@]}"
+    diff "$BATS_TEST_TMPDIR/shared_before" <(find /dev/shm -mindepth 1 | sort) >&2
+}
+
+@test "a rank killed while it trains ends the job, is named, and nothing is left" {
+    local victim
+    find /dev/shm -mindepth 1 | sort >"$BATS_TEST_TMPDIR/shared_before"
+    for victim in 0 2; do
+        rm -f "$BATS_TEST_TMPDIR"/dump.*
+        start_long_job
+        kill -KILL "${pids[victim]}"
+        wait_bg
+        [ "$status" -eq 137 ]
+        contains "$(cat "$BATS_TEST_TMPDIR/err")" AR-RANK-KILLED
+        job_left_nothing
+    done
+}
+
+@test "SIGTERM and SIGINT to the launcher end a job that trains, and nothing is left" {
+    local signal
+    find /dev/shm -mindepth 1 | sort >"$BATS_TEST_TMPDIR/shared_before"
+    for signal in TERM INT; do
+        rm -f "$BATS_TEST_TMPDIR"/dump.*
+        start_long_job
+        kill -s "$signal" "$bg_pid"
+        wait_bg
+        [ "$status" -eq $((128 + $(kill -l "$signal"))) ]
+        job_left_nothing
+    done
+}
