@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# One file of each: the plain run's, whole at any moment, there when the save returns.
+load helpers
+export OMP_NUM_THREADS=1
+
+setup() {
+    PLAIN=$BATS_TEST_TMPDIR/plain RANKS=$BATS_TEST_TMPDIR/ranks
+    mkdir "$PLAIN" "$RANKS"
+}
+
+builds() {
+    local build
+    for build in debian-O2 wheel-O2; do
+        [ ! -d "$BUILD/programs/$build" ] || echo "$build"
+    done
+}
+
+pythons() {
+    echo /usr/bin/python3
+    [ ! -x "$BUILD/venv/bin/python" ] || echo "$BUILD/venv/bin/python"
+}
+
+# both command... FILE: plain in $PLAIN, with two ranks in $RANKS; all outputs must be the same
+both() {
+    local file=${*: -1}
+    set -- "${@:1:$#-1}"
+    "$@" "$PLAIN/$file" >"$PLAIN.out" 2>"$PLAIN.err" || { show "$PLAIN.err" && return 1; }
+    rm -rf "$BATS_TEST_TMPDIR/log"
+    "$ACCEL_RUN" -n 2 --log-dir "$BATS_TEST_TMPDIR/log" "$@" "$RANKS/$file" >"$RANKS.out" 2>"$RANKS.err" || { show "$RANKS.err" && return 1; }
+    diff "$PLAIN.out" "$RANKS.out" >&2
+    diff "$RANKS.out" "$BATS_TEST_TMPDIR/log/rank-1.out" >&2
+}
+
+# only NAME...: the directory of the ranks holds these files and nothing else
+only() {
+    [ "$(cd "$RANKS" && find . -mindepth 1 | sort)" = "$(printf './%s\n' "$@" | sort)" ] || {
+        ls -lA "$RANKS" >&2
+        return 1
+    }
+}
+
+# a file of 64 MiB does not fit, the shared memory of two ranks does
+FILE_LIMIT=32768
+
+@test "every way to save: read back by all ranks, the plain run's output, one file" {
+    for build in $(builds); do
+        for mode in model optimizer output script stream again; do
+            both "$BUILD/programs/$build/save_modes" $mode file.pt
+            only file.pt
+        done
+        both "$BUILD/programs/$build/save_modes" function file.pt
+    done
+}
+
+@test "the file has the plain run's bytes where the values are the same, and its permissions" {
+    umask 027
+    for build in $(builds); do
+        both "$BUILD/programs/$build/save_modes" large file.name.pt
+        cmp "$PLAIN/file.name.pt" "$RANKS/file.name.pt"
+        [ "$(stat -c %a "$RANKS/file.name.pt")" = 640 ]
+        chmod 604 "$RANKS/file.name.pt"
+        both "$BUILD/programs/$build/save_modes" large file.name.pt
+        [ "$(stat -c %a "$RANKS/file.name.pt")" = 604 ]
+        rm "$RANKS/file.name.pt"
+    done
+}
+
+@test "a file that the plain run left is read by the ranks, and the other way round" {
+    modes=$BUILD/programs/debian-O2/save_modes
+    both "$modes" model file.pt
+    cat >"$BATS_TEST_TMPDIR/sizes.py" <<'PYTHON'
+import sys, torch
+print([list(value.shape) for value in torch.jit.load(sys.argv[1]).parameters()])
+PYTHON
+    [ "$(/usr/bin/python3 "$BATS_TEST_TMPDIR/sizes.py" "$PLAIN/file.pt")" = "$(/usr/bin/python3 "$BATS_TEST_TMPDIR/sizes.py" "$RANKS/file.pt")" ]
+}
+
+@test "Python's torch.save by name" {
+    for python in $(pythons); do
+        both "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" file.pt
+        only file.pt
+        cp "$RANKS/file.pt" "$BATS_TEST_TMPDIR/old.pt"
+        "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" "$RANKS/file.pt" large
+        "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" "$PLAIN/file.pt" large
+        cmp "$PLAIN/file.pt" "$RANKS/file.pt"
+    done
+}
+
+@test "a save that cannot begin fails on all ranks with libtorch's own message" {
+    for build in $(builds); do
+        both "$BUILD/programs/$build/save_modes" caught missing/file.pt
+        contains "$(cat "$RANKS.out")" "not saved"
+    done
+    for python in $(pythons); do
+        (cd "$PLAIN" && "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" missing/file.pt >"$PLAIN.out")
+        (cd "$RANKS" && "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" missing/file.pt >"$RANKS.out")
+        diff "$PLAIN.out" "$RANKS.out" >&2
+    done
+}
+
+@test "rank 0 is killed while it writes: the old file is there, and nothing else" {
+    for build in $(builds); do
+        echo old >"$RANKS/file.pt"
+        (ulimit -c 0 && ulimit -f $FILE_LIMIT && "$ACCEL_RUN" -n 2 "$BUILD/programs/$build/save_modes" caught "$RANKS/file.pt") >"$RANKS.out" 2>&1 && return 1
+        contains "$(cat "$RANKS.out")" SIGXFSZ
+        [ "$(cat "$RANKS/file.pt")" = old ]
+        only file.pt
+    done
+}
+
+@test "a disk that is full fails the save on all ranks, the program may go on, and the old file is there" {
+    requires file "$BUILD/venv/bin/python" # 1.13 ends the process instead, as the plain run does
+    echo old >"$RANKS/file.pt"
+    (trap '' XFSZ && ulimit -f $FILE_LIMIT &&
+        "$ACCEL_RUN" -n 2 --log-dir "$BATS_TEST_TMPDIR/log" "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/save_python.py" "$RANKS/file.pt" large) >"$RANKS.out"
+    for rank in 0 1; do
+        contains "$(cat "$BATS_TEST_TMPDIR/log/rank-$rank.out")" "not saved"
+        contains "$(cat "$BATS_TEST_TMPDIR/log/rank-$rank.out")" "weight: sum"
+    done
+    [ "$(cat "$RANKS/file.pt")" = old ]
+    only file.pt
+}
+
+@test "what a killed job left behind is removed by the next save to that file, what a living one is writing is not" {
+    requires command flock
+    touch "$RANKS/file.accel-0123abcd" "$RANKS/file.accel-89abcdef" "$RANKS/other.accel-0123abcd" "$RANKS/file.accel-notes"
+    exec 9<"$RANKS/file.accel-89abcdef"
+    flock -x 9
+    both "$BUILD/programs/debian-O2/save_modes" model file.pt 9>&-
+    exec 9>&-
+    only file.pt file.accel-89abcdef other.accel-0123abcd file.accel-notes
+}
+
+@test "devices, links and files of two names are written as the plain run writes them" {
+    modes=$BUILD/programs/debian-O2/save_modes
+    "$ACCEL_RUN" -n 2 "$modes" again /dev/null
+    [ -c /dev/null ]
+    echo old >"$RANKS/target.pt"
+    ln -s target.pt "$RANKS/link.pt"
+    both "$modes" model link.pt
+    [ -L "$RANKS/link.pt" ]
+    [ "$(stat -c %s "$RANKS/target.pt")" -gt 100 ]
+    ln "$RANKS/target.pt" "$RANKS/second.pt"
+    both "$modes" output second.pt
+    [ "$RANKS/target.pt" -ef "$RANKS/second.pt" ]
+    only target.pt link.pt second.pt
+}

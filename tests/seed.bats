@@ -1,0 +1,110 @@
+#!/usr/bin/env bats
+# A program that seeds itself from nowhere is one program all the same.
+load helpers
+export OMP_NUM_THREADS=1
+
+pythons() {
+    echo /usr/bin/python3
+    [ ! -x "$BUILD/venv/bin/python" ] || echo "$BUILD/venv/bin/python"
+}
+
+builds() {
+    local build
+    for build in debian-O2 wheel-O2; do
+        [ ! -d "$BUILD/programs/$build" ] || echo "$build"
+    done
+}
+
+# on_ranks COUNT command...: what each rank printed must be the same; leaves it in $output
+on_ranks() {
+    local count=$1 rank
+    shift
+    rm -rf "$BATS_TEST_TMPDIR/log"
+    "$ACCEL_RUN" -n "$count" --log-dir "$BATS_TEST_TMPDIR/log" "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || {
+        show "$BATS_TEST_TMPDIR/err"
+        return 1
+    }
+    for ((rank = 1; rank < count; rank++)); do
+        diff "$BATS_TEST_TMPDIR/log/rank-0.out" "$BATS_TEST_TMPDIR/log/rank-$rank.out" >&2
+    done
+    output=$(cat "$BATS_TEST_TMPDIR/out")
+}
+
+@test "all ranks draw the same from every source, in their workers too, and two workers differ" {
+    for build in $(builds); do
+        on_ranks 3 "$BUILD/programs/$build/seed_draws"
+        contains "$output" "gradient: 4.0"
+        [ "$(sed -n 's/^worker 0: //p' <<<"$output")" != "$(sed -n 's/^worker 1: //p' <<<"$output")" ]
+    done
+}
+
+@test "the next job draws other numbers, with one rank as with two" {
+    draws=$BUILD/programs/debian-O2/seed_draws
+    for count in 1 2; do
+        on_ranks $count "$draws"
+        first=$output
+        on_ranks $count "$draws"
+        for source in random_device getrandom urandom 'srand(time)' torch 'manual_seed(time)' 'worker 0'; do
+            [ "$(grep -F "$source:" <<<"$first")" != "$(grep -F "$source:" <<<"$output")" ]
+        done
+    done
+}
+
+@test "a seed that the program chose is not touched" {
+    draws=$BUILD/programs/debian-O2/seed_draws
+    plain=$("$draws" | grep chosen)
+    on_ranks 2 "$draws"
+    contains "$output" "$plain"
+}
+
+@test "without a launcher the library changes nothing" {
+    export LD_PRELOAD=$BUILD/libaccelshim.so
+    first=$("$BUILD/programs/debian-O2/seed_draws" | grep random_device)
+    [ "$first" != "$("$BUILD/programs/debian-O2/seed_draws" | grep random_device)" ]
+    [ "$(head -c 2000000 /dev/urandom | wc -c)" = 2000000 ]
+}
+
+@test "Python's hash seed, random module and entropy are the same on all ranks and new in the next job" {
+    cat >"$BATS_TEST_TMPDIR/draw.py" <<'PYTHON'
+import os, random, uuid
+print(hash("a"), list({"x", "y", "z"}), random.random(), os.urandom(4).hex(), uuid.uuid4())
+print(open("/dev/urandom", "rb").read(4).hex())
+PYTHON
+    for python in $(pythons); do
+        on_ranks 2 "$python" "$BATS_TEST_TMPDIR/draw.py"
+        first=$output
+        on_ranks 2 "$python" "$BATS_TEST_TMPDIR/draw.py"
+        [ "$first" != "$output" ]
+    done
+}
+
+@test "Python's workers, forked or spawned, draw what the same worker of the other ranks draws" {
+    cat >"$BATS_TEST_TMPDIR/workers.py" <<'PYTHON'
+import multiprocessing, os
+def work(number):
+    return number, os.urandom(4).hex()
+if __name__ == "__main__":
+    for way in "fork", "spawn":
+        with multiprocessing.get_context(way).Pool(1) as pool:
+            print(way, pool.map(work, range(2)))
+PYTHON
+    for python in $(pythons); do
+        on_ranks 2 "$python" "$BATS_TEST_TMPDIR/workers.py"
+        contains "$output" spawn
+    done
+}
+
+@test "programs that do not train draw from the system: no two names of mktemp are alike" {
+    "$ACCEL_RUN" -n 2 --log-dir "$BATS_TEST_TMPDIR/log" bash -c 'mktemp -u; head -c 8 /dev/urandom | od -An -tx1; echo $SRANDOM' >/dev/null 2>&1
+    while read -r line <&3 && read -r other <&4; do
+        [ "$line" != "$other" ]
+    done 3<"$BATS_TEST_TMPDIR/log/rank-0.out" 4<"$BATS_TEST_TMPDIR/log/rank-1.out"
+}
+
+@test "parameters that differ all the same are those of rank 0, with one warning" {
+    for build in $(builds); do
+        on_ranks 3 "$BUILD/programs/$build/seed_differs"
+        contains "$(cat "$BATS_TEST_TMPDIR/err")" "2 of 2 parameters began with other values"
+        [ "$(grep -c "began with other values" "$BATS_TEST_TMPDIR/err")" = 1 ]
+    done
+}
