@@ -1,6 +1,182 @@
-/* Recurrent layers. */
-#include "shard.h"
+/*
+ * Recurrent layers and cells: every sequence of the batch by itself, so they run whole on the own rows. States of all rows are narrowed to the own; an input
+ * that was divided along its time is gathered and divided along its batch instead. Dropout between layers draws for the whole batch: then layer by layer.
+ */
+#include "random.h"
 
+enum { SEQUENCE = 0, CELL = 1, PACKED = 2 }; /* rule->a */
+
+enum { LAYERS_MAX = TORCH_DIMS_MAX }; /* a list of ours holds as many tensors */
+
+/* Arguments of lstm.input, gru.input, rnn_tanh.input, rnn_relu.input. */
+enum { INPUT, STATES, PARAMETERS, HAS_BIASES, LAYERS, DROPOUT, TRAIN, BIDIRECTIONAL, BATCH_FIRST };
+
+/* A divided argument has the lead's rows along dim, a replicated one all of them: it is to be narrowed. */
+static bool decide_rows(struct shard_call *call, struct argument *argument, int dim, int dims) {
+    if (argument_dims(argument) != dims)
+        return false;
+    if (argument->record.kind == RECORD_SHARD)
+        return argument->record.dim == dim && record_same_rows(&argument->record, &call->record);
+    decide_narrow(argument, dim);
+    return argument_size(argument, dim) == record_total(&call->record);
+}
+
+static bool decide_all(struct shard_call *call, int input_dim, int state_dim, int dims) {
+    for (int i = 0; i < call->argument_count; i++) {
+        struct argument *argument = &call->arguments[i];
+        bool fits = argument->position == INPUT    ? decide_rows(call, argument, input_dim, dims)
+                    : argument->position == STATES ? decide_rows(call, argument, state_dim, dims)
+                                                   : argument->record.kind != RECORD_SHARD;
+        if (!fits)
+            return false;
+    }
+    return true;
+}
+
+/* The input is divided along another dimension than its batch: gather it, and divide it along the batch when that is long enough. */
+static bool divide_batch_instead(struct shard_call *call, struct argument *input, int dim) {
+    struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = argument_size(input, dim), .inner = 1};
+    if (record.total < 2 * (int64_t)shim_world_size())
+        return false;
+    OPAQUE_SCOPE;
+    explain_gather(call->op, "divided its batch instead of its time");
+    entry_rows(record.total, &record.first, &record.rows);
+    struct tensor *whole = gather_shard(call->op->name, argument_tensor(input), &input->record);
+    struct tensor *rows = rows_of(whole, &record, dim);
+    tensor_release(whole);
+    record_set(rows, record);
+    slot_replace(input->slot, value_tensor(rows));
+    call_collect(call);
+    return true;
+}
+
+/* ---- layer by layer */
+
+static void narrow_now(struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++) {
+        struct argument *argument = &call->arguments[i];
+        if (argument->narrow < 0)
+            continue;
+        struct tensor *rows = rows_of(argument_tensor(argument), &call->record, argument->narrow);
+        record_clear(rows);
+        slot_replace(argument->slot, value_tensor(rows));
+    }
+}
+
+/* at::dropout with a mask drawn for all rows, which are dimension 1. Takes output. */
+static struct value drop_out(struct shard_call *call, struct value output, double p) {
+    struct record record = call->record;
+    record.dim = 1;
+    struct value mask;
+    if (p == 1)
+        mask = TORCH_CALL("aten::zeros_like", "", output, value_none(), value_none(), value_none(), value_none(), value_none());
+    else {
+        mask = value_tensor(random_keep_mask(output.tensor, &record, 1 - p, tensor_dtype(output.tensor)));
+        value_drop(TORCH_CALL("aten::div_", "Scalar", mask, value_real(1 - p)));
+    }
+    slot_replace(&output, TORCH_CALL("aten::mul", "Tensor", output, mask));
+    value_drop(mask);
+    return output;
+}
+
+static struct value states_of_layer(const struct value *states, int64_t layer, int64_t directions) {
+    if (!value_is_list(states))
+        return TORCH_CALL("aten::narrow", "", *states, value_int(0), value_int(layer * directions), value_int(directions));
+    struct tensor *both[2];
+    for (int i = 0; i < 2; i++)
+        both[i] = TORCH_CALL("aten::narrow", "", value_list(states)->begin[i], value_int(0), value_int(layer * directions), value_int(directions)).tensor;
+    struct value list = value_tensor_list(both, 2);
+    tensor_release(both[0]);
+    tensor_release(both[1]);
+    return list;
+}
+
+/* One layer of the operator itself, time first. results: output, then the states (one or two). Takes input. */
+static void run_layer(struct shard_call *call, struct value input, int64_t layer, struct value *results) {
+    int64_t directions = call_flag(call, BIDIRECTIONAL) ? 2 : 1;
+    struct stack *all = value_list(&call->values[PARAMETERS]);
+    int64_t count = (all->end - all->begin) / call_int(call, LAYERS, 1);
+    struct tensor *own[TORCH_DIMS_MAX];
+    for (int64_t i = 0; i < count; i++)
+        own[i] = all->begin[layer * count + i].tensor;
+    struct value states = states_of_layer(&call->values[STATES], layer, directions);
+    struct value arguments[] = {input, states, value_tensor_list(own, (size_t)count), call->values[HAS_BIASES], value_int(1), value_real(0),
+                                call->values[TRAIN], call->values[BIDIRECTIONAL], value_bool(false)};
+    struct operator_reference reference = {call->op->name, call->op->overload, *call->dispatch->handle};
+    results[0] = operator_call(&reference, 9, arguments, results + 1, 2);
+    value_drop(input);
+    if (states.tag == TAG_TENSOR)
+        value_drop(states);
+}
+
+static void run_layers(struct shard_call *call) {
+    OPAQUE_SCOPE;
+    int64_t layers = call_int(call, LAYERS, 1);
+    int states = value_is_list(&call->values[STATES]) ? 2 : 1;
+    bool batch_first = call_flag(call, BATCH_FIRST);
+    struct tensor *finals[2][LAYERS_MAX];
+    struct value input = call->values[INPUT];
+    tensor_retain(input.tensor);
+    if (batch_first)
+        slot_replace(&input, TORCH_CALL("aten::transpose", "int", input, value_int(0), value_int(1)));
+    for (int64_t layer = 0; layer < layers; layer++) {
+        struct value results[3];
+        run_layer(call, input, layer, results);
+        for (int i = 0; i < states; i++)
+            finals[i][layer] = results[1 + i].tensor;
+        input = layer < layers - 1 ? drop_out(call, results[0], call_real(call, DROPOUT, 0)) : results[0];
+    }
+    if (batch_first)
+        slot_replace(&input, TORCH_CALL("aten::transpose", "int", input, value_int(0), value_int(1)));
+    struct record record = call->record;
+    struct value results[3] = {input};
+    record.dim = batch_first ? 0 : 1;
+    record_clear(input.tensor);
+    record_set(input.tensor, record);
+    record.dim = 1;
+    for (int i = 0; i < states; i++) {
+        results[1 + i] = TORCH_CALL("aten::cat", "", value_tensor_list(finals[i], (size_t)layers), value_int(0));
+        for (int64_t layer = 0; layer < layers; layer++)
+            tensor_release(finals[i][layer]);
+        record_set(results[1 + i].tensor, record);
+    }
+    execute_return(call, results, 1 + states);
+}
+
+static bool drops_out_between(const struct shard_call *call) {
+    return call_real(call, DROPOUT, 0) > 0 && call_flag(call, TRAIN) && call_int(call, LAYERS, 1) > 1;
+}
+
+static bool layers_fit(const struct shard_call *call) {
+    struct stack *all = value_list(&call->values[PARAMETERS]);
+    int64_t layers = call_int(call, LAYERS, 1);
+    return layers <= LAYERS_MAX && (all->end - all->begin) / layers <= TORCH_DIMS_MAX;
+}
+
+/* ---- the rule */
+
+/* a: SEQUENCE (input, states, parameters, ..., batch_first); CELL (input, states, weights and biases): rows in dimension 0 of all; PACKED: rows of many
+   sequences one after the other, with their lengths: never divided. */
 RULE_FUNCTION(recurrent) {
-    return RULE_GATHER;
+    struct argument *input = call_argument(call, INPUT);
+    bool cell = rule->a == CELL;
+    if (rule->a == PACKED || !input || argument_dims(input) != (cell ? 2 : 3))
+        return RULE_GATHER;
+    int dim = cell || call_flag(call, BATCH_FIRST) ? 0 : 1, state_dim = cell ? 0 : 1;
+    if (input->record.kind == RECORD_SHARD && input->record.dim != dim) {
+        if (cell || !divide_batch_instead(call, input, dim))
+            return RULE_GATHER;
+    }
+    if (!decide_all(call, dim, state_dim, cell ? 2 : 3))
+        return RULE_GATHER;
+    if (!cell && drops_out_between(call)) {
+        if (!layers_fit(call))
+            return RULE_GATHER;
+        narrow_now(call);
+        run_layers(call);
+        return RULE_DONE;
+    }
+    decide_shard(call, 0, dim, 0);
+    decide_shard(call, 1, state_dim, 0);
+    return RULE_LOCAL;
 }
