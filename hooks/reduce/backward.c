@@ -128,6 +128,7 @@ static void seeds_make(struct seeds *seeds, const struct vector *roots, const st
     if (count > ROOTS_MAX)
         shim_problem("AR-ROOTS", "Sum the losses before calling backward.", "backward was called with %zu roots; at most %d are supported", count, ROOTS_MAX);
     struct record records[ROOTS_MAX];
+    seeds->divided = dispatch_client.has_gathered_history(); /* when in doubt: dividing the seed and summing the gradients is exact for any replicated root */
     for (size_t i = 0; i < count; i++) {
         records[i] = record_of_node(*(void **)(roots->begin + i * edge_bytes));
         seeds->divided |= records[i].kind != RECORD_NONE;

@@ -109,8 +109,21 @@ static struct tensor *sum_gradient(struct tensor *gradient, void *label) {
     return copy.tensor;
 }
 
+/* Graphs that lead back to gathered rows. A replicated root may hang on one without a mark of its own: in a buffer of the program's into which gathered values
+   were written slice by slice, only the slices' results are marked. */
+static _Atomic long live_gathers;
+
+static void sum_hook_released(void *label) {
+    atomic_fetch_sub(&live_gathers, 1);
+}
+
 static void add_sum_hook(struct tensor *tensor, const char *label) {
-    tensor_add_hook(tensor, (struct hook_closure){sum_gradient, NULL, (void *)label});
+    atomic_fetch_add(&live_gathers, 1);
+    tensor_add_hook(tensor, (struct hook_closure){sum_gradient, sum_hook_released, (void *)label});
+}
+
+bool gather_has_history(void) {
+    return atomic_load(&live_gathers) > 0;
 }
 
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {

@@ -183,7 +183,7 @@ static struct tensor *shard_whole(struct tensor *tensor) {
 
 static void shard_operator_met(struct operator *op);
 
-const struct dispatch_client dispatch_client = {shard_operator_met, shard_call, shard_whole, read_settle};
+const struct dispatch_client dispatch_client = {shard_operator_met, shard_call, shard_whole, gather_has_history, read_settle};
 
 static void shard_operator_met(struct operator *op) {
     op->client = rule_find(op);

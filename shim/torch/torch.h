@@ -251,6 +251,7 @@ struct dispatch_client {
     void (*operator_met)(struct operator *op); /* once per operator: attach op->client */
     void (*call)(struct dispatch_call *call);
     struct tensor *(*whole)(struct tensor *tensor); /* the whole value of a marked tensor, owned, without history; every rank must call it alike */
+    bool (*has_gathered_history)(void); /* some live graph leads back to divided rows, so a root without a record may, too */
     void (*settle)(void); /* before a backward: what the program wrote through pointers into divided memory is taken back */
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
