@@ -16,7 +16,8 @@ static bool trainer_is_gone(const struct job *job, const struct rank *rank) {
 static void snapshot(struct job *job, uint32_t number) {
     struct rank *rank = &job->ranks[number];
     struct watch_rank *seen = &job->watch[number];
-    seen->has_ended = rank->has_ended || trainer_is_gone(job, rank);
+    seen->has_ended = rank->has_ended;
+    seen->trainer_has_ended = trainer_is_gone(job, rank);
     seen->generation = rank->generation;
     if (!rank->generation || rank->generation > job->claims.segments.count)
         return;

@@ -7,6 +7,11 @@ static bool is_behind(const struct watch_rank *a, const struct watch_rank *b) {
     return a->generation < b->generation || (a->generation == b->generation && a->collective < b->collective);
 }
 
+/* Will it never come? When only its trainer has ended, it will not come to this generation, but perhaps to the next. */
+static bool has_left(const struct watch_rank *rank, const struct watch_rank *waiter) {
+    return rank->has_ended || (rank->trainer_has_ended && rank->generation == waiter->generation);
+}
+
 static uint64_t mark_of(const struct watch_rank *rank) {
     uint64_t mark = rank->generation;
     mark = mark * 1000003u + rank->phase;
@@ -41,7 +46,7 @@ struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, ui
         uint32_t other = 0, waiting = waiting_for(ranks, world_size, i, &other);
         refresh(&ranks[i], now_ms);
         uint64_t still_ms = now_ms - ranks[i].since_ms;
-        if (ranks[i].has_ended && waiting) {
+        if (waiting && has_left(&ranks[i], &ranks[other])) {
             result = (struct watch_result){WATCH_EARLY, i, other, waiting, still_ms};
         } else if (waiting && !ranks[i].is_waiting && !ranks[i].is_named && still_ms >= stall_ms && !result.finding) {
             ranks[i].is_named = true;

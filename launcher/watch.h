@@ -12,8 +12,9 @@
 
 struct watch_rank {
     /* filled by the caller before each look */
-    bool has_ended;      /* the rank, or the process in it that trained */
-    uint32_t generation; /* claims so far: progress is compared within the same one (segment.h); 0: none */
+    bool has_ended;         /* the rank */
+    bool trainer_has_ended; /* the process in it that claimed last; a shell around it may start the next generation's */
+    uint32_t generation;    /* claims so far: progress is compared within the same one (segment.h); 0: none */
     uint32_t phase;
     uint64_t step, collective;
     bool is_waiting;
