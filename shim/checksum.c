@@ -1,6 +1,6 @@
 /*
- * Four lanes of multiply and rotate, after XXH64 (Y. Collet, xxHash, BSD licence): the lanes are independent, so the multiplier is kept busy and the
- * speed is that of memory. Not XXH64 itself: the tail is simply padded with zero bytes.
+ * Four lanes of multiply and rotate, after XXH64 (Y. Collet, xxHash, BSD licence): the lanes are independent, so the multiplier is kept
+ * busy and the speed is that of memory. Not XXH64 itself: the tail is simply padded with zero bytes.
  */
 #include "checksum.h"
 

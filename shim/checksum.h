@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of `count` bytes at any alignment, continuing from `before` (a checksum of what came earlier, or any start). Every byte and the count matter. */
+/* Of `count` bytes at any alignment, continuing from `before` (a checksum of what came earlier, or any start). Every byte and the count
+   matter. */
 uint64_t checksum_bytes(uint64_t before, const void *bytes, size_t count);
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * The net under hooks/seed: whatever a program seeds itself from, the ranks do not train different models in silence.
  *
- * The parameters are compared once, by checksum, before they are first used with a part of a batch. Values that differ are the sign of entropy that hooks/seed does not know (a clock's nanoseconds, a
- * pid): rank 0's are taken, as if the others had drawn them. Later draws from the same source will differ as well; then the checksum of the batches, which
- * every step exchanges anyway with its first collective, stops the job.
+ * The parameters are compared once, by checksum, before they are first used with a part of a batch. Values that differ are the sign of
+ * entropy that hooks/seed does not know (a clock's nanoseconds, a pid): rank 0's are taken, as if the others had drawn them. Later draws
+ * from the same source will differ as well; then the checksum of the batches, which every step exchanges anyway with its first collective,
+ * stops the job.
  */
 #include "start_check.h"
 
@@ -34,7 +35,8 @@ static struct layout layout_of(struct tensor *tensor) {
     return layout;
 }
 
-/* Moves the elements of a strided tensor to or from a packed buffer. Parameters with gaps are rare (views made leaves), so one element at a time will do. */
+/* Moves the elements of a strided tensor to or from a packed buffer. Parameters with gaps are rare (views made leaves), so one element at a
+   time will do. */
 static void copy_strided(const struct layout *layout, char *memory, char *packed, bool into_tensor) {
     int64_t index[TORCH_DIMS_MAX] = {0};
     for (;;) {
@@ -77,7 +79,8 @@ uint64_t start_check_tensor(struct tensor *tensor) {
 
 /* ---- parameters */
 
-/* Dense tensors are told apart by their memory's order, so it must be the same for the checksum to mean anything: it goes into the shape's. */
+/* Dense tensors are told apart by their memory's order, so it must be the same for the checksum to mean anything: it goes into the shape's.
+   */
 static uint64_t checksum_shapes(struct tensor *const *leaves, size_t count) {
     uint64_t sum = count;
     for (size_t i = 0; i < count; i++) {
@@ -101,7 +104,8 @@ static void broadcast_leaf(struct tensor *leaf) {
     struct layout layout = layout_of(leaf);
     char *packed = malloc(bytes);
     if (!packed)
-        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory for a copy of a parameter of %zu bytes", bytes);
+        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.",
+                     "no memory for a copy of a parameter of %zu bytes", bytes);
     copy_strided(&layout, tensor_data(leaf), packed, false);
     comm_broadcast("parameters", packed, bytes, 0);
     copy_strided(&layout, tensor_data(leaf), packed, true);
@@ -140,8 +144,10 @@ void start_check_leaves(struct tensor *const *leaves, size_t count) {
     comm_all_gather_words("checksum of all parameters", checksum_bytes(0, sums, count * sizeof *sums), all);
     size_t different = all_equal(all, shim_world_size()) ? 0 : make_equal(leaves, sums, count);
     if (different && shim_rank() == 0)
-        shim_log('w', "%zu of %zu parameters began with other values on some ranks: all go on with those of rank 0. The program draws from a source of "
-                      "randomness that accel-run does not know; seed it to be sure that the ranks read the same data.", different, count);
+        shim_log('w',
+                 "%zu of %zu parameters began with other values on some ranks: all go on with those of rank 0. The program draws from a "
+                 "source of randomness that accel-run does not know; seed it to be sure that the ranks read the same data.",
+                 different, count);
     free(sums);
 }
 

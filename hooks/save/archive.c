@@ -3,16 +3,17 @@
 
 /* ---- to a file, by name */
 
-/* The scope of a save: save_abandon acts when an exception passes. libtorch's own file writer, inside, sees save_current and leaves the rest to us. */
+/* The scope of a save: save_abandon acts when an exception passes. libtorch's own file writer, inside, sees save_current and leaves the
+   rest to us. */
 static void leave(struct save **save) {
     save_current = NULL;
     save_abandon(*save);
 }
 
-#define SAVE_SCOPE(path) /* defines `save`, begun */                                                                                        \
-    struct save save_storage_;                                                                                                              \
-    struct save *save __attribute__((cleanup(leave))) = &save_storage_;                                                                     \
-    save_begin(save, save_text(path));                                                                                                      \
+#define SAVE_SCOPE(path) /* defines `save`, begun */                                                                                       \
+    struct save save_storage_;                                                                                                             \
+    struct save *save __attribute__((cleanup(leave))) = &save_storage_;                                                                    \
+    save_begin(save, save_text(path));                                                                                                     \
     save_current = save
 
 /* Whether this call is a save of the whole program, not the inner part of one. */

@@ -1,12 +1,13 @@
 /*
  * Rank 0's file: a temporary one, then rename().
  *
- *  - libtorch writes the file's stem into the archive (name.pt becomes name/data.pkl), so the temporary name keeps it: model.pt is written as
- *    model.accel-0123abcd, and the bytes are those of a plain run.
- *  - Better a file without a name (O_TMPFILE), which is gone with its process: libtorch's archive is named after the path its constructor got, and then it
- *    opens the path that setup() got, where ours is exchanged. Where setup is not seen (-Bsymbolic builds) or the file system has no such files
- *    (NFS), the named one stays.
- *  - A named one that a killed job has left behind is removed by the next save to the same target. Locks tell: a living job holds one on its own.
+ *  - libtorch writes the file's stem into the archive (name.pt becomes name/data.pkl), so the temporary name keeps it: model.pt is written
+ *    as model.accel-0123abcd, and the bytes are those of a plain run.
+ *  - Better a file without a name (O_TMPFILE), which is gone with its process: libtorch's archive is named after the path its constructor
+ *    got, and then it opens the path that setup() got, where ours is exchanged. Where setup is not seen (-Bsymbolic builds) or the file
+ *    system has no such files (NFS), the named one stays.
+ *  - A named one that a killed job has left behind is removed by the next save to the same target. Locks tell: a living job holds one on
+ *    its own.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

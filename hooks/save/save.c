@@ -2,16 +2,18 @@
  * Saving: rank 0 writes the file, and everybody goes on when it is there.
  *
  * Rules of hooks/save/
- *  - Every rank makes the program's call; the ranks but 0 write to /dev/null. So what libtorch does on the way (state functions of modules, draws, errors about
- *    the content) happens on all ranks alike.
- *  - Rank 0 writes a temporary file beside the target and renames it: a reader, or a crash at any moment, finds the old file or the new one, whole.
- *    The file gets the name, permissions and bytes that a plain run would give it.
- *  - A save ends with an exchange: a load right after it finds the file on every rank. When rank 0 fails (disk full), the others throw what libtorch throws.
- *    A save that fails on another rank only has parted the ranks: the job stops.
- *  - Memory is everybody's own: saves to streams and to functions of the program happen on all ranks. Where the stream is a file, all ranks write the same
- *    bytes to the same places of it; the barrier before keeps a late rank's truncation from cutting what another has written.
+ *  - Every rank makes the program's call; the ranks but 0 write to /dev/null. So what libtorch does on the way (state functions of modules,
+ *    draws, errors about the content) happens on all ranks alike.
+ *  - Rank 0 writes a temporary file beside the target and renames it: a reader, or a crash at any moment, finds the old file or the new
+ *    one, whole. The file gets the name, permissions and bytes that a plain run would give it.
+ *  - A save ends with an exchange: a load right after it finds the file on every rank. When rank 0 fails (disk full), the others throw what
+ *    libtorch throws. A save that fails on another rank only has parted the ranks: the job stops.
+ *  - Memory is everybody's own: saves to streams and to functions of the program happen on all ranks. Where the stream is a file, all ranks
+ *    write the same bytes to the same places of it; the barrier before keeps a late rank's truncation from cutting what another has
+ *    written.
  *  - What is saved is the whole value: a shard or a partial sum is put together first.
- *  - Collectives run on the thread that saves: all ranks must save at the same point of the training. (A checkpoint thread beside the training stops the job.)
+ *  - Collectives run on the thread that saves: all ranks must save at the same point of the training. (A checkpoint thread beside the
+ *    training stops the job.)
  */
 #define _GNU_SOURCE
 #include "save.h"

@@ -1,7 +1,7 @@
 /*
- * Rows of libtorch's file writer. Python's torch.save(value, "file") makes one, writes records to it and ends it: three calls from libtorch_python, which
- * frame a save as archive.c's scopes do. Writers within such a scope are the program's save already; writers to Python's file objects have other
- * constructors and are left alone.
+ * Rows of libtorch's file writer. Python's torch.save(value, "file") makes one, writes records to it and ends it: three calls from
+ * libtorch_python, which frame a save as archive.c's scopes do. Writers within such a scope are the program's save already; writers to
+ * Python's file objects have other constructors and are left alone.
  */
 #include "save.h"
 

@@ -1,7 +1,7 @@
 /*
- * Seeds that are the time of day: srand(time(NULL)) and torch::manual_seed(time(nullptr)). The ranks ask within milliseconds of each other, but a second may
- * end in between. A seed is taken for the time when it lies between the start of this process and now: no seed that was written down before the job
- * does, and the window does not depend on how long a rank took to get here.
+ * Seeds that are the time of day: srand(time(NULL)) and torch::manual_seed(time(nullptr)). The ranks ask within milliseconds of each other,
+ * but a second may end in between. A seed is taken for the time when it lies between the start of this process and now: no seed that was
+ * written down before the job does, and the window does not depend on how long a rank took to get here.
  */
 #define _GNU_SOURCE
 #include <time.h>

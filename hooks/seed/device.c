@@ -1,8 +1,9 @@
 /*
  * /dev/urandom and /dev/random, opened for reading: the program gets an unnamed file of agreed bytes instead. It holds 1 MiB and then ends.
  *
- * A row on open is reached by everything, allocators included (style.md P3: such hooks recurse), so these touch nothing unless the path is one of the two: a
- * comparison of five characters, then the next function, which the constructor has looked up; before that libc's own name for it.
+ * A row on open is reached by everything, allocators included (style.md P3: such hooks recurse), so these touch nothing unless the path is
+ * one of the two: a comparison of five characters, then the next function, which the constructor has looked up; before that libc's own name
+ * for it.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -2,20 +2,22 @@
  * Same start, same stream: a program that seeds itself from nowhere draws the same numbers on all ranks.
  *
  * Rules of hooks/seed/
- *  - A draw is a function of the job's secret and of facts that are the same on all ranks: the program's path and arguments, the chain of forks that led to
- *    this process, the source, the number of the draw. No message is exchanged, so draws work before a process is a rank and in loader workers, which
- *    never are: the k-th worker of each rank draws what the k-th worker of the other ranks draws, and not what its neighbour draws.
- *  - What is promised: as long as each rank makes the same draws in the same order on its main thread, they are equal, whatever its other threads do. The
- *    other threads of a process share one stream per source; in which order they draw is their race, as it is without us. The checksum of what
- *    enters a step (shim/start_check.h) catches ranks that have parted.
- *  - Who draws so: processes below a launcher that train or belong to training: libtorch is mapped, or the process is a Python interpreter (its hash
- *    seed and its random module are drawn before torch is imported). Everything else (shells, compilers, git, ssh) gets the system's entropy.
- *    The same command run twice in one job draws the same numbers twice.
- *  - The secret is 128 random bits of this job, the generator is a keyed pseudo-random function: with one rank or many, a run draws other numbers than the
- *    run before, and nobody outside the job can compute them.
- *  - getentropy and RDRAND inside libraries are left alone (keys of TLS); programs that seed from a clock's nanoseconds or from their pid are not seen.
- *  - The rows run in every process below the launcher: no allocation, no lock of ours, errno kept. They must not claim the rank: libtorch draws its first seed
- *    inside the construction of its generator, which our self-check would enter again.
+ *  - A draw is a function of the job's secret and of facts that are the same on all ranks: the program's path and arguments, the chain of
+ *    forks that led to this process, the source, the number of the draw. No message is exchanged, so draws work before a process is a rank
+ *    and in loader workers, which never are: the k-th worker of each rank draws what the k-th worker of the other ranks draws, and not what
+ *    its neighbour draws.
+ *  - What is promised: as long as each rank makes the same draws in the same order on its main thread, they are equal, whatever its other
+ *    threads do. The other threads of a process share one stream per source; in which order they draw is their race, as it is without us.
+ *    The checksum of what enters a step (shim/start_check.h) catches ranks that have parted.
+ *  - Who draws so: processes below a launcher that train or belong to training: libtorch is mapped, or the process is a Python interpreter
+ *    (its hash seed and its random module are drawn before torch is imported). Everything else (shells, compilers, git, ssh) gets the
+ *    system's entropy. The same command run twice in one job draws the same numbers twice.
+ *  - The secret is 128 random bits of this job, the generator is a keyed pseudo-random function: with one rank or many, a run draws other
+ *    numbers than the run before, and nobody outside the job can compute them.
+ *  - getentropy and RDRAND inside libraries are left alone (keys of TLS); programs that seed from a clock's nanoseconds or from their pid
+ *    are not seen.
+ *  - The rows run in every process below the launcher: no allocation, no lock of ours, errno kept. They must not claim the rank: libtorch
+ *    draws its first seed inside the construction of its generator, which our self-check would enter again.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -132,7 +134,8 @@ void seed_draw(enum seed_source source, void *bytes, size_t count) {
 
 /* ---- forks */
 
-static _Thread_local uint8_t forking_main; /* the forking thread's answer, which the child cannot find out any more: it has become the main thread */
+/* The forking thread's answer, which the child cannot find out any more: there it has become the main thread. */
+static _Thread_local uint8_t forking_main;
 
 static void before_fork(void) {
     forking_main = shim_job_secret() && is_main_thread();
@@ -152,8 +155,9 @@ static void after_fork_in_child(void) {
 
 /* ---- start */
 
-/* libc's own functions, by RTLD_NEXT: they are in the global scope of every process (style.md fact 1 is about libtorch), and other preloaded libraries that
-   stand between us and libc (fakechroot, faketime) keep their turn. Here and not at the first call: dlsym may allocate, and open is called by allocators. */
+/* libc's own functions, by RTLD_NEXT: they are in the global scope of every process (style.md fact 1 is about libtorch), and other
+   preloaded libraries that stand between us and libc (fakechroot, faketime) keep their turn. Here and not at the first call: dlsym may
+   allocate, and open is called by allocators. */
 __attribute__((constructor)) static void seed_start(void) {
     for (int id = 0; id < HOOK_COUNT; id++)
         if (!strcmp(hook_table[id].library, "libc") && !atomic_load(&hook_table[id].original))

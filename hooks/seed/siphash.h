@@ -1,6 +1,6 @@
 /*
- * SipHash-2-4 of 64-bit words (J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012): a keyed pseudo-random function, so
- * that nobody who sees some of the numbers can compute the others or the key.
+ * SipHash-2-4 of 64-bit words (J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012): a keyed pseudo-random
+ * function, so that nobody who sees some of the numbers can compute the others or the key.
  */
 #ifndef ACCEL_HOOKS_SEED_SIPHASH_H
 #define ACCEL_HOOKS_SEED_SIPHASH_H
