@@ -67,6 +67,7 @@ static void kind_granted(void) {
     torch_begin();
     atomic_store(&shim_active_now, 1);
     torch_selfcheck(); /* like torch_begin, does not return when libtorch is not supported */
+    report_begin();
 }
 
 bool shim_training_begins(void) {

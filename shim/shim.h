@@ -63,6 +63,12 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) __a
 void shim_phase(enum board_phase phase, const char *where);
 void shim_step_done(void);
 
+/* Counts for the summary at the end (report.c). */
+void report_begin(void);    /* after the self-check, which counts too */
+void report_batch(void);    /* a batch was divided */
+void report_gather(void);   /* a tensor was gathered or summed for an operator that needs all of it */
+void report_backward(void); /* a backward was run, divided or not */
+
 /* ---- collectives on behalf of a hook: takes the communication lock (commlock.c) */
 void shim_comm_lock(void);
 void shim_comm_unlock(int *unused);

@@ -185,6 +185,7 @@ static void *execute_divided(struct seeds *seeds, void *result, void *engine, vo
 void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate, void *outputs) {
     if (!shim_training_begins() || dispatch_is_opaque()) /* a backward within a backward belongs to the outer one */
         return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+    report_backward();
     __attribute__((cleanup(seeds_release))) struct seeds seeds;
     seeds.count = 0;
     seeds.divided = false;

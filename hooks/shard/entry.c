@@ -71,6 +71,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
         SHIM_COMM_SCOPE;
         comm_note("the batch that is divided", start_check_tensor(argument_tensor(data)));
     }
+    report_batch();
     struct tensor *rows = rows_of(argument_tensor(data), &record, dim);
     record_set(rows, record);
     slot_replace(data->slot, value_tensor(rows));

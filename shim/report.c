@@ -1,0 +1,42 @@
+/*
+ * What a rank says at its end: a summary for --log-level info, and, when several ranks trained without a single batch having been divided, a warning: the
+ * result is right, but N processes did the same work (P45).
+ */
+#include <stdio.h>
+
+#include "shim.h"
+
+static _Atomic uint64_t batches, gathers, backwards;
+
+void report_batch(void) {
+    atomic_fetch_add_explicit(&batches, 1, memory_order_relaxed);
+}
+
+void report_gather(void) {
+    atomic_fetch_add_explicit(&gathers, 1, memory_order_relaxed);
+}
+
+void report_backward(void) {
+    atomic_fetch_add_explicit(&backwards, 1, memory_order_relaxed);
+}
+
+void report_begin(void) {
+    atomic_store(&batches, 0);
+    atomic_store(&gathers, 0);
+    atomic_store(&backwards, 0);
+}
+
+/* The destructor runs after the program's own static objects have ended (fact 8); a process that ends by _exit or a signal says nothing. */
+__attribute__((destructor)) static void report_end(void) {
+    if (!shim_active())
+        return;
+    struct comm_statistics comm = comm_statistics();
+    shim_log('i', "%llu batches divided, %llu backwards, %llu tensors gathered, %llu collectives, %.3f s waited, %.1f MiB exchanged",
+             (unsigned long long)batches, (unsigned long long)backwards, (unsigned long long)gathers, (unsigned long long)comm.collectives,
+             (double)comm.wait_ns / 1e9, (double)comm.bytes / (1 << 20));
+    if (!batches && backwards && shim_rank() == 0)
+        shim_log('w',
+                 "AR-NOTHING-DIVIDED: no batch of this program could be divided among %u ranks (batches of fewer than %u rows, or data that never meets a "
+                 "parameter in a layer that accel-run knows): the result is right, but every rank did all the work. Larger batches or -n 1 help",
+                 shim_world_size(), 2 * shim_world_size());
+}
