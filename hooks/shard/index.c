@@ -60,14 +60,15 @@ static bool indices_read(struct shard_call *call, struct indices *indices) {
     return indices->tensors > 0;
 }
 
-/* Where dimension `dim` of self, which is not indexed, stands in self[indices]. */
-static int dim_after_indices(const struct indices *indices, int dim) {
+/* Where the lead's divided dimension, which is not indexed, stands in self[indices]. Tensors that do not stand together come first, the rest follows in order. */
+static int rows_after(struct shard_call *call, const struct indices *indices) {
+    int dim = call->record.dim, before = 0;
     if (indices->adjacent && dim < indices->first)
         return dim;
-    int indexed_before = 0; /* all of them stand before dim when adjacent */
-    if (indices->adjacent)
-        indexed_before = indices->tensors;
-    return dim - indexed_before + indices->dims;
+    struct stack *list = value_list(&call->values[1]);
+    for (int i = 0; i < dim && i < indices->count; i++)
+        before += index_argument(call, &list->begin[i]) != NULL;
+    return dim - before + indices->dims;
 }
 
 /* A replicated table looked up by own indices: all index tensors are cut along the dimension in which they are broadcast together. */
@@ -107,15 +108,7 @@ RULE_FUNCTION(index) {
         return decide_lookup(call, &indices) ? RULE_LOCAL : RULE_GATHER;
     if (call->shards != 1 || indices.with_rows)
         return RULE_GATHER;
-    if (!indices.adjacent) { /* the indexed dimensions come first, the others follow in order */
-        int before = 0;
-        struct stack *list = value_list(&call->values[1]);
-        for (int i = 0; i < call->record.dim && i < indices.count; i++)
-            before += index_argument(call, &list->begin[i]) != NULL;
-        decide_shard(call, 0, indices.dims + call->record.dim - before, 0);
-        return RULE_LOCAL;
-    }
-    decide_shard(call, 0, dim_after_indices(&indices, call->record.dim), 0);
+    decide_shard(call, 0, rows_after(call, &indices), 0);
     return RULE_LOCAL;
 }
 
@@ -128,19 +121,45 @@ static struct argument *only_mask(struct shard_call *call) {
     return mask && tensor_dtype(argument_tensor(mask)) == DTYPE_BOOL && argument_dims(mask) > call->record.dim ? mask : NULL;
 }
 
-/* index_put, index_put_(self, indices, values, accumulate), _index_put_impl_: self[mask] = one value. Other forms are gathered, or refused when they write. */
+/* self[mask] = one value */
+static bool decide_masked_put(struct shard_call *call) {
+    struct argument *self = call_argument(call, 0), *values = call_argument(call, 2), *mask = only_mask(call);
+    if (!mask || values->record.kind == RECORD_SHARD || argument_elements(values) != 1)
+        return false;
+    if (argument_size(mask, self->record.dim) != record_total(&self->record))
+        return false;
+    if (mask->record.kind == RECORD_SHARD)
+        return mask->record.dim == self->record.dim && record_same_rows(&mask->record, &self->record);
+    decide_narrow(mask, self->record.dim);
+    return true;
+}
+
+/* self[:, positions] = values, which broadcast to the shape of self[:, positions] */
+static bool decide_put(struct shard_call *call) {
+    struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
+    struct indices indices;
+    if (!indices_read(call, &indices) || indices.with_rows || call->shards > 1 + (values->record.kind == RECORD_SHARD))
+        return false;
+    int from_end = argument_dims(self) - indices.tensors + indices.dims - rows_after(call, &indices);
+    int dim = argument_dims(values) - from_end;
+    if (values->record.kind == RECORD_SHARD)
+        return values->record.dim == dim && record_same_rows(&values->record, &self->record);
+    if (dim < 0 || argument_size(values, dim) == 1)
+        return true;
+    if (argument_size(values, dim) != record_total(&self->record))
+        return false;
+    decide_narrow(values, dim);
+    return true;
+}
+
+/* index_put, index_put_(self, indices, values, accumulate), _index_put_impl_. Other forms are gathered, or refused when they write. */
 RULE_FUNCTION(index_put) {
     struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
-    if (!self || self->record.kind != RECORD_SHARD || !values || values->record.kind == RECORD_SHARD || argument_elements(values) != 1)
+    if (!self || self->record.kind != RECORD_SHARD || !values)
         return RULE_GATHER;
     call->lead = self;
     call->record = self->record;
-    struct argument *mask = only_mask(call);
-    if (!mask || argument_size(mask, self->record.dim) != record_total(&self->record))
-        return RULE_GATHER;
-    if (mask->record.kind != RECORD_SHARD)
-        decide_narrow(mask, self->record.dim);
-    else if (mask->record.dim != self->record.dim || !record_same_rows(&mask->record, &self->record))
+    if (!decide_masked_put(call) && !decide_put(call))
         return RULE_GATHER;
     decide_shard(call, 0, self->record.dim, 0);
     return RULE_LOCAL;

@@ -131,6 +131,7 @@ RULE_FUNCTION(along_dims);
 RULE_FUNCTION(repeat);
 RULE_FUNCTION(distance);
 RULE_FUNCTION(bilinear);
+RULE_FUNCTION(same_size);
 RULE_FUNCTION(null); /* the template: hooks/null/null_rule.c */
 
 /* ---- looking at arguments (call.c). Sizes are the whole batch's. */

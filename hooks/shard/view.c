@@ -90,8 +90,15 @@ RULE_FUNCTION(squeeze) {
     bool drop[TORCH_DIMS_MAX];
     int64_t named[TORCH_DIMS_MAX];
     int count = call_ints(call, 1, named);
-    if (call->op->is_in_place || call->lead != &call->arguments[0])
+    if (call->lead != &call->arguments[0])
         return RULE_GATHER;
+    if (call->op->is_in_place) { /* of one named dimension: another than the rows is what it is on every rank */
+        int at = count == 1 ? wrap_dim(named[0], dims) : call->record.dim;
+        if (at == call->record.dim)
+            return RULE_GATHER;
+        decide_shard(call, 0, call->record.dim - (at < call->record.dim && argument_size(call->lead, at) == 1), 0);
+        return RULE_LOCAL;
+    }
     for (int i = 0; i < dims; i++)
         drop[i] = call->value_count < 2 && argument_size(call->lead, i) == 1;
     for (int i = 0; i < count; i++)
@@ -167,4 +174,14 @@ RULE_FUNCTION(pad) {
         return RULE_GATHER;
     decide_shard(call, 0, call->record.dim, 0);
     return RULE_LOCAL;
+}
+
+/* is_same_size(self, other): of the whole batch's sizes */
+RULE_FUNCTION(same_size) {
+    struct argument *self = call_argument(call, 0), *other = call_argument(call, 1);
+    bool same = self && other && argument_dims(self) == argument_dims(other);
+    for (int i = 0; same && i < argument_dims(self); i++)
+        same = argument_size(self, i) == argument_size(other, i);
+    execute_return(call, (struct value[]){value_bool(same)}, 1);
+    return RULE_DONE;
 }
