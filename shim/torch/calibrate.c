@@ -239,7 +239,7 @@ static struct value list_make(const struct value *elements, size_t count, const 
         memcpy(vector->begin, elements, count * sizeof *elements);
     }
     vector->end = vector->capacity = vector->begin + count;
-    memcpy(list + torch_facts.list + 24, element_type, 16);
+    memcpy(list + torch_facts.list + 24, element_type, 8); /* the pointer without its owner: a copied owner that is not counted would free the type */
     return (struct value){.pointer = list, .tag = torch_facts.tag_list};
 }
 
