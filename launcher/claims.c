@@ -88,11 +88,20 @@ static bool cookie_is_right(const struct claims *claims, const char *cookie) {
     return difference == 0;
 }
 
+/* A rank that was refused for our own reasons would train alone, a full copy beside the others (P45): the job ends instead. */
+static void deny_and_stop(struct claims *claims, struct claims_connection *connection, uint32_t number, const struct protocol_problem *problem) {
+    deny(connection, problem->what);
+    claims->events.problem(claims->events.context, number, problem);
+}
+
 static void grant(struct claims *claims, struct claims_connection *connection, uint32_t number) {
     struct rank *rank = &claims->ranks[number];
     struct segment *segment = segments_get(&claims->segments, rank->generation);
     if (!segment) {
-        deny(connection, "the launcher cannot make shared memory");
+        deny_and_stop(claims, connection, number,
+                      &(struct protocol_problem){.id = "AR-SEGMENT",
+                                                 .what = "the launcher cannot make the shared memory through which the ranks exchange",
+                                                 .cure = "raise the limits of file size (ulimit -f) and memory, or use fewer ranks"});
         return;
     }
     struct protocol_grant message = claims->grant;
@@ -116,7 +125,13 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
     }
     memset(&claim, 0, sizeof claim);
     memcpy(&claim, message->payload, message->header.bytes < sizeof claim ? message->header.bytes : sizeof claim);
-    if (claim.version != PROTOCOL_VERSION)
+    bool is_of_the_job = message->header.bytes == sizeof claim && cookie_is_right(claims, claim.cookie);
+    if (claim.version != PROTOCOL_VERSION && is_of_the_job)
+        deny_and_stop(claims, connection, 0,
+                      &(struct protocol_problem){.id = "AR-VERSION",
+                                                 .what = "libaccelshim.so and accel-run are of different versions",
+                                                 .cure = "install both from the same build (make install)"});
+    else if (claim.version != PROTOCOL_VERSION)
         deny(connection, "the shim and accel-run are of different versions");
     else if (message->header.bytes != sizeof claim)
         deny(connection, "malformed claim");

@@ -30,6 +30,8 @@ static uint32_t log_level;
 static void *segment;
 
 bool link_snapshot(void) {
+    if (cookie[0])
+        return true;
     const char *name = getenv(PROTOCOL_ENV_SOCKET), *secret = getenv(PROTOCOL_ENV_COOKIE), *rank = getenv(PROTOCOL_ENV_RANK);
     if (!name || !secret || !rank || strlen(name) >= NAME_CHARS || strlen(secret) != PROTOCOL_COOKIE_CHARS)
         return false;
@@ -128,8 +130,11 @@ int link_claim(struct protocol_grant *grant) {
     segment = mmap(NULL, grant->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     close(memory);
     memory = -1;
-    if (segment == MAP_FAILED)
-        goto refused;
+    if (segment == MAP_FAILED) {
+        segment = NULL;
+        shim_problem("AR-SEGMENT", "Raise the limit of address space (ulimit -v), or use fewer ranks.", "rank %u cannot map the ranks' shared memory of %llu bytes",
+                     grant->rank, (unsigned long long)grant->segment_bytes);
+    }
     log_level = grant->log_level;
     link_die_with_launcher();
     return 1;

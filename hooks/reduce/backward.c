@@ -189,12 +189,17 @@ void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs,
     __attribute__((cleanup(seeds_release))) struct seeds seeds;
     seeds.count = 0;
     seeds.divided = false;
+    start_check_new_leaves();
     seeds_make(&seeds, roots, inputs);
     if (seeds.divided && !accumulate)
         shim_problem("AR-AUTOGRAD-GRAD", "Use backward() and .grad, or run with -n 1 for now.",
                      "torch.autograd.grad of a value computed from divided rows is not supported yet");
     if (seeds.divided)
         return execute_divided(&seeds, result, engine, roots, keep_graph, create_graph, outputs);
+    { /* nothing to reduce: all ranks compute the same. That they do is what their notes say. */
+        SHIM_COMM_SCOPE;
+        comm_barrier("backward of undivided work");
+    }
     OPAQUE_SCOPE;
     return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
 }

@@ -2,8 +2,6 @@
  * Entry: a whole batch that meets a parameter is cut into rows. A guess about speed only: narrowing any replicated tensor is exact, so a wrong guess (a table of
  * positions cut as if it were a batch) is merely gathered again later.
  */
-#include <stdlib.h>
-
 #include "shard.h"
 
 static int64_t last_total; /* rows of the last batch that was cut: one-dimensional indices are cut only when they are as many */
@@ -41,36 +39,25 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     return dims >= 2 ? data : NULL;
 }
 
-/* Before the first cut: every rank must start with the same parameters. */
-static void check_start(void) {
-    static bool checked;
-    if (checked)
-        return;
-    checked = true;
-    size_t count = leaf_count();
-    struct tensor **leaves = malloc((count + 1) * sizeof *leaves);
-    for (size_t i = 0; i < count; i++)
-        leaves[i] = leaf_by_ordinal(i);
-    start_check_leaves(leaves, count);
-    free(leaves);
-}
-
 bool entry_decide(struct shard_call *call, const struct rule *rule) {
     int dim;
     if (rule->entry == ENTRY_NONE || (call->dispatch->key_set & torch_facts.bit_tracer)) /* a trace must not record the cut */
         return false;
     struct argument *data = entry_find(call, rule, &dim);
-    if (!data || !is_long_enough(argument_size(data, dim)))
+    start_check_new_leaves(); /* also where the batch is too short to be divided: then each rank trains the whole model by itself */
+    if (!data)
+        return false;
+    bool long_enough = is_long_enough(argument_size(data, dim));
+    {
+        SHIM_COMM_SCOPE;
+        comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided", start_check_tensor(argument_tensor(data)));
+    }
+    if (!long_enough)
         return false;
     struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = argument_size(data, dim), .inner = 1};
     entry_rows(record.total, &record.first, &record.rows);
     last_total = record.total;
-    check_start();
     shim_phase(BOARD_FORWARD, call->op->name);
-    {
-        SHIM_COMM_SCOPE;
-        comm_note("the batch that is divided", start_check_tensor(argument_tensor(data)));
-    }
     report_batch();
     struct tensor *rows = rows_of(argument_tensor(data), &record, dim);
     record_set(rows, record);
