@@ -17,8 +17,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "checksum.h"
 #include "comm/comm.h"
 #include "start_check.h"
+#include "throw.h"
 #include "torch/torch.h"
 
 struct save_string; /* std::string, either ABI: hooks/save */

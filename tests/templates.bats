@@ -27,7 +27,7 @@ for_each_build() {
 # train_with SHIM ARGUMENT...: plain and with two ranks under the shim; what they print must agree. The ranks' stderr is left in $T/err.
 train_with() {
     OMP_NUM_THREADS=1 "$TRAINER" "${@:2}" >plain
-    ACCEL_RUN_SHIM=$1 "$ACCEL_RUN" -n 2 --log-level info --explain "$TRAINER" "${@:2}" >ranks 2>err || { show err && return 1; }
+    ACCEL_RUN_SHIM=$1 "$ACCEL_RUN" -n 2 --log-level "${LEVEL:-info}" --explain "$TRAINER" "${@:2}" >ranks 2>err || { show err && return 1; }
     "$REPOSITORY/tests/compare" plain ranks
 }
 
@@ -46,6 +46,15 @@ END
 
 @test "the template's hook counts a scheduler's steps, also after one that threw, and training is what it was" {
     for_each_build hook_counts
+}
+
+scope_ends() {
+    LEVEL=debug train_with "$TEMPLATE_SHIM" || return 1
+    [ "$(grep -c 'null: left the scheduler' err)" -eq 6 ]
+}
+
+@test "an exception of the program ends the template's scope as a return does" {
+    for_each_build scope_ends
 }
 
 hook_passes_through() {

@@ -29,6 +29,7 @@ static _Atomic uint64_t steps;
    not. The original here may throw: a scheduler's get_lrs() is often the program's own code. */
 static void scheduler_left(int *unused) {
     shim_phase(BOARD_STEP, "after the scheduler");
+    shim_log('d', "null: left the scheduler");
 }
 
 /* Called by the program in place of the original, on any thread, any number of times, perhaps before any constructor of ours has run and after main() has
