@@ -289,3 +289,16 @@ void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, voi
     record_copy(tensor, *result);
     return result;
 }
+
+/* x.data = y, Module::to, Module::clone: the tensor takes over y's key set, and with it loses the mark of a leaf or gains one of divided rows. */
+void hook_copy_metadata(struct tensor *from, struct tensor *to, void *version, char allow_change) {
+    bool parameter = shim_active() && tensor_is_parameter(to);
+    if (shim_active())
+        record_clear(to);
+    ORIGINAL(copy_metadata)(from, to, version, allow_change);
+    if (!shim_active())
+        return;
+    if (parameter)
+        tensor_mark_parameter(to);
+    record_copy(from, to);
+}
