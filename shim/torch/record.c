@@ -90,10 +90,10 @@ size_t record_count(void) {
 
 struct record record_get(struct tensor *tensor) {
     if (!tensor_is_marked(tensor))
-        return (struct record){RECORD_NONE};
+        return (struct record){.kind = RECORD_NONE};
     TABLE_SCOPE;
     struct entry *entry = table[table_place(tensor)];
-    return entry ? entry->record : (struct record){RECORD_NONE};
+    return entry ? entry->record : (struct record){.kind = RECORD_NONE};
 }
 
 /* ---- the whole batch's shape */
@@ -179,7 +179,7 @@ void record_clear(struct tensor *tensor) {
 }
 
 struct record record_of_node(void *node) {
-    struct record found = {RECORD_NONE};
+    struct record found = {.kind = RECORD_NONE};
     if (!node)
         return found;
     TABLE_SCOPE;
