@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# A libtorch that accel-run does not understand ends the run before training, with one message that names what is missing. Fakes of a few bytes stand for
+# such builds (tests/fake/libfaketorch.c).
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+export BATS_TEST_TIMEOUT=120
+
+setup() {
+    unset ACCEL_RUN_SHIM ACCEL_RUN_LOG_LEVEL
+    T=$BATS_TEST_TMPDIR
+    cd "$T" || return 1
+}
+
+# fake_torch [STUBS [WITHOUT]]: the two libraries and the program; STUBS lists what they have, but for the symbol WITHOUT
+fake_torch() {
+    local source=$REPOSITORY/tests/fake/libfaketorch.c stubs=()
+    if [ -n "${1-}" ]; then
+        grep -vF "\"${2-no such symbol}\"" "$1" >stubs.def || true
+        stubs=("-DSTUBS=\"$T/stubs.def\"")
+    fi
+    gcc -shared -fPIC -DFAKE_LIBC10 "${stubs[@]}" -o libc10.so "$source"
+    gcc -shared -fPIC "${stubs[@]}" -o libtorch_cpu.so "$source"
+    gcc -DFAKE_PROGRAM -o program "$source" -L. -Wl,-rpath,"$T" -Wl,--no-as-needed -ltorch_cpu -lc10
+}
+
+# every_symbol: STUB lines for each function that the shim calls and each row that it hooks, whatever the library: as if all were there
+every_symbol() {
+    {
+        echo '#define TORCH(name, library, need, type, arguments, symbol, other) STUB(symbol)'
+        echo '#include "shim/torch/functions.def"'
+        echo '#define HOOK(name, library, need, symbol, type, arguments) ROW library STUB(symbol)'
+        echo '#include "hooks/hooks.def"'
+    } | gcc -E -P -I"$REPOSITORY" -x c - | grep -E '^ *(ROW (libc10|libtorch_cpu) )?STUB' | grep -oE 'STUB\(.*\)' | sort -u |
+        grep -v '_ZN3c1010TensorImpl17set_requires_gradEb'
+}
+
+# stopped TEXT...: two ranks are stopped before training, by one message with all the texts; no process and no file is left
+stopped() {
+    local text before
+    before=$(ls /dev/shm)
+    run -125 --separate-stderr "$ACCEL_RUN" -n 2 ./program "$T/pid"
+    [ -z "$output" ] || { echo "it trained: $output" >&2 && return 1; }
+    [ "$(grep -c 'accel-run: error' <<<"$stderr")" -eq 1 ] || { echo "$stderr" >&2 && return 1; }
+    for text in AR-TORCH-UNSUPPORTED "what to do:" "$@"; do
+        contains "$stderr" "$text" || return 1
+    done
+    wait_pids_gone "$(cat pid.0)" "$(cat pid.1)"
+    [ "$(ls /dev/shm)" = "$before" ]
+}
+
+@test "a libtorch without the functions that the shim calls stops the job and is named with the first of them" {
+    fake_torch
+    stopped "$T/libtorch_cpu.so" "check 'functions' failed" "_ZN3c1010Dispatcher13realSingletonEv is missing"
+}
+
+@test "a libtorch that lacks one function is told which" {
+    every_symbol >all.def
+    fake_torch all.def _ZN3c108GradMode10is_enabledEv
+    stopped "check 'functions' failed" "_ZN3c108GradMode10is_enabledEv is missing"
+}
+
+@test "a libtorch that lacks one function to be hooked is told which" {
+    every_symbol >all.def
+    fake_torch all.def _ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE
+    stopped "check 'hook rows' failed" "libtorch_cpu lacks accumulate_grad_apply"
+}
+
+@test "a libtorch that has every function but behaves otherwise is stopped by the check that noticed" {
+    every_symbol >all.def
+    fake_torch all.def
+    stopped "check 'dispatch keys' failed"
+}
+
+@test "a program into which libtorch was linked statically is told so" {
+    fake_torch
+    gcc -DFAKE_PROGRAM -o program "$REPOSITORY/tests/fake/libfaketorch.c" -L. -Wl,-rpath,"$T" -lc10
+    stopped "libtorch_cpu is not loaded as a shared library"
+}
+
+@test "with one rank nothing is checked and nothing is changed" {
+    fake_torch
+    run -0 --separate-stderr "$ACCEL_RUN" ./program
+    [ "$output" = trained ]
+    [ -z "$stderr" ]
+}
+
+@test "without the launcher the preloaded shim does nothing" {
+    fake_torch
+    LD_PRELOAD=$BUILD/libaccelshim.so run -0 --separate-stderr ./program
+    [ "$output" = trained ]
+    [ -z "$stderr" ]
+}
+
+@test "a program that uses no libtorch runs, and is said not to have been divided" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 printf 'hello\n'
+    [ "$output" = hello ]
+    contains "$stderr" "AR-NO-TRAINING"
+}
