@@ -358,8 +358,14 @@ END
     contains "$output" "again"
 }
 
-@test "wrong cookie, wrong rank, wrong version, half a claim, a lie about lengths: denied, and the job goes on" {
-    for wrong in cookie=00000000000000000000000000000000 rank=9 version=99; do
+@test "a shim of another version ends the job: it would train alone" {
+    run -125 --separate-stderr "$ACCEL_RUN" "$CLAIMER" version=99 claim
+    contains "$stderr" "AR-VERSION"
+}
+
+@test "wrong cookie, wrong rank, half a claim, a lie about lengths: denied, and the job goes on" {
+    for wrong in cookie=00000000000000000000000000000000 rank=9 "cookie=00000000000000000000000000000000 version=99"; do
+        # shellcheck disable=SC2086
         run -0 --separate-stderr "$ACCEL_RUN" sh -c "\"$CLAIMER\" $wrong claim; \"$CLAIMER\" claim && echo fine"
         contains "$output" "denied:"
         contains "$output" "fine"

@@ -1,0 +1,114 @@
+#!/usr/bin/env bats
+# What happens when something goes wrong while real ranks train: the job ends, the culprit is named, nothing is left.
+bats_require_minimum_version 1.5.0
+load helpers
+load programs
+
+setup() {
+    requires file "$BUILD/data/fashion/train-images-idx3-ubyte"
+    cd "$BATS_TEST_TMPDIR" || return 1
+    export OMP_NUM_THREADS=1
+}
+
+# A long training run in the background, one line of output per report; returns when it has printed its first line, so every rank trains.
+start_training() {
+    set_command debian-O2 fashion
+    command=("${command[0]}" "$BUILD/data/fashion" 20 60000 model.pt)
+    spawn_bg "$ACCEL_RUN" "$@" "${command[@]}"
+    retry 600 0.1 has_output
+    mapfile -t rank_pids < <(pgrep -P "$bg_pid" -x fashion)
+}
+
+has_output() {
+    [ -s "$BATS_TEST_TMPDIR/out" ]
+}
+
+nothing_is_left() {
+    wait_pids_gone "${rank_pids[@]}" "$bg_pid"
+    [ -z "$(find /dev/shm /tmp -maxdepth 1 -name '*accel*' -newer "$BATS_TEST_TMPDIR/out" 2>/dev/null)" ]
+    [ -z "$(find . -name '*.accel*')" ]
+}
+
+@test "kill -9 of any rank ends the job, with the rank named and nothing left" {
+    for victim in 0 1 2; do
+        rm -f out err
+        start_training -n 3
+        [ "${#rank_pids[@]}" -eq 3 ]
+        kill -9 "${rank_pids[$victim]}"
+        retry 50 0.1 pids_are_gone "$bg_pid"
+        wait_bg
+        [ "$status" -eq 137 ]
+        grep -q "SIGKILL" err
+        grep -Eq "rank [0-2].*(killed|SIGKILL)" err
+        nothing_is_left
+    done
+}
+
+@test "SIGTERM to the launcher ends all ranks" {
+    start_training -n 2
+    kill -TERM "$bg_pid"
+    wait_bg
+    [ "$status" -eq 143 ]
+    nothing_is_left
+}
+
+@test "Ctrl-C ends all ranks" {
+    start_training -n 2
+    kill -INT "$bg_pid"
+    wait_bg
+    [ "$status" -eq 130 ]
+    nothing_is_left
+}
+
+@test "kill -9 of the launcher leaves no rank" {
+    start_training -n 2
+    kill -9 "$bg_pid"
+    wait_bg
+    nothing_is_left
+}
+
+@test "a stopped rank is named with what it does, and the job goes on when it is continued" {
+    start_training -n 2 --stall-timeout 1
+    kill -STOP "${rank_pids[1]}"
+    retry 200 0.1 grep -q "rank 1" err
+    kill -CONT "${rank_pids[1]}"
+    size=$(stat -c %s out)
+    has_grown() {
+        [ "$(stat -c %s out)" -gt "$size" ]
+    }
+    retry 300 0.1 has_grown
+    kill -TERM "$bg_pid"
+    wait_bg
+    nothing_is_left
+}
+
+@test "a rank that is stopped for ever ends the job at the deadline of a collective, by name" {
+    start_training -n 2 --collective-timeout 2
+    kill -STOP "${rank_pids[1]}"
+    wait_bg
+    [ "$status" -eq 125 ]
+    grep -q "AR-COLLECTIVE-TIMEOUT" err
+    grep -q "rank 1" err
+    nothing_is_left
+}
+
+@test "a program that throws out of main ends like alone, without a hang" {
+    set_command debian-O2 throws
+    "${command[@]}" fatal >plain.out 2>plain.err && false
+    plain_status=$?
+    run --separate-stderr "$ACCEL_RUN" -n 2 "${command[@]}" fatal
+    [ "$status" -eq "$plain_status" ]
+    [ "$output" = "$(cat plain.out)" ]
+    contains "$stderr" "$(grep -o 'what():.\{1,30\}' plain.err | head -n 1)"
+}
+
+@test "a second job on the same machine is another job" {
+    set_command debian-O2 mlp_loader
+    "${command[@]}" >plain
+    "$ACCEL_RUN" -n 2 "${command[@]}" >one 2>err.one 3>&- &
+    first=$!
+    "$ACCEL_RUN" -n 2 "${command[@]}" >two 2>err.two
+    wait "$first"
+    "$COMPARE" plain one
+    "$COMPARE" plain two
+}
