@@ -134,9 +134,13 @@ same_numbers() {
     "$COMPARE" --dump --identical "${dumps[@]}"
 }
 
+files_of() {
+    find "$1" -type f -printf '%P\n' | grep -v '^dump\.' | sort
+}
+
 # same_files: the same names in both folders, apart from what the dumps are called
 same_files() {
-    diff <(find "$plain" -type f -printf '%P\n' | grep -v '^dump\.' | sort) <(find "$ranks" -type f -printf '%P\n' | grep -v '^dump\.' | sort) >&2
+    diff <(files_of "$plain") <(files_of "$ranks") >&2
 }
 
 # same_run BUILD NAME N...: the whole comparison, for each number of ranks

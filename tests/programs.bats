@@ -115,7 +115,8 @@ work_is_divided() {
     same_status
     plain_cpu=$(cpu_seconds "$plain")
     [ "$(cpu_seconds "$ranks" | wc -l)" -eq 2 ]
-    cpu_seconds "$ranks" | awk -v plain="$plain_cpu" '{ print "CPU of a rank over CPU of the plain run:", $1 / plain; bad += $1 >= 0.85 * plain }
+    cpu_seconds "$ranks" | awk -v plain="$plain_cpu" '
+        { print "CPU of a rank over CPU of the plain run:", $1 / plain; bad += $1 >= 0.85 * plain }
         END { exit bad > 0 }'
 }
 
