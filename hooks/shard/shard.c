@@ -88,6 +88,14 @@ static bool writes_whole(const struct shard_call *call) {
     return call->op->is_out && call->argument_count && call->arguments[call->argument_count - 1].record.kind != RECORD_SHARD;
 }
 
+/* Sparse, quantised and nested tensors have no rows to narrow. */
+static bool narrows_special(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].narrow >= 0 && !tensor_is_plain(argument_tensor(&call->arguments[i])))
+            return true;
+    return false;
+}
+
 static void gather_or_refuse(struct shard_call *call) {
     if (writes_shard(call))
         refuse_write(call, "its rows are divided among the ranks");
@@ -127,7 +135,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         }
     }
     enum rule_outcome outcome = rule->decide ? rule->decide(call, rule) : call->op->is_composite ? RULE_COMPOSE : RULE_GATHER;
-    if (outcome == RULE_LOCAL && writes_whole(call))
+    if (outcome == RULE_LOCAL && (writes_whole(call) || narrows_special(call)))
         outcome = RULE_GATHER;
     switch (outcome) {
     case RULE_LOCAL:

@@ -1,0 +1,73 @@
+#!/usr/bin/env bats
+# Single operators (tests/programs/rule_*): every case of N ranks prints what the plain program prints, or is stopped by name where the
+# list here says so. Nothing silently different, nothing that hangs.
+
+bats_require_minimum_version 1.5.0
+load helpers
+load programs
+
+export BATS_TEST_TIMEOUT=900
+
+setup_file() {
+    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
+    export OMP_NUM_THREADS=1
+}
+
+# sweep NAME [stopped]: 1, 2 and 3 ranks on both builds
+sweep() {
+    local build n
+    for build in debian-O2 wheel-O2; do
+        set_command "$build" "$1"
+        for n in 1 2 3; do
+            echo "$build $n ranks"
+            if [ "$n" = 1 ]; then
+                "$REPOSITORY/tests/sweep" "$ACCEL_RUN" 1 "${command[@]}"
+            else
+                "$REPOSITORY/tests/sweep" "$ACCEL_RUN" "$n" --stopped "${2:-}" "${command[@]}"
+            fi
+        done
+    done
+}
+
+@test "attention by hand, fused and of torch::nn" {
+    sweep rule_attention
+}
+
+@test "memory that the program reads and writes" {
+    sweep rule_read write_row # a row is put together only to be read
+}
+
+@test "indices, and writes in place" {
+    sweep rule_index assign_row,put_rows # writes to some of the rows
+}
+
+@test "layers and losses of torch::nn" {
+    sweep rule_sweep
+}
+
+@test "functions of torch in Python" {
+    sweep rule_sweep.py new_tensor,checkpointed,own_function
+}
+
+@test "the sweep notices a figure, a missing case and a stop that is not expected" {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    cat >program <<'END'
+#!/bin/sh
+if [ -n "$CHANGED" ]; then echo "case b 16" >&2; fi
+echo "a 16 [7] 0.12345"
+echo "b 16 [7] ${CHANGED:-0.5}"
+[ "$CHANGED" != stop ] || { echo "AR-WRITE stopped" >&2; exit 125; }
+END
+    cat >launcher <<'END'
+#!/bin/sh
+shift 2
+CHANGED=$CHANGE exec "$@"
+END
+    chmod +x program launcher
+    CHANGE='' "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    CHANGE=0.500001 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    CHANGE=0.5001 run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    CHANGE=nan run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    CHANGE=stop run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    CHANGE=stop "$REPOSITORY/tests/sweep" ./launcher 2 --stopped b ./program
+}
