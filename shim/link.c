@@ -132,8 +132,8 @@ int link_claim(struct protocol_grant *grant) {
     memory = -1;
     if (segment == MAP_FAILED) {
         segment = NULL;
-        shim_problem("AR-SEGMENT", "Raise the limit of address space (ulimit -v), or use fewer ranks.", "rank %u cannot map the ranks' shared memory of %llu bytes",
-                     grant->rank, (unsigned long long)grant->segment_bytes);
+        shim_problem("AR-SEGMENT", "Raise the limit of address space (ulimit -v), or use fewer ranks.",
+                     "rank %u cannot map the ranks' shared memory of %llu bytes", grant->rank, (unsigned long long)grant->segment_bytes);
     }
     log_level = grant->log_level;
     link_die_with_launcher();

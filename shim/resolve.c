@@ -22,7 +22,8 @@ struct library {
 };
 
 static struct library libraries[LIBRARIES] = {
-    {.name = "libtorch_cpu"}, {.name = "libc10"}, {.name = "libtorch_python"}, {.name = "libstdc++"}, {.name = "libc"}, {.name = "libtorch"},
+    {.name = "libtorch_cpu"}, {.name = "libc10"}, {.name = "libtorch_python"},
+    {.name = "libstdc++"},    {.name = "libc"},   {.name = "libtorch"},
 };
 
 struct search {

@@ -81,7 +81,8 @@ void shim_comm_unlock(int *unused);
    yields the prototype of hook_<name> under its mangled name, an enum id, a table entry and an export-map line. */
 enum hook_need { REQUIRED, OPTIONAL };
 
-#define HOOK(name, library, need, symbol, type, arguments) __attribute__((visibility("default"))) type hook_##name arguments __asm__(symbol);
+#define HOOK(name, library, need, symbol, type, arguments)                                                                                 \
+    __attribute__((visibility("default"))) type hook_##name arguments __asm__(symbol);
 #include "../hooks/hooks.def"
 #undef HOOK
 
@@ -95,7 +96,7 @@ enum hook_id {
 struct hook_row {
     const char *name, *library, *symbol;
     enum hook_need need;
-    void *own;              /* our function, to notice a circular original */
+    void *own; /* our function, to notice a circular original */
     _Atomic(void *) original;
 };
 extern struct hook_row hook_table[HOOK_COUNT];
@@ -103,9 +104,9 @@ extern struct hook_row hook_table[HOOK_COUNT];
 void *resolve_original(enum hook_id id); /* lazy; stops the job when a function that was called has no original */
 
 /* The function that would have run without us, with the row's own type. */
-#define ORIGINAL(name)                                                                                                                      \
-    ((__typeof__(&hook_##name))(__builtin_expect(!!atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_acquire), 1)         \
-                                    ? atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_relaxed)                         \
+#define ORIGINAL(name)                                                                                                                     \
+    ((__typeof__(&hook_##name))(__builtin_expect(!!atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_acquire), 1)       \
+                                    ? atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_relaxed)                        \
                                     : resolve_original(HOOK_##name)))
 
 #endif

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <unwind.h>
 
-_Unwind_Reason_Code __gcc_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class class, struct _Unwind_Exception *exception,
-                                         struct _Unwind_Context *context);
+_Unwind_Reason_Code __gcc_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                         struct _Unwind_Exception *exception, struct _Unwind_Context *context);
 
 /* libgcc_s by name: `import torch` loads it in a local scope. The global scope is for programs that bring another unwinder. */
 static void *unwinder_find(_Atomic(void *) *known, const char *symbol) {
@@ -24,8 +24,8 @@ static void *unwinder_find(_Atomic(void *) *known, const char *symbol) {
 }
 
 /* Called by the unwinder for each frame of ours that has a cleanup. */
-_Unwind_Reason_Code __gcc_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class class, struct _Unwind_Exception *exception,
-                                         struct _Unwind_Context *context) {
+_Unwind_Reason_Code __gcc_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                         struct _Unwind_Exception *exception, struct _Unwind_Context *context) {
     static _Atomic(void *) known;
     __typeof__(&__gcc_personality_v0) personality = unwinder_find(&known, "__gcc_personality_v0");
     return personality ? personality(version, actions, class, exception, context) : _URC_CONTINUE_UNWIND;

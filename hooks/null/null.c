@@ -39,7 +39,8 @@ void hook_null_scheduler_step(void *scheduler) {
        shells, compilers, loader workers, -n 1. Such a process must not notice us. A hook that only training programs reach, and that may be the first of
        all, calls shim_training_begins() instead, which claims the rank. */
     if (!shim_active()) {
-        ORIGINAL(null_scheduler_step)(scheduler); /* the function that would have run without us, with the row's type, found at the first use */
+        ORIGINAL(null_scheduler_step)
+        (scheduler); /* the function that would have run without us, with the row's type, found at the first use */
         return;
     }
     /* 2. Scope: what must be undone whatever happens. shim_phase tells the board what this rank is doing; the launcher shows it when the rank is stuck or

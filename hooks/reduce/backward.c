@@ -126,9 +126,12 @@ static void seeds_make(struct seeds *seeds, const struct vector *roots, const st
     size_t count = (size_t)(inputs->end - inputs->begin) / sizeof(struct tensor *);
     size_t edge_bytes = count ? (size_t)(roots->end - roots->begin) / count : 0;
     if (count > ROOTS_MAX)
-        shim_problem("AR-ROOTS", "Sum the losses before calling backward.", "backward was called with %zu roots; at most %d are supported", count, ROOTS_MAX);
+        shim_problem("AR-ROOTS", "Sum the losses before calling backward.", "backward was called with %zu roots; at most %d are supported",
+                     count, ROOTS_MAX);
     struct record records[ROOTS_MAX];
-    seeds->divided = dispatch_client.has_gathered_history(); /* when in doubt: dividing the seed and summing the gradients is exact for any replicated root */
+    seeds->divided =
+        dispatch_client
+            .has_gathered_history(); /* when in doubt: dividing the seed and summing the gradients is exact for any replicated root */
     for (size_t i = 0; i < count; i++) {
         records[i] = record_of_node(*(void **)(roots->begin + i * edge_bytes));
         seeds->divided |= records[i].kind != RECORD_NONE;
@@ -159,10 +162,12 @@ static void mark_retained_gradient(struct tensor *tensor, const struct record *r
 
 static void refuse_graph_of_gradients(bool create_graph) {
     if (create_graph)
-        shim_problem("AR-CREATE-GRAPH", "Run this program with -n 1 for now.", "backward(create_graph=True) through divided rows is not supported yet");
+        shim_problem("AR-CREATE-GRAPH", "Run this program with -n 1 for now.",
+                     "backward(create_graph=True) through divided rows is not supported yet");
 }
 
-static void *execute_divided(struct seeds *seeds, void *result, void *engine, void *roots, char keep_graph, char create_graph, void *outputs) {
+static void *execute_divided(struct seeds *seeds, void *result, void *engine, void *roots, char keep_graph, char create_graph,
+                             void *outputs) {
     refuse_graph_of_gradients(create_graph);
     pthread_mutex_lock(&backward_mutex);
     __attribute__((cleanup(backward_end))) struct backward backward = {.finished = false};
@@ -182,7 +187,8 @@ static void *execute_divided(struct seeds *seeds, void *result, void *engine, vo
     return result;
 }
 
-void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate, void *outputs) {
+void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
+                          void *outputs) {
     if (!shim_training_begins() || dispatch_is_opaque()) /* a backward within a backward belongs to the outer one */
         return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
     report_backward();

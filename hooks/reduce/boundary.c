@@ -9,7 +9,7 @@
 enum { FUNCTION_MANAGER = 2, FUNCTION_INVOKER = 3, FUNCTION_DESTROY = 3 }; /* words of libstdc++'s std::function; the manager's operation */
 
 struct user_hook {
-    void *function[4]; /* the program's std::function, moved here */
+    void *function[4];    /* the program's std::function, moved here */
     struct record record; /* of the tensor it was put on; RECORD_NONE: a leaf or another replicated tensor */
 };
 
@@ -48,7 +48,8 @@ static struct tensor *return_gradient(struct tensor *returned, const struct reco
     if (wanted->kind == RECORD_PARTIAL)
         result = TORCH_CALL("aten::mul", "Scalar", whole, value_real(1.0 / shim_world_size()));
     else if (wanted->kind == RECORD_SHARD)
-        result = TORCH_CALL("aten::narrow", "", whole, value_int(wanted->dim), value_int(wanted->first * wanted->inner), value_int(wanted->rows * wanted->inner));
+        result = TORCH_CALL("aten::narrow", "", whole, value_int(wanted->dim), value_int(wanted->first * wanted->inner),
+                            value_int(wanted->rows * wanted->inner));
     if (result.tensor != whole.tensor)
         value_drop(whole);
     return result.tensor;
@@ -90,8 +91,10 @@ static bool is_ours(struct tensor *tensor) {
 
 static void refuse_python_hook(struct tensor *tensor, const char *what) {
     if (is_ours(tensor))
-        shim_problem("AR-PY-HOOK", "Remove the hook, or run with -n 1 for now.",
-                     "%s from Python on a parameter or on a tensor whose rows are divided is not supported yet: it would see this rank's share", what);
+        shim_problem(
+            "AR-PY-HOOK", "Remove the hook, or run with -n 1 for now.",
+            "%s from Python on a parameter or on a tensor whose rows are divided is not supported yet: it would see this rank's share",
+            what);
 }
 
 void hook_add_hook_shared(struct tensor *const *tensor, void *hook) {
@@ -131,18 +134,19 @@ static void refuse_custom_function(struct tensor *const *const *inputs, void *co
         return;
     for (struct tensor *const *input = inputs[0]; input < inputs[1]; input++)
         if (tensor_is_marked(*input))
-            shim_problem("AR-CUSTOM-FUNCTION", "Write it with differentiable operators, or run with -n 1 for now.",
-                         "a custom autograd function was applied to a tensor whose rows are divided: its backward would see this rank's rows only");
+            shim_problem(
+                "AR-CUSTOM-FUNCTION", "Write it with differentiable operators, or run with -n 1 for now.",
+                "a custom autograd function was applied to a tensor whose rows are divided: its backward would see this rank's rows only");
 }
 
-void *hook_wrap_outputs_shared(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count, void *const *node,
-                               void *jvp) {
+void *hook_wrap_outputs_shared(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+                               void *const *node, void *jvp) {
     refuse_custom_function(inputs, node);
     return ORIGINAL(wrap_outputs_shared)(result, inputs, a, b, outputs, output_count, node, jvp);
 }
 
-void *hook_wrap_outputs_intrusive(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count, void *const *node,
-                                  void *jvp, void *saved, void *view_function, char pure_view) {
+void *hook_wrap_outputs_intrusive(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+                                  void *const *node, void *jvp, void *saved, void *view_function, char pure_view) {
     refuse_custom_function(inputs, node);
     return ORIGINAL(wrap_outputs_intrusive)(result, inputs, a, b, outputs, output_count, node, jvp, saved, view_function, pure_view);
 }

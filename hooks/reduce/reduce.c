@@ -52,7 +52,8 @@ static void add_missing(struct backward *backward) {
         struct tensor **slot = tensor_grad_slot(leaf);
         bool has_gradient = *slot && *slot != torch_facts.undefined;
         struct value plain = TORCH_CALL("aten::detach", "", value_tensor(leaf));
-        struct value zeros = TORCH_CALL("aten::zeros_like", "", plain, value_none(), value_none(), value_none(), value_none(), value_none());
+        struct value zeros =
+            TORCH_CALL("aten::zeros_like", "", plain, value_none(), value_none(), value_none(), value_none(), value_none());
         value_drop(plain);
         backward->leaves = realloc(backward->leaves, (backward->count + 1) * sizeof *backward->leaves);
         backward->room = ++backward->count;
@@ -90,12 +91,14 @@ static void agree(struct backward *backward) {
 static struct target target_of(const struct leaf_gradient *leaf) {
     struct target target = {.gradient = gradient_of(leaf)};
     if (!tensor_is_plain(target.gradient))
-        shim_problem("AR-SPARSE-GRAD", "Use dense gradients (sparse=false), or run with -n 1 for now.", "the gradient of parameter %zu is sparse", leaf->ordinal);
+        shim_problem("AR-SPARSE-GRAD", "Use dense gradients (sparse=false), or run with -n 1 for now.",
+                     "the gradient of parameter %zu is sparse", leaf->ordinal);
     record_clear(target.gradient);
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_is_on_host(target.gradient))
-        shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.", "the gradient of parameter %zu (type %d) cannot be summed over the ranks",
-                     leaf->ordinal, tensor_dtype(target.gradient));
+        shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
+                     "the gradient of parameter %zu (type %d) cannot be summed over the ranks", leaf->ordinal,
+                     tensor_dtype(target.gradient));
     struct tensor *reduced = target.gradient;
     if (!tensor_is_dense(reduced)) {
         target.copy = TORCH_CALL("aten::clone", "", value_tensor(reduced), value_int(0)).tensor;
@@ -164,8 +167,9 @@ static void sum_targets(struct targets *targets) {
 void reduce_gradients(struct backward *backward) {
     SHIM_COMM_SCOPE;
     agree(backward);
-    __attribute__((cleanup(targets_free))) struct targets targets = {
-        .list = calloc(backward->count + 1, sizeof(struct target)), .spans = calloc(backward->count + 1, sizeof(struct comm_span)), .count = backward->count};
+    __attribute__((cleanup(targets_free))) struct targets targets = {.list = calloc(backward->count + 1, sizeof(struct target)),
+                                                                     .spans = calloc(backward->count + 1, sizeof(struct comm_span)),
+                                                                     .count = backward->count};
     for (size_t i = 0; i < backward->count; i++)
         targets.list[i] = target_of(&backward->leaves[i]);
     separate_overlaps(&targets);

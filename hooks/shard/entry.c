@@ -1,6 +1,6 @@
 /*
- * Entry: a whole batch that meets a parameter is cut into rows. A guess about speed only: narrowing any replicated tensor is exact, so a wrong guess (a table of
- * positions cut as if it were a batch) is merely gathered again later.
+ * Entry: a whole batch that meets a parameter is cut into rows. A guess about speed only: narrowing any replicated tensor is exact, so a wrong guess
+ * (a table of positions cut as if it were a batch) is merely gathered again later.
  */
 #include "shard.h"
 
@@ -50,7 +50,8 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     bool long_enough = is_long_enough(argument_size(data, dim));
     {
         SHIM_COMM_SCOPE;
-        comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided", start_check_tensor(argument_tensor(data)));
+        comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
+                  start_check_tensor(argument_tensor(data)));
     }
     if (!long_enough)
         return false;

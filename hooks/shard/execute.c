@@ -11,8 +11,10 @@ void slot_replace(struct value *slot, struct value fresh) {
 
 void refuse_write(const struct shard_call *call, const char *why) {
     shim_problem("AR-WRITE",
-                 "Write the statement so that it makes a new tensor (y = x * 2 instead of x.mul_(2)), or run with -n 1; docs/limits.md lists what can be written.",
-                 "operator %s%s%s would write to a tensor in place, but %s", call->op->name, call->op->overload[0] ? "." : "", call->op->overload, why);
+                 "Write the statement so that it makes a new tensor (y = x * 2 instead of x.mul_(2)), or run with -n 1; docs/limits.md "
+                 "lists what can be written.",
+                 "operator %s%s%s would write to a tensor in place, but %s", call->op->name, call->op->overload[0] ? "." : "",
+                 call->op->overload, why);
 }
 
 void execute_return(struct shard_call *call, const struct value *results, int count) {
@@ -30,7 +32,8 @@ static void check_local_size(struct shard_call *call, struct tensor *tensor, con
         return;
     shim_problem("AR-RULE", "This is a defect of accel-run: please report the operator. Run the program without accel-run meanwhile.",
                  "operator %s: the result has %lld elements along dimension %d where this rank's rows are %lld", call->op->name,
-                 record->dim < tensor_dims(tensor) ? (long long)tensor_size(tensor, record->dim) : -1, record->dim, (long long)record_local(record));
+                 record->dim < tensor_dims(tensor) ? (long long)tensor_size(tensor, record->dim) : -1, record->dim,
+                 (long long)record_local(record));
 }
 
 static void scale_result(struct value *result, double scale) {
@@ -139,7 +142,7 @@ static void gather_arguments(struct shard_call *call, struct gathered_storages *
         report_gather();
         explain_gather(call->op, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
         struct tensor *whole = argument->record.kind == RECORD_SHARD ? gather_shard(call->op->name, tensor, &argument->record)
-                                                                       : gather_partial(call->op->name, tensor);
+                                                                     : gather_partial(call->op->name, tensor);
         slot_replace(argument->slot, value_tensor(whole));
         remember_storage(storages, whole);
     }

@@ -15,7 +15,8 @@ void entry_rows(int64_t total, int64_t *first, int64_t *rows) {
 
 static struct tensor *to_host(struct tensor *tensor, struct tensor **owned) {
     if (!tensor_is_on_host(tensor))
-        shim_problem("AR-DEVICE", "Run the program on the CPU for now.", "a tensor on an accelerator would have to be exchanged between the ranks");
+        shim_problem("AR-DEVICE", "Run the program on the CPU for now.",
+                     "a tensor on an accelerator would have to be exchanged between the ranks");
     *owned = NULL;
     if (!tensor_is_dense(tensor)) {
         *owned = TORCH_CALL("aten::contiguous", "", value_tensor(tensor), value_int(0)).tensor;
@@ -28,7 +29,8 @@ void sum_in_place(const char *label, struct tensor *tensor) {
     enum comm_dtype dtype;
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(tensor), &dtype, &factor))
-        shim_problem("AR-DTYPE", "Please report the operator and the type.", "%s: values of type %d cannot be summed over the ranks", label, tensor_dtype(tensor));
+        shim_problem("AR-DTYPE", "Please report the operator and the type.", "%s: values of type %d cannot be summed over the ranks", label,
+                     tensor_dtype(tensor));
     struct tensor *owned, *host = to_host(tensor, &owned);
     struct comm_span span = {tensor_data(host), (size_t)tensor_elements(host) * factor};
     {
@@ -61,14 +63,16 @@ struct tensor *whole_empty(struct tensor *tensor, const struct record *record) {
             break;
         }
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    struct value whole = TORCH_CALL("aten::new_empty_strided", "", plain, value_int_list(sizes, (size_t)dims), value_int_list(strides, (size_t)dims),
-                                    value_none(), value_none(), value_none(), value_none());
+    struct value whole = TORCH_CALL("aten::new_empty_strided", "", plain, value_int_list(sizes, (size_t)dims),
+                                    value_int_list(strides, (size_t)dims), value_none(), value_none(), value_none(), value_none());
     value_drop(plain);
     return whole.tensor;
 }
 
 struct tensor *rows_of(struct tensor *whole, const struct record *record, int dim) {
-    return TORCH_CALL("aten::narrow", "", value_tensor(whole), value_int(dim), value_int(record->first * record->inner), value_int(record_local(record))).tensor;
+    return TORCH_CALL("aten::narrow", "", value_tensor(whole), value_int(dim), value_int(record->first * record->inner),
+                      value_int(record_local(record)))
+        .tensor;
 }
 
 void note_layout(struct tensor *whole) {
@@ -131,8 +135,9 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
     struct tensor *values = gather_values(label, tensor, record);
     if (!tensor_is_recorded(tensor))
         return values;
-    struct value index = TORCH_CALL("aten::arange", "start", value_int(record->first * record->inner),
-                                    value_int((record->first + record->rows) * record->inner), value_none(), value_none(), value_none(), value_none());
+    struct value index =
+        TORCH_CALL("aten::arange", "start", value_int(record->first * record->inner),
+                   value_int((record->first + record->rows) * record->inner), value_none(), value_none(), value_none(), value_none());
     struct value gathered = TORCH_CALL("aten::index_copy", "", value_tensor(values), value_int(record->dim), index, value_tensor(tensor));
     record_clear(gathered.tensor);
     value_drop(index);
@@ -147,12 +152,14 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
     record_clear(plain.tensor);
     bool widen = tensor_dtype(tensor) == DTYPE_FLOAT32 || tensor_dtype(tensor) == DTYPE_FLOAT16 || tensor_dtype(tensor) == DTYPE_BFLOAT16;
-    struct value total = widen ? TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(true), value_none())
-                               : TORCH_CALL("aten::clone", "", plain, value_none());
+    struct value total =
+        widen ? TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(true), value_none())
+              : TORCH_CALL("aten::clone", "", plain, value_none());
     record_clear(total.tensor);
     sum_in_place(label, total.tensor);
     if (widen)
-        slot_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true), value_none()));
+        slot_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true),
+                                        value_none()));
     if (tensor_is_recorded(tensor)) { /* total = own + (total - own), the bracket constant */
         struct value rest = TORCH_CALL("aten::sub", "Tensor", total, plain, value_int(1));
         struct value sum = TORCH_CALL("aten::add", "Tensor", value_tensor(tensor), rest, value_int(1));

@@ -33,7 +33,8 @@ static double target_weight(struct shard_call *call, const struct rule *rule) {
     if (call_is_none(call, 2)) {
         sum = TORCH_CALL("aten::sum", "", valid, value_none());
     } else {
-        struct value inside = TORCH_CALL("aten::mul", "Tensor", rows, valid); /* ignored targets may lie outside the classes: look class 0 up instead */
+        /* ignored targets may lie outside the classes: look class 0 up instead */
+        struct value inside = TORCH_CALL("aten::mul", "Tensor", rows, valid);
         struct value flat = TORCH_CALL("aten::flatten", "using_ints", inside, value_int(0), value_int(-1));
         struct value plain = TORCH_CALL("aten::detach", "", call->values[2]);
         struct value weights = TORCH_CALL("aten::index_select", "", plain, value_int(0), flat);
@@ -54,13 +55,15 @@ static double target_weight(struct shard_call *call, const struct rule *rule) {
     return number.tag == TAG_DOUBLE ? number.real : (double)number.integer;
 }
 
-/* nll_loss_forward, nll_loss2d_forward (self, target, weight, reduction, ignore_index): a mean is the sum divided by the weight of all ranks' targets (a rank whose
-   targets are all ignored has no mean of its own). cross_entropy comes here as what it is composed of. */
+/* nll_loss_forward, nll_loss2d_forward (self, target, weight, reduction, ignore_index): a mean is the sum divided by the weight of all ranks'
+   targets (a rank whose targets are all ignored has no mean of its own). cross_entropy comes here as what it is composed of. */
 RULE_FUNCTION(nll_loss) {
     struct argument *scores = call_argument(call, 0), *target = call_argument(call, 1);
-    if (!scores || !target || call->lead != scores || call->record.dim != 0 || call->record.inner * call->record.total != argument_size(target, 0))
+    if (!scores || !target || call->lead != scores || call->record.dim != 0 ||
+        call->record.inner * call->record.total != argument_size(target, 0))
         return RULE_GATHER;
-    if (target->record.kind == RECORD_SHARD ? target->record.dim != 0 || !record_same_rows(&target->record, &call->record) : argument_dims(target) < 1)
+    if (target->record.kind == RECORD_SHARD ? target->record.dim != 0 || !record_same_rows(&target->record, &call->record)
+                                            : argument_dims(target) < 1)
         return RULE_GATHER;
     struct argument *weight = call_argument(call, 2);
     if (weight && weight->record.kind == RECORD_SHARD)

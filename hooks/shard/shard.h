@@ -20,11 +20,11 @@
 
 /* One tensor among the arguments (elements of lists count each). */
 struct argument {
-    struct value *slot;    /* where it stands; owns a reference */
-    struct record record;  /* as it was when the call came; RECORD_NONE: replicated */
-    int position;          /* index of the schema argument it belongs to */
+    struct value *slot;   /* where it stands; owns a reference */
+    struct record record; /* as it was when the call came; RECORD_NONE: replicated */
+    int position;         /* index of the schema argument it belongs to */
     bool is_parameter;
-    int8_t narrow;         /* decision: narrow this replicated tensor along this dimension to the rank's rows; -1: no */
+    int8_t narrow; /* decision: narrow this replicated tensor along this dimension to the rank's rows; -1: no */
 };
 
 enum { RESULTS_MAX = 8 };
@@ -67,7 +67,8 @@ enum partial_kind {
     PARTIAL_READ,            /* host read: exchanged */
 };
 
-enum entry_kind { ENTRY_NONE = 0, ENTRY_DATA0, ENTRY_DATA1, ENTRY_INDEX, ENTRY_RECURRENT }; /* which argument is the data that meets a parameter: entry.c */
+/* Which argument is the data that meets a parameter: entry.c. */
+enum entry_kind { ENTRY_NONE = 0, ENTRY_DATA0, ENTRY_DATA1, ENTRY_INDEX, ENTRY_RECURRENT };
 
 struct rule {
     const char *name;
@@ -148,7 +149,8 @@ int64_t call_int(const struct shard_call *call, int position, int64_t fallback);
 double call_real(const struct shard_call *call, int position, double fallback);
 bool call_flag(const struct shard_call *call, int position);
 bool call_is_none(const struct shard_call *call, int position);
-/* A list of ints argument: number of elements, copied into integers (at most TORCH_DIMS_MAX); -1 when it is none or longer. A single int counts as a list of one. */
+/* A list of ints argument: number of elements, copied into integers (at most TORCH_DIMS_MAX); -1 when it is none or longer. A single int counts as a
+   list of one. */
 int call_ints(const struct shard_call *call, int position, int64_t *integers);
 static inline int wrap_dim(int64_t dim, int dims) {
     return (int)(dim < 0 ? dim + (dims ? dims : 1) : dim);

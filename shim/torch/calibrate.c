@@ -160,7 +160,8 @@ static void calibrate_storage(struct tensor *tensor) {
     struct value three = TORCH_CALL("aten::narrow", "", value_tensor(tensor), value_int(0), value_int(3), value_int(2));
     struct value four = TORCH_CALL("aten::narrow", "", value_tensor(tensor), value_int(0), value_int(4), value_int(2));
     for (long at = 16; at < torch_facts.key_set && !torch_facts.storage_offset; at += 8)
-        if (*(int64_t *)((char *)tensor + at) == 0 && *(int64_t *)((char *)three.tensor + at) == 3 && *(int64_t *)((char *)four.tensor + at) == 4)
+        if (*(int64_t *)((char *)tensor + at) == 0 && *(int64_t *)((char *)three.tensor + at) == 3 &&
+            *(int64_t *)((char *)four.tensor + at) == 4)
             torch_facts.storage_offset = at;
     value_drop(three);
     value_drop(four);
@@ -239,7 +240,8 @@ static struct value list_make(const struct value *elements, size_t count, const 
         memcpy(vector->begin, elements, count * sizeof *elements);
     }
     vector->end = vector->capacity = vector->begin + count;
-    memcpy(list + torch_facts.list + 24, element_type, 8); /* the pointer without its owner: a copied owner that is not counted would free the type */
+    memcpy(list + torch_facts.list + 24, element_type,
+           8); /* the pointer without its owner: a copied owner that is not counted would free the type */
     return (struct value){.pointer = list, .tag = torch_facts.tag_list};
 }
 

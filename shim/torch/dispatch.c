@@ -71,7 +71,8 @@ static char *table_row(const struct handle *handle, int functionality, uint64_t 
     return handle->definition + torch_facts.table + index * torch_facts.table_stride;
 }
 
-/* For calls that we begin, every bit whose row is the fallthrough kernel must go beforehand: the kernels below redispatch without masking and would execute it. */
+/* For calls that we begin, every bit whose row is the fallthrough kernel must go beforehand: the kernels below redispatch without masking and would
+   execute it. */
 uint64_t dispatch_without_fallthrough(const struct handle *handle, uint64_t key_set) {
     for (uint64_t left = key_set >> torch_facts.backend_count; left; left &= left - 1) {
         int bit = __builtin_ctzll(left);

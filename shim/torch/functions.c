@@ -15,11 +15,11 @@ static void *functions_find(const char *symbol) {
 
 const char *functions_resolve(void) {
 #define REQUIRED_MISSING(need) (need == REQUIRED)
-#define TORCH(name, library, need, type, arguments, symbol, other)                                                                          \
-    torch_functions.name = (__typeof__(torch_functions.name))functions_find(symbol);                                                        \
-    if (!torch_functions.name && (other))                                                                                                   \
-        torch_functions.name = (__typeof__(torch_functions.name))functions_find(other);                                                     \
-    if (!torch_functions.name && REQUIRED_MISSING(need))                                                                                    \
+#define TORCH(name, library, need, type, arguments, symbol, other)                                                                         \
+    torch_functions.name = (__typeof__(torch_functions.name))functions_find(symbol);                                                       \
+    if (!torch_functions.name && (other))                                                                                                  \
+        torch_functions.name = (__typeof__(torch_functions.name))functions_find(other);                                                    \
+    if (!torch_functions.name && REQUIRED_MISSING(need))                                                                                   \
         return symbol;
 #include "functions.def"
 #undef TORCH

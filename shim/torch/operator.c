@@ -65,7 +65,8 @@ static void free_stack(struct value **values) {
     free(*values);
 }
 
-struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more, int more_count) {
+struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more,
+                           int more_count) {
     if (!__atomic_load_n(&reference->handle.definition, __ATOMIC_ACQUIRE)) {
         struct handle handle;
         torch_functions.find_schema(&handle, torch_functions.dispatcher(), reference->name, reference->overload);

@@ -13,7 +13,8 @@ struct entry {
     struct tensor *tensor;
     struct record record;
     int dims;
-    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX]; /* of the whole batch: what the program sees; handed out by address, so they live here */
+    /* of the whole batch: what the program sees; handed out by address, so they live here */
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
 };
 
 static struct entry **table; /* open addressing, a power of two */
@@ -129,8 +130,8 @@ int record_full_shape(struct tensor *tensor, const struct record *record, int64_
 
 /* ---- marks */
 
-/* SizesStridesPolicy::CustomSizes and its origin flag, in the byte two before the key set (0x01 becomes 0x49 from 1.13 to 2.15): libtorch then asks the virtuals
-   that we hook. Proven by the self-check. */
+/* SizesStridesPolicy::CustomSizes and its origin flag, in the byte two before the key set (0x01 becomes 0x49 from 1.13 to 2.15): libtorch then asks
+   the virtuals that we hook. Proven by the self-check. */
 enum { POLICY_CUSTOM_SIZES = 0x48 };
 
 static uint8_t *tensor_policy(struct tensor *tensor) {
@@ -141,8 +142,10 @@ void record_set(struct tensor *tensor, struct record record) {
     if (tensor == torch_facts.undefined)
         return;
     if (!tensor_is_plain(tensor) || tensor_dims(tensor) > TORCH_DIMS_MAX)
-        shim_problem("AR-SHARD-KIND", "Run this program with fewer ranks' worth of data per batch, or with -n 1; please report the operator.",
-                     "a tensor of a special kind (sparse, quantised, nested or of more than %d dimensions) would have to be divided", TORCH_DIMS_MAX);
+        shim_problem("AR-SHARD-KIND",
+                     "Run this program with fewer ranks' worth of data per batch, or with -n 1; please report the operator.",
+                     "a tensor of a special kind (sparse, quantised, nested or of more than %d dimensions) would have to be divided",
+                     TORCH_DIMS_MAX);
     record.node = tensor_node(tensor);
     struct entry fresh = {.tensor = tensor, .record = record};
     fresh.dims = record_full_shape(tensor, &record, fresh.sizes, fresh.strides);

@@ -35,16 +35,16 @@ static struct value user_call(const char *name, const char *overload, int count,
     return first;
 }
 
-#define USER_CALL(name, overload, ...)                                                                                                      \
-    ({                                                                                                                                      \
-        struct value user_arguments_[] = {__VA_ARGS__};                                                                                     \
-        user_call(name, overload, (int)(sizeof user_arguments_ / sizeof user_arguments_[0]), user_arguments_);                              \
+#define USER_CALL(name, overload, ...)                                                                                                     \
+    ({                                                                                                                                     \
+        struct value user_arguments_[] = {__VA_ARGS__};                                                                                    \
+        user_call(name, overload, (int)(sizeof user_arguments_ / sizeof user_arguments_[0]), user_arguments_);                             \
     })
 
 /* 0, 1, 2, ... as a float matrix. */
 static struct value matrix(int64_t rows, int64_t columns) {
-    struct value flat = TORCH_CALL("aten::arange", "start", value_int(0), value_int(rows * columns), value_int(DTYPE_FLOAT32), value_none(), value_none(),
-                                   value_none());
+    struct value flat = TORCH_CALL("aten::arange", "start", value_int(0), value_int(rows * columns), value_int(DTYPE_FLOAT32), value_none(),
+                                   value_none(), value_none());
     const int64_t shape[] = {rows, columns};
     struct value result = TORCH_CALL("aten::reshape", "", flat, value_int_list(shape, 2));
     value_drop(flat);
@@ -55,12 +55,14 @@ static void check_forward(struct tensor *hidden, int64_t rows) {
     int64_t first, own;
     struct record record = record_get(hidden);
     if (record.kind != RECORD_SHARD || record.total != rows)
-        torch_unsupported("self-check: a parameter's operator", "a layer's result is not divided (kind %d); its operators do not reach the fallback", record.kind);
+        torch_unsupported("self-check: a parameter's operator",
+                          "a layer's result is not divided (kind %d); its operators do not reach the fallback", record.kind);
     own = tensor_size(hidden, 0);
     first = record.first;
     struct value shown = USER_CALL("aten::size", "int", value_tensor(hidden), value_int(0));
     if (shown.integer != rows || own != record.rows || first + own > rows)
-        torch_unsupported("self-check: two views of a size", "%lld rows shown, %lld held, of %lld", (long long)shown.integer, (long long)own, (long long)rows);
+        torch_unsupported("self-check: two views of a size", "%lld rows shown, %lld held, of %lld", (long long)shown.integer,
+                          (long long)own, (long long)rows);
 }
 
 static double expected_sum(int64_t rows) {
@@ -83,7 +85,8 @@ static void check_gradient(struct tensor *weight, int64_t rows) {
             expected += (double)(row * FEATURES + k);
         for (int column = 0; column < OUTPUTS; column++)
             if (values[k * OUTPUTS + column] != (float)expected)
-                torch_unsupported("self-check: gradient", "%g where %g is right: backward or accumulation is not seen", values[k * OUTPUTS + column], expected);
+                torch_unsupported("self-check: gradient", "%g where %g is right: backward or accumulation is not seen",
+                                  values[k * OUTPUTS + column], expected);
     }
 }
 
@@ -92,7 +95,7 @@ static void grad_mode_restore(char *enabled) {
 }
 
 void selfcheck_run(void) {
-    __attribute__((cleanup(grad_mode_restore))) char enabled = torch_functions.grad_mode();
+    __attribute__((cleanup(grad_mode_restore), unused)) char enabled = torch_functions.grad_mode();
     torch_functions.set_grad_mode(1);
     int64_t rows = 2 * (int64_t)shim_world_size() + 1;
     struct value data = matrix(rows, FEATURES), weight = matrix(FEATURES, OUTPUTS);

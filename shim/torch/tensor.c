@@ -98,10 +98,11 @@ size_t dtype_bytes(enum torch_dtype dtype) {
 }
 
 bool dtype_for_comm(enum torch_dtype dtype, enum comm_dtype *comm, size_t *factor) {
-    static const int8_t table[16] = {[DTYPE_UINT8] = COMM_UINT8 + 1,     [DTYPE_INT8] = COMM_INT8 + 1,       [DTYPE_INT16] = COMM_INT16 + 1,
-                                     [DTYPE_INT32] = COMM_INT32 + 1,     [DTYPE_INT64] = COMM_INT64 + 1,     [DTYPE_FLOAT16] = COMM_FLOAT16 + 1,
-                                     [DTYPE_FLOAT32] = COMM_FLOAT32 + 1, [DTYPE_FLOAT64] = COMM_FLOAT64 + 1, [DTYPE_COMPLEX64] = COMM_FLOAT32 + 1,
-                                     [DTYPE_COMPLEX128] = COMM_FLOAT64 + 1, [DTYPE_BOOL] = COMM_BOOL + 1,    [DTYPE_BFLOAT16] = COMM_BFLOAT16 + 1};
+    static const int8_t table[16] = {
+        [DTYPE_UINT8] = COMM_UINT8 + 1,        [DTYPE_INT8] = COMM_INT8 + 1,       [DTYPE_INT16] = COMM_INT16 + 1,
+        [DTYPE_INT32] = COMM_INT32 + 1,        [DTYPE_INT64] = COMM_INT64 + 1,     [DTYPE_FLOAT16] = COMM_FLOAT16 + 1,
+        [DTYPE_FLOAT32] = COMM_FLOAT32 + 1,    [DTYPE_FLOAT64] = COMM_FLOAT64 + 1, [DTYPE_COMPLEX64] = COMM_FLOAT32 + 1,
+        [DTYPE_COMPLEX128] = COMM_FLOAT64 + 1, [DTYPE_BOOL] = COMM_BOOL + 1,       [DTYPE_BFLOAT16] = COMM_BFLOAT16 + 1};
     if ((unsigned)dtype >= 16 || !table[dtype])
         return false;
     *comm = (enum comm_dtype)(table[dtype] - 1);

@@ -78,15 +78,15 @@ struct torch_facts {
     uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd;
     uint64_t default_included, default_excluded;
     uint16_t key_shard, key_parameter, key_composite;
-    long table, table_stride; /* first boxed function of the dispatch table within OperatorDef, and the distance of two */
-    long key_set;             /* TensorImpl::key_set_; the policy byte stands two bytes before it */
-    long dtype;               /* TensorImpl::data_type_ */
-    long storage;             /* TensorImpl::storage_ */
-    long storage_data;        /* StorageImpl: the data pointer */
-    long storage_offset;      /* TensorImpl::storage_offset_ */
-    long list;                /* ListImpl: the vector */
+    long table, table_stride;       /* first boxed function of the dispatch table within OperatorDef, and the distance of two */
+    long key_set;                   /* TensorImpl::key_set_; the policy byte stands two bytes before it */
+    long dtype;                     /* TensorImpl::data_type_ */
+    long storage;                   /* TensorImpl::storage_ */
+    long storage_data;              /* StorageImpl: the data pointer */
+    long storage_offset;            /* TensorImpl::storage_offset_ */
+    long list;                      /* ListImpl: the vector */
     long arguments, argument_bytes; /* FunctionSchema's arguments within OperatorDef, sizeof(c10::Argument) */
-    long overload;            /* overload name within OperatorDef (the name is at 0) */
+    long overload;                  /* overload name within OperatorDef (the name is at 0) */
     uint32_t tag_bool, tag_list;
     struct tensor *undefined; /* UndefinedTensorImpl's singleton */
     void *tensor_vtable;      /* of a plain TensorImpl */
@@ -128,7 +128,7 @@ static inline struct stack *value_list(const struct value *value) {
     return (struct stack *)((char *)value->pointer + torch_facts.list);
 }
 /* A new list of ints; the callee of the call it is passed to owns it. */
-struct value value_int_list(const int64_t *integers, size_t count); /* at most TORCH_DIMS_MAX */
+struct value value_int_list(const int64_t *integers, size_t count);          /* at most TORCH_DIMS_MAX */
 struct value value_tensor_list(struct tensor *const *tensors, size_t count); /* takes references of its own */
 /* Drops what the value owns (tensors; lists made by value_int_list and results of calls). */
 void value_drop(struct value value);
@@ -169,7 +169,7 @@ bool tensor_is_on_host(struct tensor *tensor);
 bool tensor_is_plain(struct tensor *tensor); /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
 bool tensor_is_dense(struct tensor *tensor); /* elements fill their memory without holes or overlap, in some order of dimensions */
 bool tensor_requires_grad(struct tensor *tensor);
-void *tensor_node(struct tensor *tensor);          /* grad_fn's Node*, or NULL */
+void *tensor_node(struct tensor *tensor);                /* grad_fn's Node*, or NULL */
 struct tensor **tensor_grad_slot(struct tensor *tensor); /* .grad in place */
 void tensor_retain(struct tensor *tensor);
 void tensor_release(struct tensor *tensor);
@@ -189,15 +189,15 @@ bool tensor_is_recorded(struct tensor *tensor);
 bool grad_mode_is_enabled(void);
 
 /* ---- operators (operator.c) */
-struct operator {
+struct operator{
     char *definition;
-    const char *name;     /* "aten::add" */
+    const char *name;       /* "aten::add" */
     const char *short_name; /* "add": without the aten:: */
-    const char *overload; /* "Tensor" */
+    const char *overload;   /* "Tensor" */
     int argument_count;
-    bool is_composite; /* CompositeImplicitAutograd: written in terms of other operators */
-    bool is_in_place;  /* add_ */
-    bool is_out;       /* out= overload */
+    bool is_composite;  /* CompositeImplicitAutograd: written in terms of other operators */
+    bool is_in_place;   /* add_ */
+    bool is_out;        /* out= overload */
     const void *client; /* what the client attached: its rule */
     _Atomic uint64_t calls;
 };
@@ -211,17 +211,18 @@ struct operator_reference {
 struct operator *operator_of(const struct handle *handle);
 /* Runs an operator opaquely with borrowed tensor arguments (lists are consumed); returns its first result, owned. Results beyond the first go, owned, into
    more[0..more_count) when more is given and are dropped otherwise. */
-struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more, int more_count);
+struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more,
+                           int more_count);
 
-#define TORCH_CALL(operator_name, overload_name, ...)                                                                                       \
-    ({                                                                                                                                      \
-        static struct operator_reference reference_ = {operator_name, overload_name, {NULL, NULL}};                                         \
-        struct value arguments_[] = {__VA_ARGS__};                                                                                          \
-        operator_call(&reference_, (int)(sizeof arguments_ / sizeof arguments_[0]), arguments_, NULL, 0);                                   \
+#define TORCH_CALL(operator_name, overload_name, ...)                                                                                      \
+    ({                                                                                                                                     \
+        static struct operator_reference reference_ = {operator_name, overload_name, {NULL, NULL}};                                        \
+        struct value arguments_[] = {__VA_ARGS__};                                                                                         \
+        operator_call(&reference_, (int)(sizeof arguments_ / sizeof arguments_[0]), arguments_, NULL, 0);                                  \
     })
 
 /* ---- dispatch (dispatch.c) */
-bool dispatch_is_opaque(void); /* this thread runs below user level */
+bool dispatch_is_opaque(void);          /* this thread runs below user level */
 bool dispatch_in_parallel_region(void); /* this thread is a helper of a kernel: below user level though its key set may not say so */
 
 struct opaque_scope {
@@ -250,9 +251,10 @@ struct dispatch_call {
 struct dispatch_client {
     void (*operator_met)(struct operator *op); /* once per operator: attach op->client */
     void (*call)(struct dispatch_call *call);
-    struct tensor *(*whole)(struct tensor *tensor); /* the whole value of a marked tensor, owned, without history; every rank must call it alike */
+    struct tensor *(*whole)(
+        struct tensor *tensor);         /* the whole value of a marked tensor, owned, without history; every rank must call it alike */
     bool (*has_gathered_history)(void); /* some live graph leads back to divided rows, so a root without a record may, too */
-    void (*settle)(void); /* before a backward: what the program wrote through pointers into divided memory is taken back */
+    void (*settle)(void);               /* before a backward: what the program wrote through pointers into divided memory is taken back */
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 
@@ -266,13 +268,13 @@ enum record_kind {
 
 struct record {
     enum record_kind kind;
-    int dim;          /* SHARD: the divided dimension */
-    int64_t total;    /* rows of the whole batch */
-    int64_t first;    /* this rank's first row */
-    int64_t rows;     /* this rank's rows; the tensor has rows * inner elements along dim, the whole one total * inner */
-    int64_t inner;    /* inner dimensions merged behind the rows (a view of (batch, time) as one dimension has inner = time) */
+    int dim;                  /* SHARD: the divided dimension */
+    int64_t total;            /* rows of the whole batch */
+    int64_t first;            /* this rank's first row */
+    int64_t rows;             /* this rank's rows; the tensor has rows * inner elements along dim, the whole one total * inner */
+    int64_t inner;            /* inner dimensions merged behind the rows (a view of (batch, time) as one dimension has inner = time) */
     bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
-    void *node;       /* the autograd node it had when marked; roots are found by it */
+    void *node;               /* the autograd node it had when marked; roots are found by it */
 };
 
 /* A copy of the tensor's record; kind RECORD_NONE when there is none. Any thread. */
@@ -288,8 +290,8 @@ size_t record_count(void);
 void record_each(void (*visit)(struct tensor *tensor, const struct record *record));
 
 /* ---- leaves (leaf.c): tensors that gradients are accumulated into */
-size_t leaf_ordinal(struct tensor *leaf); /* the order in which the program made it; known from then on and marked as a parameter */
-size_t leaf_count(void);                  /* ordinals given so far */
+size_t leaf_ordinal(struct tensor *leaf);       /* the order in which the program made it; known from then on and marked as a parameter */
+size_t leaf_count(void);                        /* ordinals given so far */
 struct tensor *leaf_by_ordinal(size_t ordinal); /* NULL: gone */
 void leaf_gone(struct tensor *tensor);
 void leaf_node_made(void *node, struct tensor *leaf); /* an AccumulateGrad node was constructed */

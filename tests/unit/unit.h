@@ -23,28 +23,28 @@ static int unit_failures;
 
 #define UNIT_JOIN2(a, b) a##b
 #define UNIT_JOIN(a, b) UNIT_JOIN2(a, b)
-#define TEST(text)                                                                                                                          \
-    static void UNIT_JOIN(unit_body_, __LINE__)(void);                                                                                      \
-    __attribute__((constructor)) static void UNIT_JOIN(unit_add_, __LINE__)(void) {                                                         \
-        unit_tests[unit_count++] = (struct unit_test){text, UNIT_JOIN(unit_body_, __LINE__)};                                               \
-    }                                                                                                                                       \
+#define TEST(text)                                                                                                                         \
+    static void UNIT_JOIN(unit_body_, __LINE__)(void);                                                                                     \
+    __attribute__((constructor)) static void UNIT_JOIN(unit_add_, __LINE__)(void) {                                                        \
+        unit_tests[unit_count++] = (struct unit_test){text, UNIT_JOIN(unit_body_, __LINE__)};                                              \
+    }                                                                                                                                      \
     static void UNIT_JOIN(unit_body_, __LINE__)(void)
 
-#define EXPECT(condition)                                                                                                                   \
-    do {                                                                                                                                    \
-        if (!(condition)) {                                                                                                                 \
-            printf("    %s:%d: expected %s\n", __FILE__, __LINE__, #condition);                                                             \
-            unit_failures++;                                                                                                                \
-        }                                                                                                                                   \
+#define EXPECT(condition)                                                                                                                  \
+    do {                                                                                                                                   \
+        if (!(condition)) {                                                                                                                \
+            printf("    %s:%d: expected %s\n", __FILE__, __LINE__, #condition);                                                            \
+            unit_failures++;                                                                                                               \
+        }                                                                                                                                  \
     } while (0)
 
-#define EXPECT_TEXT(actual, expected)                                                                                                       \
-    do {                                                                                                                                    \
-        const char *unit_actual = (actual), *unit_expected = (expected);                                                                    \
-        if (!unit_actual || strcmp(unit_actual, unit_expected)) {                                                                           \
-            printf("    %s:%d: expected \"%s\", got \"%s\"\n", __FILE__, __LINE__, unit_expected, unit_actual ? unit_actual : "(null)");     \
-            unit_failures++;                                                                                                                \
-        }                                                                                                                                   \
+#define EXPECT_TEXT(actual, expected)                                                                                                      \
+    do {                                                                                                                                   \
+        const char *unit_actual = (actual), *unit_expected = (expected);                                                                   \
+        if (!unit_actual || strcmp(unit_actual, unit_expected)) {                                                                          \
+            printf("    %s:%d: expected \"%s\", got \"%s\"\n", __FILE__, __LINE__, unit_expected, unit_actual ? unit_actual : "(null)");   \
+            unit_failures++;                                                                                                               \
+        }                                                                                                                                  \
     } while (0)
 
 int main(void) {
