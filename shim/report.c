@@ -36,8 +36,8 @@ __attribute__((destructor)) static void report_end(void) {
              (double)comm.wait_ns / 1e9, (double)comm.bytes / (1 << 20));
     if (!batches && backwards && shim_rank() == 0)
         shim_log('w',
-                 "AR-NOTHING-DIVIDED: no batch of this program could be divided among %u ranks (batches of fewer than %u rows, or data that "
-                 "never meets a parameter in a layer that accel-run knows): the result is right, but every rank did all the work. Larger "
-                 "batches or -n 1 help",
+                 "AR-NOTHING-DIVIDED: no batch of this program could be divided among %u ranks (batches of fewer than %u rows, or "
+                 "data that never meets a parameter in a layer that accel-run knows): the result is right, but every rank did all the "
+                 "work. Larger batches or -n 1 help",
                  shim_world_size(), 2 * shim_world_size());
 }
