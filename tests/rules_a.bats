@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# Rules of normalisation, random draws and recurrent layers, operator by operator (tests/programs/rule_*.cpp): values, gradients, running statistics and the
-# position of the random stream are those of the plain program, for whole and uneven rows, on both builds. Figures are relative to the largest of their tensor.
+# Rules of normalisation, random draws and recurrent layers, operator by operator (tests/programs/rule_*.cpp): values, gradients, running
+# statistics and the position of the random stream are those of the plain program, for whole and uneven rows, on both builds. Figures are
+# relative to the largest of their tensor.
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -48,7 +49,7 @@ divides() {
         divides $build batchnorm batch_norm bernoulli_
         divides $build gru gru.input
         divides $build vae randn_like
-        divides $build rule_random bernoulli_ normal_ uniform_ randn_like rand_like bernoulli bernoulli.p native_dropout rrelu_with_noise mul div_
+        divides $build rule_random bernoulli_ normal_ uniform_ randn_like rand_like bernoulli bernoulli.p native_dropout rrelu_with_noise
         divides $build rule_recurrent lstm_cell gru_cell rnn_tanh_cell linear add chunk split
     done
 }

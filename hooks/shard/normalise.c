@@ -1,10 +1,11 @@
 /*
  * Normalisation.
  *
- * Over the batch: the statistics are those of all rows. Each rank takes mean and squared deviations of its own rows with libtorch's own kernel; one exchange of
- * two numbers per channel and rank, combined in the order of the ranks (Chan, Golub, LeVeque), gives all ranks the same bits. The rows are then normalised by
- * the evaluation kernel with these statistics as constants, whose derivatives of weight and bias are right as they are. Its derivative of the input lacks the
- * part that flows through the statistics; as that part is a projection, a hook on the input adds it:
+ * Over the batch: the statistics are those of all rows. Each rank takes mean and squared deviations of its own rows with libtorch's own
+ * kernel; one exchange of two numbers per channel and rank, combined in the order of the ranks (Chan, Golub, LeVeque), gives all ranks the
+ * same bits. The rows are then normalised by the evaluation kernel with these statistics as constants, whose derivatives of weight and bias
+ * are right as they are. Its derivative of the input lacks the part that flows through the statistics; as that part is a projection, a hook
+ * on the input adds it:
  *     gradient - mean(gradient) - normalised * mean(gradient * normalised)        means over all rows and positions
  */
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static void free_numbers(double **numbers) {
 #define NUMBERS __attribute__((cleanup(free_numbers))) double *
 
 static struct tensor *as_type(struct tensor *tensor, enum torch_dtype dtype, bool copy) {
-    return TORCH_CALL("aten::to", "dtype", value_tensor(tensor), value_int(dtype), value_bool(false), value_bool(copy), value_none()).tensor;
+    return TORCH_CALL("aten::to", "dtype", value_tensor(tensor), value_int(dtype), value_bool(false), value_bool(copy), value_none())
+        .tensor;
 }
 
 static void channels_read(struct tensor *tensor, double *numbers) {
@@ -39,8 +41,8 @@ static void channels_read(struct tensor *tensor, double *numbers) {
 }
 
 static struct tensor *channels_tensor(const double *numbers, int64_t count, enum torch_dtype dtype) {
-    struct tensor *wide = TORCH_CALL("aten::empty", "memory_format", value_int_list(&count, 1), value_int(DTYPE_FLOAT64), value_none(), value_none(),
-                                     value_none(), value_none())
+    struct tensor *wide = TORCH_CALL("aten::empty", "memory_format", value_int_list(&count, 1), value_int(DTYPE_FLOAT64), value_none(),
+                                     value_none(), value_none(), value_none())
                               .tensor;
     memcpy(tensor_data(wide), numbers, (size_t)count * sizeof *numbers);
     struct tensor *tensor = as_type(wide, dtype, false);
@@ -96,7 +98,8 @@ static void combine(const double *all, const struct record *record, int64_t chan
     for (int64_t channel = 0; channel < channels; channel++) {
         double sum = 0, squares = 0;
         for (int64_t rank = 0; rank < ranks; rank++)
-            sum += (double)(record->total / ranks + (rank < record->total % ranks)) / (double)record->total * all[2 * channels * rank + channel];
+            sum += (double)(record->total / ranks + (rank < record->total % ranks)) / (double)record->total *
+                   all[2 * channels * rank + channel];
         for (int64_t rank = 0; rank < ranks; rank++) {
             double share = (double)(record->total / ranks + (rank < record->total % ranks)) / (double)record->total;
             double away = all[2 * channels * rank + channel] - sum;
@@ -170,8 +173,9 @@ static void add_hook(struct tensor *tensor, struct normalised *normalised, struc
     tensor_add_hook(tensor, (struct hook_closure){function, normalised_release, normalised});
 }
 
-/* The gradients of bias and weight are the sums that the input's gradient needs, up to weight / deviation: kept in passing when a backward computes them. Hooks
-   run in this order: output, then bias and weight (their aliases are younger than the input's: the engine takes the youngest node first), then input. */
+/* The gradients of bias and weight are the sums that the input's gradient needs, up to weight / deviation: kept in passing when a backward
+   computes them. Hooks run in this order: output, then bias and weight (their aliases are younger than the input's: the engine takes the
+   youngest node first), then input. */
 static struct tensor *forget_sums(struct tensor *gradient, void *data) {
     ((struct normalised *)data)->sums_known = 0;
     tensor_retain(gradient);
@@ -196,8 +200,8 @@ static struct tensor *keep_weight_gradient(struct tensor *gradient, void *data) 
 
 /* normalised * slope + offset per channel; slope and offset may be none. */
 static struct value normalise(const struct normalised *normalised, struct tensor *input, struct value slope, struct value offset) {
-    return TORCH_CALL("aten::native_batch_norm", "", value_tensor(input), slope, offset, value_tensor(normalised->mean), value_tensor(normalised->variance),
-                      value_bool(false), value_real(0), value_real(normalised->epsilon));
+    return TORCH_CALL("aten::native_batch_norm", "", value_tensor(input), slope, offset, value_tensor(normalised->mean),
+                      value_tensor(normalised->variance), value_bool(false), value_real(0), value_real(normalised->epsilon));
 }
 
 static void sum_channels(struct value tensor, double *sums) {
@@ -232,7 +236,8 @@ static void gradient_sums(const struct normalised *normalised, struct tensor *gr
 static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
     const struct normalised *normalised = data;
     if (grad_mode_is_enabled())
-        shim_problem("AR-SECOND-DERIVATIVE", "Run the program with -n 1, or take the normalisation over the batch out of what is differentiated twice.",
+        shim_problem("AR-SECOND-DERIVATIVE",
+                     "Run the program with -n 1, or take the normalisation over the batch out of what is differentiated twice.",
                      "a gradient through a normalisation over the batch is to be differentiated again (create_graph)");
     int64_t channels = tensor_size(normalised->mean, 0);
     NUMBERS sums = malloc(2 * (size_t)channels * sizeof *sums);
@@ -245,7 +250,8 @@ static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
     for (int64_t i = 0; i < 2 * channels; i++)
         sums[i] /= normalised->count;
     enum torch_dtype dtype = tensor_dtype(normalised->mean);
-    struct value offset = value_tensor(channels_tensor(sums, channels, dtype)), slope = value_tensor(channels_tensor(sums + channels, channels, dtype));
+    struct value offset = value_tensor(channels_tensor(sums, channels, dtype)),
+                 slope = value_tensor(channels_tensor(sums + channels, channels, dtype));
     struct value through = normalise(normalised, normalised->input, slope, offset);
     struct value centred = TORCH_CALL("aten::sub", "Tensor", value_tensor(gradient), through, value_int(1));
     record_clear(centred.tensor);
@@ -264,13 +270,13 @@ static struct tensor *alias_of(struct tensor *tensor) {
 }
 
 static bool has_sums_in_passing(const struct shard_call *call) {
-    return !call_is_none(call, 1) && !call_is_none(call, 2) && tensor_is_recorded(call->values[1].tensor) && tensor_is_recorded(call->values[2].tensor) &&
-           !is_narrow_type(tensor_dtype(call->values[1].tensor));
+    return !call_is_none(call, 1) && !call_is_none(call, 2) && tensor_is_recorded(call->values[1].tensor) &&
+           tensor_is_recorded(call->values[2].tensor) && !is_narrow_type(tensor_dtype(call->values[1].tensor));
 }
 
 static struct value run_kernel(const struct normalised *facts, struct value input, struct value weight, struct value bias) {
-    return TORCH_CALL("aten::batch_norm", "", input, weight, bias, value_tensor(facts->mean), value_tensor(facts->variance), value_bool(false), value_real(0),
-                      value_real(facts->epsilon), value_bool(false));
+    return TORCH_CALL("aten::batch_norm", "", input, weight, bias, value_tensor(facts->mean), value_tensor(facts->variance),
+                      value_bool(false), value_real(0), value_real(facts->epsilon), value_bool(false));
 }
 
 /* weight / sqrt(variance + epsilon). By libtorch: the shim has no mathematics library. Owned. */
@@ -328,11 +334,14 @@ static void normalise_with_all_rows(struct shard_call *call) {
     NUMBERS variance = malloc((size_t)channels * sizeof *variance);
     take_statistics(input, &call->record, mean, variance);
     enum torch_dtype dtype = statistics_type(call);
-    struct normalised facts = {.mean = channels_tensor(mean, channels, dtype), .variance = channels_tensor(variance, channels, dtype),
-                               .epsilon = call_real(call, 7, 1e-5), .count = count};
+    struct normalised facts = {.mean = channels_tensor(mean, channels, dtype),
+                               .variance = channels_tensor(variance, channels, dtype),
+                               .epsilon = call_real(call, 7, 1e-5),
+                               .count = count};
     update_running(call, 3, mean, 1, channels);
     update_running(call, 4, variance, count / (count - 1), channels);
-    struct value result = tensor_is_recorded(input) ? run_with_hooks(call, &facts) : run_kernel(&facts, call->values[0], call->values[1], call->values[2]);
+    struct value result =
+        tensor_is_recorded(input) ? run_with_hooks(call, &facts) : run_kernel(&facts, call->values[0], call->values[1], call->values[2]);
     tensor_release(facts.mean);
     tensor_release(facts.variance);
     record_set(result.tensor, call->record);
@@ -345,7 +354,8 @@ static bool only_rows_are_divided(const struct shard_call *call) {
 
 /* batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled) */
 RULE_FUNCTION(batch_norm) {
-    if (!only_rows_are_divided(call) || !tensor_is_on_host(argument_tensor(call->lead)) || !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))))
+    if (!only_rows_are_divided(call) || !tensor_is_on_host(argument_tensor(call->lead)) ||
+        !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))))
         return RULE_GATHER;
     if (!call_flag(call, 5)) {
         decide_shard(call, 0, 0, 0);
@@ -355,7 +365,8 @@ RULE_FUNCTION(batch_norm) {
     return RULE_DONE;
 }
 
-/* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, ...): over each row by itself, but running statistics are over all rows. */
+/* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, ...): over each row by itself, but running statistics are
+   over all rows. */
 RULE_FUNCTION(instance_norm) {
     if (!only_rows_are_divided(call) || (call_flag(call, 5) && !call_is_none(call, 3)))
         return RULE_GATHER;

@@ -1,6 +1,6 @@
 /*
- * Random draws from the whole batch's stream: every rank draws for all rows, in the order in which one process would, and keeps its own. So the values and the
- * position of the stream afterwards are those of the one-process run.
+ * Random draws from the whole batch's stream: every rank draws for all rows, in the order in which one process would, and keeps its own. So
+ * the values and the position of the stream afterwards are those of the one-process run.
  */
 #include <stdlib.h>
 
@@ -8,8 +8,9 @@
 
 /* ---- a tensor for the draw */
 
-/* The strides of the whole batch's tensor, holes included: dimensions outside the divided one step over all rows instead of the own. Unlike a gathered tensor
-   (which is dense) it must have the program's own order and holes, for the kernels draw in that order, and differently when there are holes. */
+/* The strides of the whole batch's tensor, holes included: dimensions outside the divided one step over all rows instead of the own. Unlike
+   a gathered tensor (which is dense) it must have the program's own order and holes, for the kernels draw in that order, and differently
+   when there are holes. */
 static void whole_strides(struct tensor *tensor, const struct record *record, int64_t *strides) {
     struct sizes local = tensor_strides(tensor);
     int64_t span = local.data[record->dim] * record_local(record);
@@ -18,7 +19,8 @@ static void whole_strides(struct tensor *tensor, const struct record *record, in
         if ((int)i == record->dim || span == 0 || local.data[i] < span || tensor_size(tensor, (int)i) == 1)
             continue;
         if (local.data[i] % span)
-            shim_problem("AR-LAYOUT", "Call .contiguous() on the tensor before the draw.", "random values are drawn into a divided tensor of an unusual memory layout");
+            shim_problem("AR-LAYOUT", "Call .contiguous() on the tensor before the draw.",
+                         "random values are drawn into a divided tensor of an unusual memory layout");
         strides[i] = local.data[i] / span * (local.data[record->dim] * record_total(record));
     }
 }
@@ -32,9 +34,11 @@ struct tensor *random_whole(struct tensor *tensor, const struct record *record) 
         elements = sizes[i] ? elements + (sizes[i] - 1) * strides[i] : elements;
     }
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    struct value memory = TORCH_CALL("aten::new_empty", "", plain, value_int_list(&elements, 1), value_none(), value_none(), value_none(), value_none());
+    struct value memory =
+        TORCH_CALL("aten::new_empty", "", plain, value_int_list(&elements, 1), value_none(), value_none(), value_none(), value_none());
     record_clear(memory.tensor);
-    struct value whole = TORCH_CALL("aten::as_strided", "", memory, value_int_list(sizes, (size_t)dims), value_int_list(strides, (size_t)dims), value_int(0));
+    struct value whole = TORCH_CALL("aten::as_strided", "", memory, value_int_list(sizes, (size_t)dims),
+                                    value_int_list(strides, (size_t)dims), value_int(0));
     value_drop(plain);
     value_drop(memory);
     SHIM_COMM_SCOPE;
@@ -52,14 +56,16 @@ static struct tensor *keep_rows(struct tensor *whole, const struct record *recor
 
 struct tensor *random_keep_mask(struct tensor *tensor, const struct record *record, double keep, enum torch_dtype dtype) {
     struct value whole = value_tensor(random_whole(tensor, record));
-    slot_replace(&whole, TORCH_CALL("aten::empty_like", "", whole, value_int(dtype), value_none(), value_none(), value_none(), value_none()));
+    slot_replace(&whole,
+                 TORCH_CALL("aten::empty_like", "", whole, value_int(dtype), value_none(), value_none(), value_none(), value_none()));
     value_drop(TORCH_CALL("aten::bernoulli_", "float", whole, value_real(keep), value_none()));
     return keep_rows(whole.tensor, record);
 }
 
 /* ---- executing */
 
-/* Runs the operator itself, arguments as they are but for `whole` (taken) in place of the first; the stack keeps what it owned. Returns the result, owned. */
+/* Runs the operator itself, arguments as they are but for `whole` (taken) in place of the first; the stack keeps what it owned. Returns the
+   result, owned. */
 static struct tensor *draw(struct shard_call *call, struct tensor *whole) {
     slot_replace(&call->values[0], value_tensor(whole));
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
@@ -157,7 +163,8 @@ RULE_FUNCTION(native_dropout) {
         value_drop(kept);
     } else {
         results[0] = TORCH_CALL("aten::clone", "", input, value_none());
-        results[1] = TORCH_CALL("aten::ones_like", "", input, value_int(DTYPE_BOOL), value_none(), value_none(), value_none(), value_none());
+        results[1] =
+            TORCH_CALL("aten::ones_like", "", input, value_int(DTYPE_BOOL), value_none(), value_none(), value_none(), value_none());
     }
     for (int i = 0; i < 2; i++) {
         record_clear(results[i].tensor);
@@ -167,14 +174,16 @@ RULE_FUNCTION(native_dropout) {
     return RULE_DONE;
 }
 
-/* rrelu_with_noise(self, noise, lower, upper, training, generator): in training a slope is drawn for each negative element, in order, and written to noise. */
+/* rrelu_with_noise(self, noise, lower, upper, training, generator): in training a slope is drawn for each negative element, in order, and
+   written to noise. */
 RULE_FUNCTION(rrelu) {
     if (!lead_is_first(call))
         return RULE_GATHER;
     struct argument *noise = call_argument(call, 1);
     if (!call_flag(call, 4))
         return rule_pointwise(call, rule);
-    if (!noise || noise->record.kind != RECORD_SHARD || noise->record.dim != call->record.dim || !record_same_rows(&noise->record, &call->record))
+    if (!noise || noise->record.kind != RECORD_SHARD || noise->record.dim != call->record.dim ||
+        !record_same_rows(&noise->record, &call->record))
         refuse_write(call, "its noise is not divided like its input");
     OPAQUE_SCOPE;
     KEPT self = argument_tensor(call->lead);

@@ -4,8 +4,8 @@
 
 #include "shard.h"
 
-/* An uninitialised tensor of the whole batch with the memory order and the holes that one process's tensor would have. Its layout is noted for the comparison of
-   the ranks. Opaque; owned. */
+/* An uninitialised tensor of the whole batch with the memory order and the holes that one process's tensor would have. Its layout is noted
+   for the comparison of the ranks. Opaque; owned. */
 struct tensor *random_whole(struct tensor *tensor, const struct record *record);
 
 /* This rank's rows of a mask drawn for all rows of a tensor like the given one: 1 with the probability keep, else 0. Opaque; owned. */

@@ -1,6 +1,7 @@
 /*
- * Recurrent layers and cells: every sequence of the batch by itself, so they run whole on the own rows. States of all rows are narrowed to the own; an input
- * that was divided along its time is gathered and divided along its batch instead. Dropout between layers draws for the whole batch: then layer by layer.
+ * Recurrent layers and cells: every sequence of the batch by itself, so they run whole on the own rows. States of all rows are narrowed to
+ * the own; an input that was divided along its time is gathered and divided along its batch instead. Dropout between layers draws for the
+ * whole batch: then layer by layer.
  */
 #include "random.h"
 
@@ -84,7 +85,9 @@ static struct value states_of_layer(const struct value *states, int64_t layer, i
         return TORCH_CALL("aten::narrow", "", *states, value_int(0), value_int(layer * directions), value_int(directions));
     struct tensor *both[2];
     for (int i = 0; i < 2; i++)
-        both[i] = TORCH_CALL("aten::narrow", "", value_list(states)->begin[i], value_int(0), value_int(layer * directions), value_int(directions)).tensor;
+        both[i] =
+            TORCH_CALL("aten::narrow", "", value_list(states)->begin[i], value_int(0), value_int(layer * directions), value_int(directions))
+                .tensor;
     struct value list = value_tensor_list(both, 2);
     tensor_release(both[0]);
     tensor_release(both[1]);
@@ -100,8 +103,15 @@ static void run_layer(struct shard_call *call, struct value input, int64_t layer
     for (int64_t i = 0; i < count; i++)
         own[i] = all->begin[layer * count + i].tensor;
     struct value states = states_of_layer(&call->values[STATES], layer, directions);
-    struct value arguments[] = {input, states, value_tensor_list(own, (size_t)count), call->values[HAS_BIASES], value_int(1), value_real(0),
-                                call->values[TRAIN], call->values[BIDIRECTIONAL], value_bool(false)};
+    struct value arguments[] = {input,
+                                states,
+                                value_tensor_list(own, (size_t)count),
+                                call->values[HAS_BIASES],
+                                value_int(1),
+                                value_real(0),
+                                call->values[TRAIN],
+                                call->values[BIDIRECTIONAL],
+                                value_bool(false)};
     struct operator_reference reference = {call->op->name, call->op->overload, *call->dispatch->handle};
     results[0] = operator_call(&reference, 9, arguments, results + 1, 2);
     value_drop(input);
@@ -155,8 +165,8 @@ static bool layers_fit(const struct shard_call *call) {
 
 /* ---- the rule */
 
-/* a: SEQUENCE (input, states, parameters, ..., batch_first); CELL (input, states, weights and biases): rows in dimension 0 of all; PACKED: rows of many
-   sequences one after the other, with their lengths: never divided. */
+/* a: SEQUENCE (input, states, parameters, ..., batch_first); CELL (input, states, weights and biases): rows in dimension 0 of all; PACKED:
+   rows of many sequences one after the other, with their lengths: never divided. */
 RULE_FUNCTION(recurrent) {
     struct argument *input = call_argument(call, INPUT);
     bool cell = rule->a == CELL;

@@ -1,6 +1,7 @@
 /*
- * For the rule_*.cpp programs: many small cases of single operators, each run on tensors that accel-run divides, printed so that tests/compare sees a relative
- * difference: a tensor's values are divided by its largest one. The programs know nothing of us either: a batch that meets a parameter is divided.
+ * For the rule_*.cpp programs: many small cases of single operators, each run on tensors that accel-run divides, printed so that
+ * tests/compare sees a relative difference: a tensor's values are divided by its largest one. The programs know nothing of us either: a
+ * batch that meets a parameter is divided.
  */
 #pragma once
 
@@ -43,7 +44,8 @@ inline torch::Tensor parameter(torch::IntArrayRef sizes, double step = 0.3, doub
     return wave(sizes, step, centre).requires_grad_();
 }
 
-/* A divided tensor of the given sizes that depends on two parameters: `mix` meets the batch, `own` has its shape, so own.grad() is the tensor's gradient. */
+/* A divided tensor of the given sizes that depends on two parameters: `mix` meets the batch, `own` has its shape, so own.grad() is the
+   tensor's gradient. */
 struct Divided {
     torch::Tensor mix, own;
 

@@ -16,12 +16,13 @@ struct Running {
     }
 };
 
-static void batch_norm_case(const std::string &name, torch::IntArrayRef sizes, bool affine, bool tracked, bool training, torch::ScalarType type) {
+static void batch_norm_case(const std::string &name, torch::IntArrayRef sizes, bool affine, bool tracked, bool training,
+                            torch::ScalarType type) {
     Divided input(sizes, type);
     Running running(sizes[1], affine, tracked, type);
     for (int step = 0; step < 2; step++) {
-        torch::Tensor output = torch::batch_norm(input(0.7 + step), running.weight, running.bias, running.mean, running.variance, training, 0.1 + 0.2 * step,
-                                                 1e-5, false);
+        torch::Tensor output = torch::batch_norm(input(0.7 + step), running.weight, running.bias, running.mean, running.variance, training,
+                                                 0.1 + 0.2 * step, 1e-5, false);
         torch::Tensor loss = loss_of(torch::relu(output));
         show(name + " output", output);
         show(name + " loss", loss);
@@ -42,7 +43,9 @@ static void batch_norm_case(const std::string &name, torch::IntArrayRef sizes, b
 static void several_backwards() {
     Divided input({7, 3, 2, 2});
     Running running(3, true, true, torch::kFloat);
-    auto run = [&] { return torch::batch_norm(input(), running.weight, running.bias, running.mean, running.variance, true, 0.1, 1e-5, false); };
+    auto run = [&] {
+        return torch::batch_norm(input(), running.weight, running.bias, running.mean, running.variance, true, 0.1, 1e-5, false);
+    };
     torch::Tensor loss = loss_of(run());
     loss.backward({}, true);
     show("twice, first", input.own.grad());
@@ -99,7 +102,8 @@ static void without_gradients() {
 static void modules() {
     torch::manual_seed(1);
     torch::nn::Conv2d convolution(torch::nn::Conv2dOptions(2, 4, 3).padding(1));
-    torch::nn::BatchNorm2d cumulative(torch::nn::BatchNormOptions(4).momentum({})), untracked(torch::nn::BatchNormOptions(4).track_running_stats(false));
+    torch::nn::BatchNorm2d cumulative(torch::nn::BatchNormOptions(4).momentum({})),
+        untracked(torch::nn::BatchNormOptions(4).track_running_stats(false));
     torch::optim::SGD optimizer(convolution->parameters(), torch::optim::SGDOptions(0.1));
     for (int step = 0; step < 3; step++) {
         optimizer.zero_grad();
@@ -130,8 +134,10 @@ static void others(torch::ScalarType type) {
     };
     finish("group_norm", torch::group_norm(input(), 3, running.weight, running.bias, 1e-5, false));
     finish("instance_norm", torch::instance_norm(input(), running.weight, running.bias, {}, {}, true, 0.1, 1e-5, false));
-    finish("instance_norm evaluated", torch::instance_norm(input(), running.weight, running.bias, running.mean, running.variance, false, 0.1, 1e-5, false));
-    finish("instance_norm tracked", torch::instance_norm(input(), running.weight, running.bias, running.mean, running.variance, true, 0.1, 1e-5, false));
+    finish("instance_norm evaluated",
+           torch::instance_norm(input(), running.weight, running.bias, running.mean, running.variance, false, 0.1, 1e-5, false));
+    finish("instance_norm tracked",
+           torch::instance_norm(input(), running.weight, running.bias, running.mean, running.variance, true, 0.1, 1e-5, false));
     show("instance_norm running", running.mean);
     torch::Tensor scale = wave({4}, 0.5, 0.8).to(type).requires_grad_();
     torch::Tensor output = torch::layer_norm(input(), {4}, scale, {}, 1e-5, false);
@@ -159,7 +165,8 @@ int main() {
         for (const auto &sizes : shapes) {
             for (int form = 0; form < 8; form++) {
                 bool affine = form & 1, tracked = form & 2, training = form & 4 || !tracked;
-                batch_norm_case("batch_norm " + std::to_string(sizes.size()) + "d form " + std::to_string(form), sizes, affine, tracked, training, type);
+                batch_norm_case("batch_norm " + std::to_string(sizes.size()) + "d form " + std::to_string(form), sizes, affine, tracked,
+                                training, type);
             }
         }
         others(type);

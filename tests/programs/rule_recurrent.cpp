@@ -12,9 +12,10 @@ struct Form {
 };
 
 static const Form FORMS[] = {
-    {1, false, false, true, true, 0.0, 0}, {1, false, true, true, true, 0.0, 0},  {2, false, false, true, false, 0.0, 0}, {2, true, true, true, true, 0.0, 0},
-    {3, false, true, true, true, 0.4, 0},  {2, true, false, true, true, 0.3, 0},  {2, true, true, false, true, 0.5, 0},   {3, false, true, true, false, 0.4, 0},
-    {2, false, true, true, true, 0.4, 2},  {2, false, false, true, true, 1.0, 0}, {1, true, true, true, true, 0.0, 2},
+    {1, false, false, true, true, 0.0, 0}, {1, false, true, true, true, 0.0, 0},  {2, false, false, true, false, 0.0, 0},
+    {2, true, true, true, true, 0.0, 0},   {3, false, true, true, true, 0.4, 0},  {2, true, false, true, true, 0.3, 0},
+    {2, true, true, false, true, 0.5, 0},  {3, false, true, true, false, 0.4, 0}, {2, false, true, true, true, 0.4, 2},
+    {2, false, false, true, true, 1.0, 0}, {1, true, true, true, true, 0.0, 2},
 };
 static const int64_t FEATURES = 3, HIDDEN = 4, BATCH = 7, TIME = 5;
 
@@ -40,23 +41,27 @@ struct Results {
     torch::Tensor output, hidden, cell;
 };
 
-static Results run(const std::string &kind, const torch::Tensor &input, const Results &states, const std::vector<torch::Tensor> &all, const Form &form) {
+static Results run(const std::string &kind, const torch::Tensor &input, const Results &states, const std::vector<torch::Tensor> &all,
+                   const Form &form) {
     if (kind == "lstm") {
-        auto [output, hidden, cell] = torch::lstm(input, {states.hidden, states.cell}, all, form.biases, form.layers, form.dropout, form.train,
-                                                  form.bidirectional, form.batch_first);
+        auto [output, hidden, cell] = torch::lstm(input, {states.hidden, states.cell}, all, form.biases, form.layers, form.dropout,
+                                                  form.train, form.bidirectional, form.batch_first);
         return {output, hidden, cell};
     }
-    using Function = std::tuple<torch::Tensor, torch::Tensor>(const torch::Tensor &, const torch::Tensor &, at::TensorList, bool, int64_t, double, bool, bool,
-                                                              bool);
+    using Function = std::tuple<torch::Tensor, torch::Tensor>(const torch::Tensor &, const torch::Tensor &, at::TensorList, bool, int64_t,
+                                                              double, bool, bool, bool);
     Function *gru = torch::gru, *rnn_tanh = torch::rnn_tanh, *rnn_relu = torch::rnn_relu;
     Function *function = kind == "gru" ? gru : kind == "rnn_tanh" ? rnn_tanh : rnn_relu;
-    auto [output, hidden] = function(input, states.hidden, all, form.biases, form.layers, form.dropout, form.train, form.bidirectional, form.batch_first);
+    auto [output, hidden] =
+        function(input, states.hidden, all, form.biases, form.layers, form.dropout, form.train, form.bidirectional, form.batch_first);
     return {output, hidden, {}};
 }
 
 static Results start(const Form &form, int64_t batch, bool grad) {
     int64_t directions = form.bidirectional ? 2 : 1;
-    Results states{{}, wave({form.layers * directions, batch, form.projection ? form.projection : HIDDEN}, 0.8), wave({form.layers * directions, batch, HIDDEN}, 0.9)};
+    Results states{{},
+                   wave({form.layers * directions, batch, form.projection ? form.projection : HIDDEN}, 0.8),
+                   wave({form.layers * directions, batch, HIDDEN}, 0.9)};
     states.hidden.requires_grad_(grad);
     states.cell.requires_grad_(grad);
     return states;
@@ -90,7 +95,8 @@ static void layers(const std::string &kind, int64_t gates) {
         torch::manual_seed(21);
         std::string name = kind + " form " + std::to_string(number++);
         auto all = weights(gates, form);
-        std::vector<int64_t> sizes = form.batch_first ? std::vector<int64_t>{BATCH, TIME, FEATURES} : std::vector<int64_t>{TIME, BATCH, FEATURES};
+        std::vector<int64_t> sizes =
+            form.batch_first ? std::vector<int64_t>{BATCH, TIME, FEATURES} : std::vector<int64_t>{TIME, BATCH, FEATURES};
         Results states = start(form, BATCH, true);
         show_results(name + " data", run(kind, wave(sizes), states, all, form), all);
         show(name + " data hidden.grad", states.hidden.grad());
@@ -107,7 +113,8 @@ static void layers(const std::string &kind, int64_t gates) {
         show_results(name + " data again", run(kind, wave(sizes, 0.2), first, all, form), all); /* divided states, whole input */
 
         Divided time({BATCH + 1, BATCH, FEATURES}); /* the first dimension is cut: with batch_first the batch, else the time */
-        show_results(name + " first dimension", run(kind, time(), start(form, form.batch_first ? BATCH + 1 : BATCH, false), all, form), all);
+        show_results(name + " first dimension", run(kind, time(), start(form, form.batch_first ? BATCH + 1 : BATCH, false), all, form),
+                     all);
         time.show_gradients(name + " first dimension");
 
         torch::NoGradGuard no_grad;
@@ -129,7 +136,8 @@ static void cells() {
         Form form{1, false, false, biases, true, 0.0, 0};
         auto wide = weights(4, form), middle = weights(3, form), narrow = weights(1, form);
         auto bias = [&](const std::vector<torch::Tensor> &all, int i) { return biases ? all[i] : torch::Tensor(); };
-        torch::Tensor hidden = wave({BATCH, HIDDEN}, 0.8), cell = wave({BATCH, HIDDEN}, 0.9), other = hidden, third = hidden, fourth = hidden;
+        torch::Tensor hidden = wave({BATCH, HIDDEN}, 0.8), cell = wave({BATCH, HIDDEN}, 0.9), other = hidden, third = hidden,
+                      fourth = hidden;
         Divided input({BATCH, FEATURES});
         for (int step = 0; step < 3; step++) {
             torch::Tensor x = step == 1 ? wave({BATCH, FEATURES}) : input(0.1 * step);
