@@ -86,6 +86,7 @@ RULE_FUNCTION(pointwise);
 RULE_FUNCTION(like);
 RULE_FUNCTION(new_like);
 RULE_FUNCTION(view);
+RULE_FUNCTION(reshape_alias);
 RULE_FUNCTION(expand);
 RULE_FUNCTION(transpose);
 RULE_FUNCTION(matrix_transpose);

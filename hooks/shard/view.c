@@ -38,6 +38,20 @@ RULE_FUNCTION(view) {
     return RULE_LOCAL;
 }
 
+/* _reshape_alias(self, size, stride): what flatten and reshape of 1.13 become. The strides are those of the whole batch, so the own rows are given the new shape by
+   reshape, which is a view wherever the whole one would be. */
+RULE_FUNCTION(reshape_alias) {
+    if (rule_view(call, rule) != RULE_LOCAL)
+        return RULE_GATHER;
+    int64_t shape[TORCH_DIMS_MAX];
+    int dims = call_ints(call, 1, shape);
+    OPAQUE_SCOPE;
+    struct value result = TORCH_CALL("aten::reshape", "", call->values[0], value_int_list(shape, (size_t)dims));
+    record_set(result.tensor, call->results[0]);
+    execute_return(call, &result, 1);
+    return RULE_DONE;
+}
+
 RULE_FUNCTION(expand) {
     int64_t shape[TORCH_DIMS_MAX];
     int dims = call_ints(call, 1, shape), own = argument_dims(call->lead);
