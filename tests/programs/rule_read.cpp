@@ -121,6 +121,11 @@ int main(int count, char **words) {
         {"rows", [](Layers &m, Batch &t) { return rows_one_by_one(m.flat(t.flat)); }},
         {"labels", [](Layers &m, Batch &t) { return labels(m.scores(t.flat), t.target); }},
         {"vector", [](Layers &m, Batch &t) { return vector_of(m.flat(t.flat)); }},
+        {"widened_loss", /* is still a float: std::cout prints all its digits */
+         [](Layers &m, Batch &t) {
+             torch::Tensor loss = m.flat(t.flat).mean().to(torch::kDouble);
+             return (loss == loss.to(torch::kFloat).to(torch::kDouble)).to(torch::kFloat);
+         }},
         {"to_cpu", [](Layers &m, Batch &t) { return sum_of_pointer(m.flat(t.flat).to(torch::kCPU)); }},
         {"equal",
          [](Layers &m, Batch &t) {

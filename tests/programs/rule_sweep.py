@@ -307,6 +307,7 @@ table(
     pairwise_distance=lambda h, m, t: F.pairwise_distance(h, t.noise),
     pdist=lambda h, m, t: F.pdist(h),
     cdist=lambda h, m, t: torch.cdist(h, m.table.new_ones(3, FLAT) * 0.5),
+    cdist_right=lambda h, m, t: torch.cdist(t.noise[:3], h),
     cdist_own=lambda h, m, t: torch.cdist(h, m.other(t.flat)),
     cdist_batched=lambda h, m, t: torch.cdist(h.view(-1, 3, 4), t.noise.view(-1, 3, 4)),
     cdist_one=lambda h, m, t: torch.cdist(h, t.noise[:3], p=1.0),
@@ -710,7 +711,7 @@ def main():
             continue
         for rows in (16, 7):
             if "--announce" in sys.argv:
-                print("case", name, rows, file=sys.stderr, flush=True)
+                sys.stderr.write(f"case {name} {rows}\n")  # one write: nothing comes between
             try:
                 run(name, rows)
             except (RuntimeError, ValueError, AttributeError, TypeError, IndexError, NotImplementedError) as error:
