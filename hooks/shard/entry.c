@@ -6,6 +6,12 @@
 
 static int64_t last_total; /* rows of the last batch that was cut: one-dimensional indices are cut only when they are as many */
 
+static bool time_comes_first; /* a recurrent layer or an attention has met rows divided along time: from now on dimension 1 is the batch */
+
+void entry_learn_time_first(void) {
+    time_comes_first = true;
+}
+
 static bool is_long_enough(int64_t total) {
     return total >= 2 * (int64_t)shim_world_size(); /* never a rank with one row only because of a remainder: a size of one broadcasts */
 }
@@ -31,7 +37,10 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     int dims = argument_dims(data);
     if (rule->decide == rule_rows && rule->a && dims != rule->a)
         return NULL; /* an image without a batch */
-    *dim = rule->entry == ENTRY_RECURRENT ? recurrent_dim(call) : 0;
+    bool is_sequence = dims >= 3 || (rule->entry == ENTRY_INDEX && dims == 2);
+    *dim = rule->entry == ENTRY_RECURRENT ? recurrent_dim(call)
+           : time_comes_first && is_sequence && rule->decide != rule_rows && is_long_enough(argument_size(data, 1)) ? 1
+                                                                                                                    : 0;
     if (rule->entry == ENTRY_RECURRENT && dims != 3)
         return NULL;
     if (rule->entry == ENTRY_INDEX && dims == 1)

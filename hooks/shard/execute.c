@@ -140,7 +140,7 @@ static void gather_arguments(struct shard_call *call, struct gathered_storages *
         if (argument->record.kind != RECORD_SHARD && argument->record.kind != RECORD_PARTIAL)
             continue;
         report_gather();
-        explain_gather(call->op, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
+        explain_gather(call, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
         struct tensor *whole = argument->record.kind == RECORD_SHARD ? gather_shard(call->op->name, tensor, &argument->record)
                                                                      : gather_partial(call->op->name, tensor);
         slot_replace(argument->slot, value_tensor(whole));

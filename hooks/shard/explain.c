@@ -1,4 +1,6 @@
 /* Notes for --explain: what was gathered, once per operator. */
+#include <stdio.h>
+
 #include "shard.h"
 
 enum { NOTES_MAX = 256 };
@@ -9,7 +11,23 @@ static struct {
 } notes[NOTES_MAX];
 static _Atomic int note_count;
 
-void explain_gather(const struct operator *op, const char *what) {
+enum { SHAPES_CHARS = 256 };
+
+/* The arguments' whole shapes, the divided dimension starred: "(64*, 10) (64)". */
+static void write_shapes(const struct shard_call *call, char *text) {
+    int used = 0;
+    for (int i = 0; i < call->argument_count && used < SHAPES_CHARS - 64; i++) {
+        const struct argument *argument = &call->arguments[i];
+        used += snprintf(text + used, (size_t)(SHAPES_CHARS - used), "%s(", i ? " " : "");
+        for (int dim = 0; dim < argument_dims(argument) && used < SHAPES_CHARS - 32; dim++)
+            used += snprintf(text + used, (size_t)(SHAPES_CHARS - used), "%s%lld%s", dim ? ", " : "", (long long)argument_size(argument, dim),
+                             argument->record.kind == RECORD_SHARD && argument->record.dim == dim ? "*" : "");
+        used += snprintf(text + used, (size_t)(SHAPES_CHARS - used), ")");
+    }
+}
+
+void explain_gather(const struct shard_call *call, const char *what) {
+    const struct operator *op = call->op;
     if (!shim_explains())
         return;
     int count = atomic_load(&note_count);
@@ -21,5 +39,8 @@ void explain_gather(const struct operator *op, const char *what) {
     notes[count].op = op;
     notes[count].what = what;
     atomic_store(&note_count, count + 1);
-    shim_log('w', "operator %s%s%s %s: exact, but not divided among the ranks", op->name, op->overload[0] ? "." : "", op->overload, what);
+    char shapes[SHAPES_CHARS] = "";
+    write_shapes(call, shapes);
+    shim_log('w', "operator %s%s%s %s %s: exact, but not divided among the ranks", op->name, op->overload[0] ? "." : "", op->overload, what,
+             shapes);
 }

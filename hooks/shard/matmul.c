@@ -78,8 +78,11 @@ RULE_FUNCTION(addmm) {
 
 /* bmm, baddbmm: the rows are batches of matrices. */
 RULE_FUNCTION(bmm) {
-    if (!decide_rows_at(call, 0))
+    if (!decide_rows_at(call, 0)) {
+        if (call->shards > 1) /* scores between positions: what was cut was time */
+            entry_learn_time_first();
         return RULE_GATHER;
+    }
     decide_shard(call, 0, 0, 0);
     return RULE_LOCAL;
 }

@@ -39,8 +39,10 @@ static bool divide_batch_instead(struct shard_call *call, struct argument *input
     struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = argument_size(input, dim), .inner = 1};
     if (record.total < 2 * (int64_t)shim_world_size())
         return false;
+    if (dim == 1)
+        entry_learn_time_first();
     OPAQUE_SCOPE;
-    explain_gather(call->op, "divided its batch instead of its time");
+    explain_gather(call, "divided its batch instead of its time");
     entry_rows(record.total, &record.first, &record.rows);
     struct tensor *whole = gather_shard(call->op->name, argument_tensor(input), &input->record);
     struct tensor *rows = rows_of(whole, &record, dim);

@@ -211,6 +211,8 @@ void mark_gathered(struct tensor *tensor, bool is_view);
 
 /* ---- entry (entry.c): true when a replicated data tensor was cut into rows: its argument is then the lead. */
 bool entry_decide(struct shard_call *call, const struct rule *rule);
+/* Sequences of this program have time before batch: they are cut along dimension 1 from now on. Learned from global facts, so on all ranks alike. */
+void entry_learn_time_first(void);
 /* Rows [first, first + rows) of total for this rank: the first total mod world size ranks have one more. */
 void entry_rows(int64_t total, int64_t *first, int64_t *rows);
 
@@ -229,6 +231,6 @@ void call_collect(struct shard_call *call);
 const struct rule *rule_of(const struct operator *op); /* never NULL: the rule "none" has no decide */
 
 /* ---- notes for --explain (explain.c) */
-void explain_gather(const struct operator *op, const char *what);
+void explain_gather(const struct shard_call *call, const char *what);
 
 #endif
