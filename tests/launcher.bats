@@ -269,7 +269,9 @@ END
 }
 
 @test "the ranks inherit no descriptor of the launcher's" {
+    # shellcheck disable=SC2217 # what ls inherits as its standard input counts, not what it reads
     ls /proc/self/fd 3>&- 4>&- </dev/null | wc -l >alone
+    # shellcheck disable=SC2217
     "$ACCEL_RUN" -n 2 ls /proc/self/fd 3>&- 4>&- </dev/null 2>/dev/null | wc -l >ranks
     diff alone ranks
 }

@@ -21,8 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../shim/checksum.h"
-#include "../../shim/throw.h"
 
 _Thread_local struct save *save_current;
 
