@@ -266,7 +266,7 @@ RULE_FUNCTION(read) {
 /* ---- hooks */
 
 /* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */
-static struct tensor *stand_in(struct tensor *tensor) {
+struct tensor *read_stand_in(struct tensor *tensor) {
     if (!shim_active() || !tensor_is_marked(tensor) || dispatch_is_opaque() || dispatch_in_parallel_region())
         return NULL;
     struct record record = record_get(tensor);
@@ -285,7 +285,7 @@ static struct tensor *stand_in(struct tensor *tensor) {
 
 #define HOOK(name, library, need, symbol, type, arguments)                                                                                  \
     void *hook_##name(struct tensor **self) {                                                                                               \
-        struct tensor *whole = stand_in(*self);                                                                                             \
+        struct tensor *whole = read_stand_in(*self);                                                                                             \
         return ORIGINAL(name)(whole ? &whole : self);                                                                                       \
     }
 #include "pointers.def"
@@ -294,6 +294,6 @@ static struct tensor *stand_in(struct tensor *tensor) {
 /* A tensor that requires grad is refused by libtorch itself, unless force. */
 void *hook_tensor_to_numpy(struct tensor **self, char force) {
     bool refused = shim_active() && !force && tensor_requires_grad(*self) && grad_mode_is_enabled();
-    struct tensor *whole = refused ? NULL : stand_in(*self);
+    struct tensor *whole = refused ? NULL : read_stand_in(*self);
     return ORIGINAL(tensor_to_numpy)(whole ? &whole : self, force);
 }

@@ -221,6 +221,8 @@ bool partial_execute(struct shard_call *call, const struct rule *rule);
 
 /* ---- memory that the program reads and writes itself (read.c). Before an operator: takes back what it wrote to the operator's arguments; returns the storage
    that the operator is going to write, when there is a copy of anything, else NULL. After it: brings copies of that storage up to date. */
+/* The whole tensor whose memory stands in for a divided one's; NULL: its own does. Borrowed. A collective the first time. */
+struct tensor *read_stand_in(struct tensor *tensor);
 void *read_before_call(const struct shard_call *call);
 void read_after_write(void *storage);
 void read_settle(void); /* everything the program wrote */

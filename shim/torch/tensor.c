@@ -114,6 +114,10 @@ void *tensor_storage(struct tensor *tensor) {
     return *(void **)((char *)tensor + torch_facts.storage);
 }
 
+int64_t tensor_storage_offset(struct tensor *tensor) {
+    return *(int64_t *)((char *)tensor + torch_facts.storage_offset);
+}
+
 void *tensor_data(struct tensor *tensor) {
     char *base = *(char **)((char *)tensor_storage(tensor) + torch_facts.storage_data);
     return base + *(int64_t *)((char *)tensor + torch_facts.storage_offset) * (int64_t)dtype_bytes(tensor_dtype(tensor));
