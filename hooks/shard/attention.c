@@ -1,13 +1,16 @@
-/* Attention: the rows are batches (or, merged with them, heads) of independent problems; queries, keys and values of one row stay together. */
+/* Attention: the rows are batches (or, merged with them, heads) of independent problems; queries, keys and values of one row stay
+   together. */
 #include "shard.h"
 
 /* Queries, keys, values: as many dimensions, the same rows; a replicated one has them all. */
 static bool operands_fit(struct shard_call *call) {
     for (int i = 0; i < 3; i++) {
         struct argument *operand = call_argument(call, i);
-        if (!operand || argument_dims(operand) != argument_dims(call->lead) || argument_size(operand, call->record.dim) != record_total(&call->record))
+        if (!operand || argument_dims(operand) != argument_dims(call->lead) ||
+            argument_size(operand, call->record.dim) != record_total(&call->record))
             return false;
-        if (operand->record.kind == RECORD_SHARD && (operand->record.dim != call->record.dim || !record_same_rows(&operand->record, &call->record)))
+        if (operand->record.kind == RECORD_SHARD &&
+            (operand->record.dim != call->record.dim || !record_same_rows(&operand->record, &call->record)))
             return false;
     }
     return true;
@@ -41,9 +44,9 @@ static bool decide_attention(struct shard_call *call, struct argument *mask) {
     return true;
 }
 
-/* scaled_dot_product_attention(query, key, value, attn_mask?, dropout_p, is_causal, *, scale?, enable_gqa) and 1.13's _scaled_dot_product_attention(query, key,
-   value, attn_mask?, dropout_p, need_attn_weights, is_causal) -> (output, weights). With dropout the draw must be the whole batch's: the composite runs at
-   user level, where its dropout has a rule of its own. */
+/* scaled_dot_product_attention(query, key, value, attn_mask?, dropout_p, is_causal, *, scale?, enable_gqa) and 1.13's
+   _scaled_dot_product_attention(query, key, value, attn_mask?, dropout_p, need_attn_weights, is_causal) -> (output, weights). With
+   dropout the draw must be the whole batch's: the composite runs at user level, where its dropout has a rule of its own. */
 RULE_FUNCTION(attention) {
     if (call_real(call, 4, 0) > 0)
         return RULE_COMPOSE;

@@ -60,7 +60,8 @@ static bool indices_read(struct shard_call *call, struct indices *indices) {
     return indices->tensors > 0;
 }
 
-/* Where the lead's divided dimension, which is not indexed, stands in self[indices]. Tensors that do not stand together come first, the rest follows in order. */
+/* Where the lead's divided dimension, which is not indexed, stands in self[indices]. Tensors that do not stand together come first, the
+   rest follows in order. */
 static int rows_after(struct shard_call *call, const struct indices *indices) {
     int dim = call->record.dim, before = 0;
     if (indices->adjacent && dim < indices->first)
@@ -165,9 +166,11 @@ RULE_FUNCTION(index_put) {
     return RULE_LOCAL;
 }
 
-/* index_add, index_fill, index_copy (self, dim, index, ...): a: position of what is written, 0: a scalar. Along another dimension each row is on its own. */
+/* index_add, index_fill, index_copy (self, dim, index, ...): a: position of what is written, 0: a scalar. Along another dimension each
+   row is on its own. */
 RULE_FUNCTION(index_write) {
-    struct argument *self = call_argument(call, 0), *source = rule->a ? call_argument(call, rule->a) : NULL, *index = call_argument(call, 2);
+    struct argument *self = call_argument(call, 0), *source = rule->a ? call_argument(call, rule->a) : NULL,
+                    *index = call_argument(call, 2);
     if (!self || self->record.kind != RECORD_SHARD || !index || index->record.kind == RECORD_SHARD)
         return RULE_GATHER;
     int dims = argument_dims(self), dim = self->record.dim;

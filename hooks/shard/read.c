@@ -1,13 +1,16 @@
 /*
- * Where a program looks at memory. It asked for the whole batch, so it gets the whole batch: a copy, put together from all ranks, that stands in for the
- * divided tensor's memory.
+ * Where a program looks at memory. It asked for the whole batch, so it gets the whole batch: a copy, put together from all ranks, that
+ * stands in for the divided tensor's memory.
  *
  * Rules
- *  - The copy lives as long as the divided memory (whose last owner it otherwise is), at one address: pointers, accessors and numpy arrays stay good.
- *  - A program may write through them. Before an operator touches the memory, the copy's checksum is compared; where it has changed, each rank takes its
- *    rows back. After an operator has written, the copy is made anew in place. So both ways round the two are one memory, as in one process.
+ *  - The copy lives as long as the divided memory (whose last owner it otherwise is), at one address: pointers, accessors and numpy
+ *    arrays stay good.
+ *  - A program may write through them. Before an operator touches the memory, the copy's checksum is compared; where it has changed,
+ *    each rank takes its rows back. After an operator has written, the copy is made anew in place. So both ways round the two are one
+ *    memory, as in one process.
  *  - All ranks run the same program on equal copies, so they find the same changes: only making and renewing a copy are collectives.
- *  - A view of a gathered value is memory of its own that nobody else sees: it is watched, and a write to it stops the program instead of being lost.
+ *  - A view of a gathered value is memory of its own that nobody else sees: it is watched, and a write to it stops the program instead
+ *    of being lost.
  *  - Writes are raw, as the program's were: no version counter moves.
  */
 #include <pthread.h>
@@ -75,7 +78,8 @@ static void walk_copy(const struct walk *walk, int dim, char *to, const char *fr
 /* The rows that the program has written go back to the rank that has them; a partial sum becomes rank 0's. */
 static void write_back(const struct copy *copy) {
     struct sizes sizes = tensor_sizes(copy->alias), from_strides = tensor_strides(copy->whole);
-    struct walk walk = {sizes.data, tensor_strides(copy->alias).data, from_strides.data, (int)sizes.count, dtype_bytes(tensor_dtype(copy->alias))};
+    struct walk walk = {sizes.data, tensor_strides(copy->alias).data, from_strides.data, (int)sizes.count,
+                        dtype_bytes(tensor_dtype(copy->alias))};
     const char *from = tensor_data(copy->whole);
     if (copy->record.kind == RECORD_SHARD)
         from += copy->record.first * copy->record.inner * from_strides.data[copy->record.dim] * (int64_t)walk.bytes;
@@ -108,8 +112,8 @@ static struct tensor *whole_as_seen(struct tensor *alias, struct record *record)
         if (stored[i] != sizes[i])
             slot_replace(&whole, TORCH_CALL("aten::narrow", "", whole, value_int(i), value_int(0), value_int(1)));
     }
-    struct value base = TORCH_CALL("aten::new_empty_strided", "", whole, value_int_list(stored, (size_t)dims), value_int_list(strides, (size_t)dims),
-                                   value_none(), value_none(), value_none(), value_none());
+    struct value base = TORCH_CALL("aten::new_empty_strided", "", whole, value_int_list(stored, (size_t)dims),
+                                   value_int_list(strides, (size_t)dims), value_none(), value_none(), value_none(), value_none());
     value_drop(TORCH_CALL("aten::copy_", "", base, whole, value_bool(false)));
     value_drop(whole);
     struct value seen = TORCH_CALL("aten::expand", "", base, value_int_list(sizes, (size_t)dims), value_bool(false));
@@ -168,7 +172,8 @@ static void copy_take(struct copy *copy) {
     if (!copy->is_changed)
         return;
     if (is_watched(copy))
-        shim_problem("AR-WRITE-MEMORY", "Write with an operator (out.index_put_, out[i].copy_ and the like on the tensor itself), or run with -n 1.",
+        shim_problem("AR-WRITE-MEMORY",
+                     "Write with an operator (out.index_put_, out[i].copy_ and the like on the tensor itself), or run with -n 1.",
                      "the program wrote through a pointer into a part of a divided tensor that was put together only to be read");
     copy->checksum = checksum;
     write_back(copy);
@@ -283,10 +288,10 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     return copy->whole;
 }
 
-#define HOOK(name, library, need, symbol, type, arguments)                                                                                  \
-    void *hook_##name(struct tensor **self) {                                                                                               \
-        struct tensor *whole = read_stand_in(*self);                                                                                             \
-        return ORIGINAL(name)(whole ? &whole : self);                                                                                       \
+#define HOOK(name, library, need, symbol, type, arguments)                                                                                 \
+    void *hook_##name(struct tensor **self) {                                                                                              \
+        struct tensor *whole = read_stand_in(*self);                                                                                       \
+        return ORIGINAL(name)(whole ? &whole : self);                                                                                      \
     }
 #include "pointers.def"
 #undef HOOK

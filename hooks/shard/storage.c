@@ -1,7 +1,8 @@
 /*
- * Python takes the storage of a divided tensor (storage(), and with it deepcopy, pickle and torch.save) and puts it together with the sizes, strides and offset
- * that the tensor tells, which are the whole batch's: it gets the storage of the copy that stands in for the tensor's memory (read.c). No tensor is given
- * to this hook, so where tensors of different extent share the storage the program is stopped.
+ * Python takes the storage of a divided tensor (storage(), and with it deepcopy, pickle and torch.save) and puts it together with the
+ * sizes, strides and offset that the tensor tells, which are the whole batch's: it gets the storage of the copy that stands in for the
+ * tensor's memory (read.c). No tensor is given to this hook, so where tensors of different extent share the storage the program is
+ * stopped.
  */
 #include "shard.h"
 
@@ -9,7 +10,8 @@
 static long find_bytes_field(void) {
     enum { NUMBERS = 12347, WORDS = 24 };
     OPAQUE_SCOPE;
-    struct value made = TORCH_CALL("aten::arange", "start", value_int(0), value_int(NUMBERS), value_none(), value_none(), value_none(), value_none());
+    struct value made =
+        TORCH_CALL("aten::arange", "start", value_int(0), value_int(NUMBERS), value_none(), value_none(), value_none(), value_none());
     const int64_t *words = tensor_storage(made.tensor);
     long found = 0;
     for (long i = 1; i < WORDS && !found; i++)
@@ -64,7 +66,8 @@ static void *stand_in_storage(void *storage) {
     struct tensor *whole = wanted.is_ambiguous ? NULL : read_stand_in(wanted.tensor);
     if (!whole)
         shim_problem("AR-STORAGE", "Copy the part first, e.g. x[:, :2].clone(), or save x.numpy().",
-                     "the program takes the storage (deepcopy, pickle, torch.save, storage()) of a tensor whose rows are divided among the ranks and which shares "
+                     "the program takes the storage (deepcopy, pickle, torch.save, storage()) of a tensor whose rows are divided among the "
+                     "ranks and which shares "
                      "memory with another part of itself");
     return tensor_storage(whole);
 }

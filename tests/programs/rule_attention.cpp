@@ -16,13 +16,14 @@ static torch::Tensor by_hand(Layers &m, Batch &t, double dropout, const torch::T
 }
 
 static torch::Tensor merged_heads(Layers &m, Batch &t) { /* what multi_head_attention_forward does: heads merged with the batch */
-    torch::Tensor x = m.flat(t.series).transpose(0, 1); /* time, rows, features */
+    torch::Tensor x = m.flat(t.series).transpose(0, 1);  /* time, rows, features */
     torch::Tensor query = x.contiguous().view({5, t.rows * 3, 4}).transpose(0, 1);
     torch::Tensor weights = torch::softmax(torch::bmm(query, query.transpose(1, 2)), -1);
     return torch::bmm(weights, query).transpose(0, 1).contiguous().view({5, t.rows, 12});
 }
 
-static torch::Tensor module_attention(Layers &m, Batch &t, double dropout, const torch::Tensor &padding, const torch::Tensor &mask, bool weights) {
+static torch::Tensor module_attention(Layers &m, Batch &t, double dropout, const torch::Tensor &padding, const torch::Tensor &mask,
+                                      bool weights) {
     torch::nn::MultiheadAttention attention(torch::nn::MultiheadAttentionOptions(12, 3).dropout(dropout));
     torch::Tensor x = m.flat(t.series).transpose(0, 1), y = m.other(t.series).transpose(0, 1);
     auto [output, average] = attention(x, y, y, padding, true, mask);
@@ -69,7 +70,9 @@ int main(int count, char **words) {
         {"by_hand_causal", [=](Layers &m, Batch &t) { return by_hand(m, t, 0, causal); }},
         {"by_hand_dropout", [=](Layers &m, Batch &t) { return by_hand(m, t, 0.3, causal); }},
         {"by_hand_row_mask",
-         [](Layers &m, Batch &t) { return by_hand(m, t, 0.1, (torch::arange(5).unsqueeze(0) > t.target.unsqueeze(1)).unsqueeze(1).unsqueeze(2)); }},
+         [](Layers &m, Batch &t) {
+             return by_hand(m, t, 0.1, (torch::arange(5).unsqueeze(0) > t.target.unsqueeze(1)).unsqueeze(1).unsqueeze(2));
+         }},
         {"merged_heads", [](Layers &m, Batch &t) { return merged_heads(m, t); }},
         {"module", [](Layers &m, Batch &t) { return module_attention(m, t, 0, {}, {}, false); }},
         {"module_weights", [](Layers &m, Batch &t) { return module_attention(m, t, 0, {}, {}, true); }},
@@ -77,7 +80,10 @@ int main(int count, char **words) {
         {"module_causal", [=](Layers &m, Batch &t) { return module_attention(m, t, 0, {}, causal, false); }},
         {"module_padding",
          [](Layers &m, Batch &t) { return module_attention(m, t, 0, torch::arange(5).unsqueeze(0) > t.target.unsqueeze(1), {}, false); }},
-        {"module_both", [=](Layers &m, Batch &t) { return module_attention(m, t, 0.1, torch::arange(5).unsqueeze(0) > t.target.unsqueeze(1), causal, false); }},
+        {"module_both",
+         [=](Layers &m, Batch &t) {
+             return module_attention(m, t, 0.1, torch::arange(5).unsqueeze(0) > t.target.unsqueeze(1), causal, false);
+         }},
         {"encoder_layer", [](Layers &m, Batch &t) { return encoder_layer(m, t, 0, true); }},
         {"encoder_layer_dropout", [](Layers &m, Batch &t) { return encoder_layer(m, t, 0.2, true); }},
         {"encoder_layer_eval", [](Layers &m, Batch &t) { return encoder_layer(m, t, 0.2, false); }},
@@ -91,7 +97,10 @@ int main(int count, char **words) {
         {"transformer", [](Layers &m, Batch &t) { return whole_transformer(m, t); }},
         {"encoder", [](Layers &m, Batch &t) { return stacked_encoder(m, t); }},
 #if TORCH_VERSION_MAJOR >= 2
-        {"fused", [](Layers &m, Batch &t) { return at::scaled_dot_product_attention(heads(m.flat(t.series)), heads(m.other(t.series)), heads(m.flat(t.series))); }},
+        {"fused",
+         [](Layers &m, Batch &t) {
+             return at::scaled_dot_product_attention(heads(m.flat(t.series)), heads(m.other(t.series)), heads(m.flat(t.series)));
+         }},
         {"fused_causal",
          [](Layers &m, Batch &t) {
              torch::Tensor x = heads(m.flat(t.series));

@@ -1,7 +1,7 @@
 /*
- * For programs that show what single operators do: each case prints its result as one figure, the gradients it leaves in the layers as others, and the next
- * random number. Options: --from NAME, --skip NAME,NAME..., --announce (cases named on stderr before they run): a case that is stopped ends the program, so
- * tests/sweep goes on after it.
+ * For programs that show what single operators do: each case prints its result as one figure, the gradients it leaves in the layers as
+ * others, and the next random number. Options: --from NAME, --skip NAME,NAME..., --announce (cases named on stderr before they run): a
+ * case that is stopped ends the program, so tests/sweep goes on after it.
  */
 #pragma once
 
@@ -64,7 +64,8 @@ inline void print_gradients(Layers &layers) {
     for (const auto &parameter : layers.named_parameters()) { /* relative to all: one that is zero but for rounding must not count */
         const torch::Tensor &gradient = parameter.value().grad();
         if (gradient.defined()) {
-            std::printf(" %s %.6g %.6g", parameter.key().c_str(), gradient.norm().item<double>() / total, weigh(gradient).item<double>() / total);
+            std::printf(" %s %.6g %.6g", parameter.key().c_str(), gradient.norm().item<double>() / total,
+                        weigh(gradient).item<double>() / total);
         }
     }
 }

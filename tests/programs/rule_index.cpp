@@ -33,52 +33,105 @@ static torch::Tensor running_totals(Layers &m, Batch &t) {
 int main(int count, char **words) {
     torch::set_num_threads(1);
     Cases cases = {
-        {"select_columns", [](Layers &m, Batch &t) { return m.flat(t.flat).index_select(1, torch::tensor({3, 1, 1})); }},
-        {"select_rows", [](Layers &m, Batch &t) { return m.flat(t.flat).index_select(0, torch::tensor({3, 1, 1})); }},
-        {"index_columns", [](Layers &m, Batch &t) { return m.flat(t.flat).index({Slice(), torch::tensor({0, 5, 2})}); }},
-        {"index_rows", [](Layers &m, Batch &t) { return m.flat(t.flat).index({torch::tensor({0, 5, 2})}); }},
+        {"select_columns",
+         [](Layers &m, Batch &t) {
+             return m.flat(t.flat).index_select(1, torch::tensor({3, 1, 1}));
+         }},
+        {"select_rows",
+         [](Layers &m, Batch &t) {
+             return m.flat(t.flat).index_select(0, torch::tensor({3, 1, 1}));
+         }},
+        {"index_columns",
+         [](Layers &m, Batch &t) {
+             return m.flat(t.flat).index({Slice(), torch::tensor({0, 5, 2})});
+         }},
+        {"index_rows",
+         [](Layers &m, Batch &t) {
+             return m.flat(t.flat).index({torch::tensor({0, 5, 2})});
+         }},
         {"index_mask", [](Layers &m, Batch &t) { return m.flat(t.flat).index({t.mask}); }},
         {"index_own_mask", [](Layers &m, Batch &t) { return m.flat(t.flat).index({m.other(t.flat) > 0}); }},
-        {"index_targets", [](Layers &m, Batch &t) { return m.scores(t.flat).index({torch::arange(t.rows), t.target}); }},
-        {"index_two", [](Layers &m, Batch &t) { return m.flat(t.flat).view({-1, 3, 4}).index({Slice(), torch::tensor({0, 2}), torch::tensor({1, 3})}); }},
+        {"index_targets",
+         [](Layers &m, Batch &t) {
+             return m.scores(t.flat).index({torch::arange(t.rows), t.target});
+         }},
+        {"index_two",
+         [](Layers &m, Batch &t) {
+             return m.flat(t.flat).view({-1, 3, 4}).index({Slice(), torch::tensor({0, 2}), torch::tensor({1, 3})});
+         }},
         {"index_apart",
-         [](Layers &m, Batch &t) { return m.flat(t.flat).view({-1, 2, 3, 2}).index({Slice(), torch::tensor({0, 1}), Slice(), torch::tensor({1, 0})}); }},
-        {"index_new_dimension", [](Layers &m, Batch &t) { return m.flat(t.flat).index({Slice(), None, Slice(2, 5)}); }},
+         [](Layers &m, Batch &t) {
+             return m.flat(t.flat).view({-1, 2, 3, 2}).index({Slice(), torch::tensor({0, 1}), Slice(), torch::tensor({1, 0})});
+         }},
+        {"index_new_dimension",
+         [](Layers &m, Batch &t) {
+             return m.flat(t.flat).index({Slice(), None, Slice(2, 5)});
+         }},
         {"index_slice_rows", [](Layers &m, Batch &t) { return m.flat(t.flat).index({Slice(1, 5)}); }},
-        {"index_last", [](Layers &m, Batch &t) { return m.flat(t.series).index({Slice(), -1}); }},
+        {"index_last",
+         [](Layers &m, Batch &t) {
+             return m.flat(t.series).index({Slice(), -1});
+         }},
         {"lookup", [](Layers &m, Batch &t) { return m.table.index({m.scores(t.flat).argmax(1)}); }},
-        {"lookup_two", [](Layers &m, Batch &t) { return m.table.index({m.scores(t.flat).argmax(1), t.target.clamp_max(4)}); }},
+        {"lookup_two",
+         [](Layers &m, Batch &t) {
+             return m.table.index({m.scores(t.flat).argmax(1), t.target.clamp_max(4)});
+         }},
         {"lookup_table", [](Layers &m, Batch &t) { return m.table.index({m.scores(t.series).argmax(2)}); }},
         {"lookup_select", [](Layers &m, Batch &t) { return m.table.index_select(0, m.scores(t.flat).argmax(1)); }},
         {"gather", [](Layers &m, Batch &t) { return m.scores(t.flat).gather(1, t.target.unsqueeze(1)); }},
         {"one_hot", [](Layers &m, Batch &t) { return torch::one_hot(m.scores(t.flat).argmax(1), 6) * m.scores(t.flat); }},
-        {"scatter", [](Layers &m, Batch &t) { return torch::zeros({t.rows, 6}).scatter_(1, t.target.unsqueeze(1), 1.0) * m.scores(t.flat); }},
-        {"scatter_own", [](Layers &m, Batch &t) { return torch::zeros({t.rows, 6}).scatter_(1, m.scores(t.flat).argmax(1, true), 1.0); }},
+        {"scatter",
+         [](Layers &m, Batch &t) {
+             return torch::zeros({t.rows, 6}).scatter_(1, t.target.unsqueeze(1), 1.0) * m.scores(t.flat);
+         }},
+        {"scatter_own",
+         [](Layers &m, Batch &t) {
+             return torch::zeros({t.rows, 6}).scatter_(1, m.scores(t.flat).argmax(1, true), 1.0);
+         }},
         {"scatter_like",
          [](Layers &m, Batch &t) {
              torch::Tensor h = m.scores(t.flat);
              return torch::zeros_like(h).scatter_(1, t.target.unsqueeze(1), 1.0) * h;
          }},
         {"scatter_rows",
-         [](Layers &m, Batch &t) { return torch::zeros({6, 12}).scatter_add(0, t.target.unsqueeze(1).expand({t.rows, 12}), m.flat(t.flat)); }},
+         [](Layers &m, Batch &t) {
+             return torch::zeros({6, 12}).scatter_add(0, t.target.unsqueeze(1).expand({t.rows, 12}), m.flat(t.flat));
+         }},
         {"put_mask", [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index_put_({t.mask}, 0.5); }); }},
-        {"put_own_mask", [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index_put_({h > 0}, 0.5); }); }},
+        {"put_own_mask",
+         [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index_put_({h > 0}, 0.5); }); }},
         {"put_columns",
-         [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index_put_({Slice(), torch::tensor({1, 4})}, 0.5); }); }},
+         [](Layers &m, Batch &t) {
+             return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index_put_({Slice(), torch::tensor({1, 4})}, 0.5); });
+         }},
         {"put_rows_of_values",
          [](Layers &m, Batch &t) {
-             return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index_put_({Slice(), torch::tensor({1, 4})}, t.noise.index({Slice(), Slice(0, 2)})); });
+             return changed(m.flat(t.flat), [&](torch::Tensor &h) {
+                 h.index_put_({Slice(), torch::tensor({1, 4})}, t.noise.index({Slice(), Slice(0, 2)}));
+             });
          }},
         {"put_own_values",
          [](Layers &m, Batch &t) {
-             return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index_put_({Slice(), torch::tensor({1, 4})}, m.scores(t.flat).index({Slice(), Slice(0, 2)})); });
+             return changed(m.flat(t.flat), [&](torch::Tensor &h) {
+                 h.index_put_({Slice(), torch::tensor({1, 4})}, m.scores(t.flat).index({Slice(), Slice(0, 2)}));
+             });
          }},
-        {"assign_columns", [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index({Slice(), Slice(2, 5)}) = 1; }); }},
+        {"assign_columns",
+         [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) {
+                                       h.index({Slice(), Slice(2, 5)}) = 1;
+                                   }); }},
         {"assign_column",
-         [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index({Slice(), 2}) = h.index({Slice(), 3}) * 2; }); }},
-        {"masked_fill_in_place", [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.masked_fill_(t.mask, 2); }); }},
+         [](Layers &m, Batch &t) {
+             return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index({Slice(), 2}) = h.index({Slice(), 3}) * 2; });
+         }},
+        {"masked_fill_in_place",
+         [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.masked_fill_(t.mask, 2); }); }},
         {"assign_row", [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h[3] = 1; }); }}, /* stopped */
-        {"put_rows", [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) { h.index_put_({torch::tensor({0, 2})}, 9); }); }},
+        {"put_rows",
+         [](Layers &m, Batch &t) { return changed(m.flat(t.flat), [&](torch::Tensor &h) {
+                                       h.index_put_({torch::tensor({0, 2})}, 9);
+                                   }); }},
         {"buffer_of_steps", buffer_of_steps},
         {"buffer_of_slices",
          [](Layers &m, Batch &t) {
@@ -107,11 +160,17 @@ int main(int count, char **words) {
              y.set_data(m.flat(t.flat).detach());
              return y + m.other(t.flat);
          }},
-        {"repeat", [](Layers &m, Batch &t) { return m.flat(t.flat).repeat({1, 2}) + m.flat(t.flat).repeat({1, 2}).flip(1); }},
+        {"repeat",
+         [](Layers &m, Batch &t) {
+             return m.flat(t.flat).repeat({1, 2}) + m.flat(t.flat).repeat({1, 2}).flip(1);
+         }},
         {"flip_rows", [](Layers &m, Batch &t) { return m.flat(t.flat).flip(0) * m.flat(t.flat); }},
         {"masked_select", [](Layers &m, Batch &t) { return m.flat(t.flat).masked_select(t.mask); }},
         {"nonzero", [](Layers &m, Batch &t) { return (m.flat(t.flat) > 0.3).nonzero(); }},
-        {"take", [](Layers &m, Batch &t) { return m.flat(t.flat).take(torch::tensor({0, 5, 20})); }},
+        {"take",
+         [](Layers &m, Batch &t) {
+             return m.flat(t.flat).take(torch::tensor({0, 5, 20}));
+         }},
     };
     return run_cases(cases, count, words);
 }

@@ -112,12 +112,19 @@ int main(int count, char **words) {
         {"pointer_transposed", [](Layers &m, Batch &t) { return sum_of_pointer(m.flat(t.flat).t().contiguous()); }},
         {"pointer_loss", [](Layers &m, Batch &t) { return torch::tensor(m.flat(t.flat).mean().data_ptr<float>()[0]); }},
         {"pointer_image", [](Layers &m, Batch &t) { return sum_of_pointer(m.image(t.pictures)); }},
-        {"pointer_double", [](Layers &m, Batch &t) { return torch::tensor(m.flat(t.flat).to(torch::kDouble).data_ptr<double>()[t.rows * 12 - 1]); }},
+        {"pointer_double",
+         [](Layers &m, Batch &t) { return torch::tensor(m.flat(t.flat).to(torch::kDouble).data_ptr<double>()[t.rows * 12 - 1]); }},
         {"accessor", [](Layers &m, Batch &t) { return through_accessor(m.flat(t.flat)); }},
         {"accessor_transposed", [](Layers &m, Batch &t) { return through_accessor(m.flat(t.flat).t()); }},
-        {"accessor_expanded", [](Layers &m, Batch &t) { return through_accessor(m.flat(t.flat).sum(1, true).expand({t.rows, 3})); }},
+        {"accessor_expanded",
+         [](Layers &m, Batch &t) {
+             return through_accessor(m.flat(t.flat).sum(1, true).expand({t.rows, 3}));
+         }},
         {"accessor_sequence_first", [](Layers &m, Batch &t) { return through_accessor(m.flat(t.series).transpose(0, 1).select(2, 1)); }},
-        {"item", [](Layers &m, Batch &t) { return torch::tensor(m.flat(t.flat)[t.rows - 1][3].item<float>() + m.flat(t.flat).max().item().toDouble()); }},
+        {"item",
+         [](Layers &m, Batch &t) {
+             return torch::tensor(m.flat(t.flat)[t.rows - 1][3].item<float>() + m.flat(t.flat).max().item().toDouble());
+         }},
         {"rows", [](Layers &m, Batch &t) { return rows_one_by_one(m.flat(t.flat)); }},
         {"labels", [](Layers &m, Batch &t) { return labels(m.scores(t.flat), t.target); }},
         {"vector", [](Layers &m, Batch &t) { return vector_of(m.flat(t.flat)); }},
