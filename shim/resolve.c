@@ -82,6 +82,10 @@ void *resolve_data(const char *library, const char *symbol) {
     return data ? data : resolve_function(library, symbol);
 }
 
+void *resolve_python(const char *symbol) {
+    return dlsym(RTLD_DEFAULT, symbol);
+}
+
 bool resolve_has_libtorch(void) {
     return library_handle("libtorch_cpu") != NULL;
 }

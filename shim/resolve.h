@@ -9,6 +9,8 @@
 void *resolve_function(const char *library, const char *symbol);
 /* Data: the program's COPY relocation is the live one, so the global scope comes first (libtorch.md 1.3). */
 void *resolve_data(const char *library, const char *symbol);
+/* A function of the interpreter, which exports its API globally; NULL in a program without one. */
+void *resolve_python(const char *symbol);
 /* True when libtorch_cpu is mapped in this process. */
 bool resolve_has_libtorch(void);
 /* The path libtorch_cpu was loaded from, or "?" (for messages). */

@@ -101,6 +101,7 @@ struct hook_row {
 };
 extern struct hook_row hook_table[HOOK_COUNT];
 
+void *resolve_python(const char *symbol); /* a function of the Python interpreter, or NULL */
 void *resolve_original(enum hook_id id); /* lazy; stops the job when a function that was called has no original */
 
 /* The function that would have run without us, with the row's own type. */

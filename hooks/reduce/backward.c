@@ -169,6 +169,7 @@ static void refuse_graph_of_gradients(bool create_graph) {
 static void *execute_divided(struct seeds *seeds, void *result, void *engine, void *roots, char keep_graph, char create_graph,
                              void *outputs) {
     refuse_graph_of_gradients(create_graph);
+    boundary_check();
     pthread_mutex_lock(&backward_mutex);
     __attribute__((cleanup(backward_end))) struct backward backward = {.finished = false};
     current = &backward;

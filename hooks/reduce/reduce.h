@@ -26,6 +26,8 @@ struct backward {
 
 /* True while the engine runs a backward whose roots were computed from divided rows. */
 bool backward_is_divided(void);
+/* Stops the job when Python code would be called back in a divided backward (boundary.c). */
+void boundary_check(void);
 /* Sums the new gradients of the leaves over all ranks and adds those from before back in. Every rank calls it for the same backward. */
 void reduce_gradients(struct backward *backward);
 /* After a backward that has thrown: gradients are what they were before. */
