@@ -88,7 +88,7 @@ static void visit_unmarked(struct shard_call *call, struct value *result, const 
 
 /* ---- running */
 
-static void narrow_arguments(struct shard_call *call) {
+void execute_narrow(struct shard_call *call) {
     for (int i = 0; i < call->argument_count; i++) {
         struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)
@@ -100,7 +100,7 @@ static void narrow_arguments(struct shard_call *call) {
 }
 
 void execute_local(struct shard_call *call) {
-    narrow_arguments(call);
+    execute_narrow(call);
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     OPAQUE_SCOPE;
     if (call->result_count)

@@ -55,17 +55,6 @@ static bool divide_batch_instead(struct shard_call *call, struct argument *input
 
 /* ---- layer by layer */
 
-static void narrow_now(struct shard_call *call) {
-    for (int i = 0; i < call->argument_count; i++) {
-        struct argument *argument = &call->arguments[i];
-        if (argument->narrow < 0)
-            continue;
-        struct tensor *rows = rows_of(argument_tensor(argument), &call->record, argument->narrow);
-        record_clear(rows);
-        slot_replace(argument->slot, value_tensor(rows));
-    }
-}
-
 /* at::dropout with a mask drawn for all rows, which are dimension 1. Takes output. */
 static struct value drop_out(struct shard_call *call, struct value output, double p) {
     struct record record = call->record;
@@ -184,7 +173,7 @@ RULE_FUNCTION(recurrent) {
     if (!cell && drops_out_between(call)) {
         if (!layers_fit(call))
             return RULE_GATHER;
-        narrow_now(call);
+        execute_narrow(call);
         run_layers(call);
         return RULE_DONE;
     }

@@ -181,6 +181,8 @@ void decide_partial(struct shard_call *call, int index);
 void decide_replicated(struct shard_call *call, int index);
 
 /* ---- executing (shard.c, execute.c) */
+/* Narrows the arguments that the decision names. */
+void execute_narrow(struct shard_call *call);
 /* Carries out the decision: narrows, runs opaquely, marks. */
 void execute_local(struct shard_call *call);
 /* Gathers every shard and materialises every partial argument, runs opaquely, results replicated (GATHERED when they have history or share memory). */
