@@ -123,6 +123,27 @@ work_is_divided() {
 @test "each of two ranks does much less work than the plain run, debian" { work_is_divided debian-O2; }
 @test "each of two ranks does much less work than the plain run, wheel" { work_is_divided wheel-O2; }
 
+# A hook would see this rank's share of the gradient, on whatever kind of tensor it is. A model that was pickled whole has hooks, but none in them.
+hooks_are_seen() {
+    local build=$1 name
+    for name in loaded removed; do
+        plain_run "$build" tensor_hooks.py "$name"
+        ranks_run 2 "$build" tensor_hooks.py "$name"
+        same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
+        rm -r "$ranks"
+    done
+    for name in parameter computed divided; do
+        ranks_run 2 "$build" tensor_hooks.py "$name"
+        [ "$(cat "$ranks/status")" -eq 125 ]
+        contains "$(cat "$ranks/err")" AR-PY-HOOK
+        [ ! -s "$ranks/out" ]
+        rm -r "$ranks"
+    done
+}
+
+@test "hooks of Python on tensors are refused by name, empty ones are not, debian" { hooks_are_seen debian; }
+@test "hooks of Python on tensors are refused by name, empty ones are not, wheel" { hooks_are_seen wheel; }
+
 # No two runs of it are alike; its end depends on the data. The ranks must nevertheless be one run: end together, equal to the bit.
 unseeded_is_one_run() {
     local build=$1 n

@@ -91,38 +91,21 @@ static bool is_ours(struct tensor *tensor) {
 
 __attribute__((noreturn)) static void stop_for_python_hook(const char *what) {
     shim_problem("AR-PY-HOOK", "Remove the hook, or run with -n 1 for now.",
-                 "%s from Python on a parameter or on a tensor whose rows are divided is not supported yet: it would see this rank's share", what);
-}
-
-/* Unpickling a module gives every parameter an empty dictionary of hooks: harmless while it stays empty, which is looked at before each divided backward. The
-   hook object is {vtable, dictionary, ...} in every release; its holder, shared_ptr or unique_ptr, begins with its address. */
-enum { DICTIONARIES_MAX = 4096 };
-
-static void *dictionaries[DICTIONARIES_MAX]; /* each with a reference of ours */
-static int dictionary_count;
-
-static long dictionary_size(void *dictionary) {
-    static long (*size)(void *);
-    if (!size)
-        size = resolve_python("PyObject_Size");
-    return size ? size(dictionary) : -1;
-}
-
-static void meet_python_hook(struct tensor *tensor, void *const *const *holder) {
-    if (!is_ours(tensor))
-        return;
-    void *dictionary = *holder ? (*holder)[1] : NULL;
-    void (*keep)(void *) = resolve_python("Py_IncRef");
-    if (!dictionary || !keep || dictionary_count == DICTIONARIES_MAX || dictionary_size(dictionary) != 0)
-        stop_for_python_hook("register_hook");
-    keep(dictionary);
-    dictionaries[dictionary_count++] = dictionary;
+                 "%s from Python on a parameter, on a tensor whose rows are divided or on one computed from parameters is not supported "
+                 "yet: it would see "
+                 "this rank's share",
+                 what);
 }
 
 void boundary_check(void) {
-    for (int i = 0; i < dictionary_count; i++)
-        if (((long *)dictionaries[i])[2] != 0) /* the size of a dict, behind its count and type: read without the interpreter's lock */
-            stop_for_python_hook("register_hook");
+    if (python_hooks_exist())
+        stop_for_python_hook("register_hook");
+}
+
+/* The holder, shared_ptr or unique_ptr, begins with the hook's address in every release. */
+static void meet_python_hook(struct tensor *tensor, void *const *holder) {
+    if (shim_active() && !dispatch_is_opaque() && !python_hooks_watch(*holder) && is_ours(tensor))
+        stop_for_python_hook("register_hook");
 }
 
 void hook_add_hook_shared(struct tensor *const *tensor, void *hook) {

@@ -28,6 +28,10 @@ struct backward {
 bool backward_is_divided(void);
 /* Stops the job when Python code would be called back in a divided backward (boundary.c). */
 void boundary_check(void);
+/* Remembers the dictionary of a hook object of Python's that libtorch is told of; false: it is none. The interpreter's lock is held. */
+bool python_hooks_watch(void *const *hook);
+/* Has the program put a hook into one of those that are alive? The interpreter's lock is not held. */
+bool python_hooks_exist(void);
 /* Sums the new gradients of the leaves over all ranks and adds those from before back in. Every rank calls it for the same backward. */
 void reduce_gradients(struct backward *backward);
 /* After a backward that has thrown: gradients are what they were before. */
