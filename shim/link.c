@@ -159,6 +159,7 @@ void link_forget(void) {
     if (descriptor >= 0)
         close(descriptor);
     descriptor = -1;
+    segment = NULL; /* the board's line is the parent's */
 }
 
 void link_wait_for_end(void) {

@@ -31,7 +31,7 @@ enum shim_kind {
     SHIM_UNDECIDED = 0, /* no training hook has fired yet */
     SHIM_CLAIMING,      /* one thread is asking the launcher; others wait */
     SHIM_RANK,          /* this process is a rank; world size 1 passes through all the same */
-    SHIM_WORKER,        /* forked from a rank: hooks off */
+    SHIM_WORKER,        /* forked from a rank: hooks off, computes alone */
     SHIM_OTHER,         /* no launcher, or another process has the rank: full pass-through */
 };
 
@@ -41,6 +41,11 @@ extern _Atomic uint8_t shim_active_now; /* 1: RANK, world size > 1, libtorch cal
 /* True when hooks must act. Cheap: one relaxed load. */
 static inline bool shim_active(void) {
     return __builtin_expect(atomic_load_explicit(&shim_active_now, memory_order_relaxed), 0);
+}
+
+/* True in a child forked by a rank: what the parent has marked is still there, the other ranks are not. */
+static inline bool shim_is_worker(void) {
+    return __builtin_expect(atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_WORKER, 0);
 }
 
 /* To be called by hooks that only training programs reach (a leaf made, an engine asked, a seed drawn): claims the rank on the first call and, when
@@ -102,7 +107,7 @@ struct hook_row {
 extern struct hook_row hook_table[HOOK_COUNT];
 
 void *resolve_python(const char *symbol); /* a function of the Python interpreter, or NULL */
-void *resolve_original(enum hook_id id); /* lazy; stops the job when a function that was called has no original */
+void *resolve_original(enum hook_id id);  /* lazy; stops the job when a function that was called has no original */
 
 /* The function that would have run without us, with the row's own type. */
 #define ORIGINAL(name)                                                                                                                     \

@@ -144,6 +144,27 @@ hooks_are_seen() {
 @test "hooks of Python on tensors are refused by name, empty ones are not, debian" { hooks_are_seen debian; }
 @test "hooks of Python on tensors are refused by name, empty ones are not, wheel" { hooks_are_seen wheel; }
 
+# A forked child has the parameters with their marks, but no other ranks: it computes alone, and must not take what is only a part for the whole.
+@test "forked children compute with the model, debian" { same_children debian 2 3; }
+@test "forked children compute with the model, wheel" { same_children wheel 2; }
+
+same_children() {
+    local build=$1 n
+    shift
+    plain_run "$build" forked.py
+    for n in "$@"; do
+        ranks_run "$n" "$build" forked.py
+        same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
+    done
+}
+
+@test "a forked child that uses rows divided before is stopped by name" {
+    ranks_run 2 debian forked.py divided
+    [ "$(cat "$ranks/status")" -eq 0 ]
+    contains "$(cat "$ranks/err")" AR-FORKED
+    [ "$(tail -n 1 "$ranks/out")" = "child ended 125" ]
+}
+
 # No two runs of it are alike; its end depends on the data. The ranks must nevertheless be one run: end together, equal to the bit.
 unseeded_is_one_run() {
     local build=$1 n

@@ -144,7 +144,35 @@ static void fallback_on_shared_stack(const struct handle *handle, uint64_t key_s
     stack_append(stack, own.begin, (size_t)(own.end - own.begin));
 }
 
+/* Parameters and divided tensors that a child has inherited through fork are still marked. It computes with parameters alone, as a child of one process
+   does (a loader's worker whose data set runs a model, an evaluation on the side); rows that the other ranks have are beyond its reach. */
+static void refuse_divided(const struct handle *handle, const struct value *values, const struct value *end) {
+    for (; values < end; values++) {
+        if (value_is_list(values))
+            refuse_divided(handle, value_list(values)->begin, value_list(values)->end);
+        if (!value_is_tensor(values) || !tensor_is_marked(values->tensor))
+            continue;
+        enum record_kind kind = record_get(values->tensor).kind;
+        if (kind == RECORD_SHARD || kind == RECORD_PARTIAL)
+            shim_problem("AR-FORKED", "Copy it before the fork, e.g. x.detach().numpy().copy(), or compute it in the child.",
+                         "a child process forked by the program uses (%s) a tensor whose rows were divided among the ranks before the fork",
+                         *(char **)handle->definition);
+    }
+}
+
+static void fallback_in_worker(const struct handle *handle, uint64_t key_set, struct stack *stack) {
+    if (key_set & torch_facts.bit_shard) {
+        int count = operator_of(handle)->argument_count;
+        refuse_divided(handle, stack->end - count, stack->end);
+    }
+    dispatch_kernel(handle, key_set & ~our_bits(), stack);
+}
+
 static void fallback(void *functor, const struct handle *handle, uint64_t key_set, struct stack *stack) {
+    if (shim_is_worker()) {
+        fallback_in_worker(handle, key_set, stack);
+        return;
+    }
     struct operator *op = operator_of(handle);
     if (stack->end - stack->begin > op->argument_count) {
         fallback_on_shared_stack(handle, key_set, stack, op->argument_count);

@@ -1,0 +1,64 @@
+"""Children that a training program forks use its models: loader workers whose data set runs an encoder, an evaluation on the side, a rank's own output."""
+import os
+import sys
+
+import torch
+from torch.nn import functional
+
+CASE = sys.argv[1] if len(sys.argv) > 1 else ""
+
+torch.manual_seed(1)
+IMAGES = torch.randn(96, 6)
+TARGETS = (IMAGES[:, 0] > 0).long()
+encoder = torch.nn.Linear(6, 6)
+model = torch.nn.Linear(6, 2)
+
+
+class Encoded(torch.utils.data.Dataset):
+    """Whole batches, encoded in the worker: as many rows as would be divided in the rank."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        rows = slice(index * 16, index * 16 + 16)
+        with torch.no_grad():
+            code = encoder(IMAGES[rows])
+        return IMAGES[rows] + code.mean(0) + 0.01 * code.sum(), TARGETS[rows]
+
+
+def in_child(function):
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            function()
+            sys.stdout.flush()
+            status = 0
+        finally:
+            os._exit(status)
+    print("child ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def evaluate():
+    out = model(IMAGES)
+    loss = functional.cross_entropy(out, TARGETS)
+    model.zero_grad()
+    loss.backward()
+    correct = (out.argmax(1) == TARGETS).sum().item()
+    print(f"child: {tuple(out.shape)} loss {loss.item():.4f} correct {correct} gradient {model.weight.grad.norm().item():.4f}")
+
+
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    for images, targets in torch.utils.data.DataLoader(Encoded(), batch_size=None, num_workers=2):
+        output = model(images)
+        loss = functional.cross_entropy(output, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(f"loss {loss.item():.4f}")
+    in_child(evaluate)
+if CASE == "divided":
+    in_child(lambda: print("divided before the fork", output.sum().item()))
