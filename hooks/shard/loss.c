@@ -3,11 +3,8 @@
 
 enum { REDUCTION_NONE = 0, REDUCTION_MEAN = 1, REDUCTION_SUM = 2 }; /* at::Reduction */
 
-/* Element-wise losses, a: position of the reduction. */
-RULE_FUNCTION(loss) {
-    int dim;
-    if (!decide_broadcast(call, &dim))
-        return RULE_GATHER;
+/* dim: where the rows stand in a result that is not reduced. */
+static enum rule_outcome decide_loss(struct shard_call *call, const struct rule *rule, int dim) {
     int64_t reduction = call_int(call, rule->a, REDUCTION_MEAN);
     if (reduction == REDUCTION_NONE) {
         decide_shard(call, 0, dim, 0);
@@ -17,6 +14,64 @@ RULE_FUNCTION(loss) {
         call->scale = (double)call->record.rows / (double)call->record.total;
     decide_partial(call, 0);
     return RULE_LOCAL;
+}
+
+/* Element-wise losses, a: position of the reduction. */
+RULE_FUNCTION(loss) {
+    int dim;
+    return decide_broadcast(call, &dim) ? decide_loss(call, rule, dim) : RULE_GATHER;
+}
+
+/* The dimension of an argument in which its whole size's place among the dimensions that are not 1 is `place`; -1: none. */
+static int unsqueezed_dim(const struct argument *argument, int place) {
+    for (int dim = 0; dim < argument_dims(argument); dim++)
+        if (argument_size(argument, dim) != 1 && place-- == 0)
+            return dim;
+    return -1;
+}
+
+static bool same_squeezed(const struct argument *one, const struct argument *other) {
+    for (int place = 0;; place++) {
+        int dim = unsqueezed_dim(one, place), other_dim = unsqueezed_dim(other, place);
+        if (dim < 0 || other_dim < 0)
+            return dim == other_dim;
+        if (argument_size(one, dim) != argument_size(other, other_dim))
+            return false;
+    }
+}
+
+static bool same_shape(const struct argument *one, const struct argument *other) {
+    if (argument_dims(one) != argument_dims(other))
+        return false;
+    for (int dim = 0; dim < argument_dims(one); dim++)
+        if (argument_size(one, dim) != argument_size(other, dim))
+            return false;
+    return true;
+}
+
+/* binary_cross_entropy (self, target, weight, reduction) squeezes both before it compares them: scores (B, 1, 1, 1) go with targets (B). From Python and
+   through torch::nn only equal sizes arrive here. */
+RULE_FUNCTION(squeezed_loss) {
+    struct argument *scores = call_argument(call, 0), *target = call_argument(call, 1);
+    if (!scores || !target)
+        return RULE_GATHER;
+    if (same_shape(scores, target))
+        return rule_loss(call, rule);
+    if (call_argument(call, 2) || !same_squeezed(scores, target))
+        return RULE_GATHER;
+    int place = 0;
+    for (int dim = 0; dim < call->record.dim; dim++)
+        place += argument_size(call->lead, dim) != 1;
+    struct argument *both[] = {scores, target};
+    int dims[2];
+    for (int i = 0; i < 2; i++) {
+        dims[i] = unsqueezed_dim(both[i], place);
+        if (both[i]->record.kind != RECORD_SHARD)
+            decide_narrow(both[i], dims[i]);
+        else if (both[i]->record.dim != dims[i] || !record_same_rows(&both[i]->record, &call->record))
+            return RULE_GATHER;
+    }
+    return decide_loss(call, rule, dims[0]);
 }
 
 /* The weight of this rank's targets: how many are not ignored, or the sum of their classes' weights. */

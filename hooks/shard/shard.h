@@ -109,6 +109,7 @@ RULE_FUNCTION(bmm);
 RULE_FUNCTION(matmul);
 RULE_FUNCTION(embedding);
 RULE_FUNCTION(loss);
+RULE_FUNCTION(squeezed_loss);
 RULE_FUNCTION(nll_loss);
 RULE_FUNCTION(layer_norm);
 RULE_FUNCTION(batch_norm);

@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
             // Train the discriminator with real, then with generated curves.
             discriminator->zero_grad();
             auto real_labels = torch::empty(real_images.size(0)).uniform_(0.8, 1.0);
-            auto real_output = discriminator->forward(real_images).reshape(real_labels.sizes());
+            auto real_output = discriminator->forward(real_images); // (B, 1) against (B): this function takes them as equal
             auto d_loss_real = torch::binary_cross_entropy(real_output, real_labels);
             d_loss_real.backward();
 
@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
             // Train the generator.
             generator->zero_grad();
             fake_labels.fill_(1);
-            fake_output = discriminator->forward(fake_images).reshape(fake_labels.sizes());
+            fake_output = discriminator->forward(fake_images);
             auto g_loss = torch::binary_cross_entropy(fake_output, fake_labels);
             g_loss.backward();
             dump_gradients(*generator, "generator");
