@@ -89,7 +89,8 @@ static bool cookie_is_right(const struct claims *claims, const char *cookie) {
 }
 
 /* A rank that was refused for our own reasons would train alone, a full copy beside the others (P45): the job ends instead. */
-static void deny_and_stop(struct claims *claims, struct claims_connection *connection, uint32_t number, const struct protocol_problem *problem) {
+static void deny_and_stop(struct claims *claims, struct claims_connection *connection, uint32_t number,
+                          const struct protocol_problem *problem) {
     deny(connection, problem->what);
     claims->events.problem(claims->events.context, number, problem);
 }

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-
 _Thread_local struct save *save_current;
 
 enum { OUTCOME_WRITTEN, OUTCOME_FAILED };

@@ -38,7 +38,7 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     if (rule->decide == rule_rows && rule->a && dims != rule->a)
         return NULL; /* an image without a batch */
     bool is_sequence = dims >= 3 || (rule->entry == ENTRY_INDEX && dims == 2);
-    *dim = rule->entry == ENTRY_RECURRENT ? recurrent_dim(call)
+    *dim = rule->entry == ENTRY_RECURRENT                                                                           ? recurrent_dim(call)
            : time_comes_first && is_sequence && rule->decide != rule_rows && is_long_enough(argument_size(data, 1)) ? 1
                                                                                                                     : 0;
     if (rule->entry == ENTRY_RECURRENT && dims != 3)

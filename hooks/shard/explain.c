@@ -20,8 +20,9 @@ static void write_shapes(const struct shard_call *call, char *text) {
         const struct argument *argument = &call->arguments[i];
         used += snprintf(text + used, (size_t)(SHAPES_CHARS - used), "%s(", i ? " " : "");
         for (int dim = 0; dim < argument_dims(argument) && used < SHAPES_CHARS - 32; dim++)
-            used += snprintf(text + used, (size_t)(SHAPES_CHARS - used), "%s%lld%s", dim ? ", " : "", (long long)argument_size(argument, dim),
-                             argument->record.kind == RECORD_SHARD && argument->record.dim == dim ? "*" : "");
+            used +=
+                snprintf(text + used, (size_t)(SHAPES_CHARS - used), "%s%lld%s", dim ? ", " : "", (long long)argument_size(argument, dim),
+                         argument->record.kind == RECORD_SHARD && argument->record.dim == dim ? "*" : "");
         used += snprintf(text + used, (size_t)(SHAPES_CHARS - used), ")");
     }
 }

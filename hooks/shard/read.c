@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #include "shard.h"
-#include "../../shim/checksum.h"
 
 struct copy {
     struct copy *next;

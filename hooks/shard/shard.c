@@ -168,7 +168,8 @@ static void shard_call(struct dispatch_call *dispatch) {
     call.result_count = 0;
     call.scale = 1;
     int tensors = call_count_tensors(call.values, call.value_count);
-    __attribute__((cleanup(free_arguments))) struct argument *many = tensors > ARGUMENTS_INLINE ? malloc((size_t)tensors * sizeof *many) : NULL;
+    __attribute__((cleanup(free_arguments))) struct argument *many =
+        tensors > ARGUMENTS_INLINE ? malloc((size_t)tensors * sizeof *many) : NULL;
     call.arguments = many ? many : few;
     call_collect(&call);
     void *written = read_before_call(&call);
@@ -181,7 +182,8 @@ static struct tensor *shard_whole(struct tensor *tensor) {
     struct record record = record_get(tensor);
     if (record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL) {
         struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-        struct tensor *whole = record.kind == RECORD_SHARD ? gather_shard("whole value", plain.tensor, &record) : gather_partial("whole value", plain.tensor);
+        struct tensor *whole =
+            record.kind == RECORD_SHARD ? gather_shard("whole value", plain.tensor, &record) : gather_partial("whole value", plain.tensor);
         value_drop(plain);
         return whole;
     }

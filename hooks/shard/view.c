@@ -38,8 +38,8 @@ RULE_FUNCTION(view) {
     return RULE_LOCAL;
 }
 
-/* _reshape_alias(self, size, stride): what flatten and reshape of 1.13 become. The strides are those of the whole batch, so the own rows are given the new shape by
-   reshape, which is a view wherever the whole one would be. */
+/* _reshape_alias(self, size, stride): what flatten and reshape of 1.13 become. The strides are those of the whole batch, so the own rows are
+   given the new shape by reshape, which is a view wherever the whole one would be. */
 RULE_FUNCTION(reshape_alias) {
     if (rule_view(call, rule) != RULE_LOCAL)
         return RULE_GATHER;

@@ -17,12 +17,16 @@
 enum { AGREE_TEXT = 1024 };
 
 static const char *const kind_words[SEGMENT_KINDS] = {
-    [KIND_BARRIER] = "barrier",     [KIND_ALL_REDUCE] = "all-reduce",          [KIND_ALL_GATHER] = "all-gather",
-    [KIND_BROADCAST] = "broadcast", [KIND_ALL_GATHER_WORDS] = "all-gather of a word",
+    [KIND_BARRIER] = "barrier",
+    [KIND_ALL_REDUCE] = "all-reduce",
+    [KIND_ALL_GATHER] = "all-gather",
+    [KIND_BROADCAST] = "broadcast",
+    [KIND_ALL_GATHER_WORDS] = "all-gather of a word",
 };
 static const char *const dtype_words[COMM_DTYPES] = {
-    [COMM_FLOAT32] = "float32", [COMM_FLOAT64] = "float64", [COMM_FLOAT16] = "float16", [COMM_BFLOAT16] = "bfloat16", [COMM_INT64] = "int64",
-    [COMM_INT32] = "int32",     [COMM_INT16] = "int16",     [COMM_INT8] = "int8",       [COMM_UINT8] = "uint8",       [COMM_BOOL] = "bool",
+    [COMM_FLOAT32] = "float32", [COMM_FLOAT64] = "float64", [COMM_FLOAT16] = "float16", [COMM_BFLOAT16] = "bfloat16",
+    [COMM_INT64] = "int64",     [COMM_INT32] = "int32",     [COMM_INT16] = "int16",     [COMM_INT8] = "int8",
+    [COMM_UINT8] = "uint8",     [COMM_BOOL] = "bool",
 };
 static const char *const op_words[COMM_OPS] = {[COMM_SUM] = "sum", [COMM_MIN] = "minimum", [COMM_MAX] = "maximum"};
 
@@ -80,7 +84,8 @@ void agree_enter(const char *label, const struct agree_call *call) {
     post->blocks = call->blocks;
     post->shape = call->shape;
     copy_text(post->label, label, sizeof post->label);
-    uint64_t hash = agree_mix(segment.sequence, (uint64_t)call->kind | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16 | (uint64_t)call->root << 24);
+    uint64_t hash = agree_mix(segment.sequence,
+                              (uint64_t)call->kind | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16 | (uint64_t)call->root << 24);
     hash = agree_mix(agree_mix(agree_mix(hash, call->bytes), call->blocks), call->shape);
     hash = agree_mix(hash_text(hash, label), post->notes_hash);
     atomic_store_explicit(&segment_control(segment.options.rank)->check[segment.sequence % 2], hash, memory_order_relaxed);
@@ -90,8 +95,8 @@ static int describe_call(char *text, size_t room, uint32_t rank, const struct se
     int used = snprintf(text, room, "rank %u is in its collective %llu, %s \"%.*s\"", rank, (unsigned long long)post->sequence,
                         kind_words[post->kind % SEGMENT_KINDS], SEGMENT_LABEL_CHARS - 1, post->label);
     if (post->kind == KIND_ALL_REDUCE) {
-        used += snprintf(text + used, room - (size_t)used, " (%s of %llu bytes of %s)", op_words[post->op % COMM_OPS], (unsigned long long)post->bytes,
-                         dtype_words[post->dtype % COMM_DTYPES]);
+        used += snprintf(text + used, room - (size_t)used, " (%s of %llu bytes of %s)", op_words[post->op % COMM_OPS],
+                         (unsigned long long)post->bytes, dtype_words[post->dtype % COMM_DTYPES]);
     } else if (post->kind == KIND_ALL_GATHER) {
         used += snprintf(text + used, room - (size_t)used, " (%llu bytes in %llu blocks, parts %08x)", (unsigned long long)post->bytes,
                          (unsigned long long)post->blocks, (unsigned)post->shape);
@@ -114,22 +119,23 @@ static void describe_notes(char *text, size_t room, uint32_t rank, const struct 
             return;
         }
         if (strncmp(mine->name, theirs->name, SEGMENT_NOTE_CHARS)) {
-            snprintf(text, room, "rank %u has \"%.*s\" where rank 0 has \"%.*s\"; noticed in \"%s\"", rank, SEGMENT_NOTE_CHARS - 1, theirs->name,
-                     SEGMENT_NOTE_CHARS - 1, mine->name, segment.label);
+            snprintf(text, room, "rank %u has \"%.*s\" where rank 0 has \"%.*s\"; noticed in \"%s\"", rank, SEGMENT_NOTE_CHARS - 1,
+                     theirs->name, SEGMENT_NOTE_CHARS - 1, mine->name, segment.label);
             return;
         }
         if (mine->value != theirs->value) {
-            snprintf(text, room, "rank %u has another %.*s than rank 0 (%016llx against %016llx); noticed in \"%s\"", rank, SEGMENT_NOTE_CHARS - 1,
-                     mine->name, (unsigned long long)theirs->value, (unsigned long long)mine->value, segment.label);
+            snprintf(text, room, "rank %u has another %.*s than rank 0 (%016llx against %016llx); noticed in \"%s\"", rank,
+                     SEGMENT_NOTE_CHARS - 1, mine->name, (unsigned long long)theirs->value, (unsigned long long)mine->value, segment.label);
             return;
         }
     }
-    snprintf(text, room, "ranks 0 and %u differ in something noted before the last %d facts; noticed in \"%s\"", rank, SEGMENT_NOTES, segment.label);
+    snprintf(text, room, "ranks 0 and %u differ in something noted before the last %d facts; noticed in \"%s\"", rank, SEGMENT_NOTES,
+             segment.label);
 }
 
 static int same_call(const struct segment_post *a, const struct segment_post *b) {
-    return a->sequence == b->sequence && a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->root == b->root && a->bytes == b->bytes &&
-           a->blocks == b->blocks && a->shape == b->shape && !strncmp(a->label, b->label, SEGMENT_LABEL_CHARS);
+    return a->sequence == b->sequence && a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
+           a->bytes == b->bytes && a->blocks == b->blocks && a->shape == b->shape && !strncmp(a->label, b->label, SEGMENT_LABEL_CHARS);
 }
 
 __attribute__((noreturn)) static void fail_parted(uint32_t rank) {

@@ -25,8 +25,8 @@
 #include <unistd.h>
 
 enum {
-    BARRIER_SPINS = 2000,  /* pauses: 40 to 90 us on today's processors, about what a sleep and a wake-up cost */
-    BARRIER_YIELDS = 64,   /* of the core, when there are more ranks than cores */
+    BARRIER_SPINS = 2000,    /* pauses: 40 to 90 us on today's processors, about what a sleep and a wake-up cost */
+    BARRIER_YIELDS = 64,     /* of the core, when there are more ranks than cores */
     BARRIER_LOOK_ROUND = 63, /* the abort word is read once in so many spins, plus one */
     BARRIER_NAP_MS = 50,
     BARRIER_LATE_SHOWN = 4,
@@ -34,8 +34,9 @@ enum {
 };
 
 static const char *const phase_words[BOARD_PHASES] = {
-    [BOARD_STARTING] = "starting",        [BOARD_SETUP] = "setting up",     [BOARD_FORWARD] = "forward",          [BOARD_BACKWARD] = "backward",
-    [BOARD_REDUCE] = "reducing gradients", [BOARD_STEP] = "optimizer step", [BOARD_SAVE] = "saving a checkpoint",
+    [BOARD_STARTING] = "starting",        [BOARD_SETUP] = "setting up",          [BOARD_FORWARD] = "forward",
+    [BOARD_BACKWARD] = "backward",        [BOARD_REDUCE] = "reducing gradients", [BOARD_STEP] = "optimizer step",
+    [BOARD_SAVE] = "saving a checkpoint",
 };
 
 uint64_t barrier_now(void) {
@@ -72,7 +73,8 @@ static void fail_if_aborted(void) {
     if (abort == BOARD_ABORT_LAUNCHER) {
         snprintf(text, sizeof text, "the launcher is stopping the job; rank %u was waiting in \"%s\"", segment.options.rank, segment.label);
     } else {
-        snprintf(text, sizeof text, "rank %u has stopped the job; rank %u was waiting in \"%s\"", abort - 1, segment.options.rank, segment.label);
+        snprintf(text, sizeof text, "rank %u has stopped the job; rank %u was waiting in \"%s\"", abort - 1, segment.options.rank,
+                 segment.label);
     }
     segment.options.fail("AR-ABORTED", text);
 }
@@ -83,8 +85,9 @@ static int describe_late(char *text, size_t room, uint32_t rank) {
     char where[BOARD_WHERE_CHARS];
     memcpy(where, late->where, sizeof where);
     where[sizeof where - 1] = 0;
-    return snprintf(text, room, "rank %u has not come (%s, step %llu, %s \"%s\"); ", rank, phase < BOARD_PHASES ? phase_words[phase] : "unknown phase",
-                    (unsigned long long)atomic_load(&late->step), atomic_load(&late->waiting) ? "in" : "last seen in", where);
+    return snprintf(text, room, "rank %u has not come (%s, step %llu, %s \"%s\"); ", rank,
+                    phase < BOARD_PHASES ? phase_words[phase] : "unknown phase", (unsigned long long)atomic_load(&late->step),
+                    atomic_load(&late->waiting) ? "in" : "last seen in", where);
 }
 
 __attribute__((noreturn)) static void fail_late(void) {

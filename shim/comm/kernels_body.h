@@ -26,37 +26,37 @@ KERNELS_VECTOR(uint8_t, vec_u8);
 typedef uint16_t half_u16 __attribute__((vector_size(32), aligned(1), may_alias)); /* as many lanes as a vec_u32 */
 
 /* Four vectors at a time, so that the loop over the ranks is paid once in 256 bytes. Own is read before anything is stored: a may be a source. */
-#define KERNELS_COMBINE(suffix, scalar, vector, operator)                                                                                   \
-    KERNELS_TARGET static void combine_##suffix(void *a, void *b, const void *const *sources, uint32_t ranks, size_t count) {               \
-        enum { LANES = sizeof(vector) / sizeof(scalar) };                                                                                   \
-        size_t i = 0;                                                                                                                       \
-        for (; i + 4 * LANES <= count; i += 4 * LANES) {                                                                                    \
-            const vector *from = (const vector *)((const scalar *)sources[0] + i);                                                          \
-            vector v0 = from[0], v1 = from[1], v2 = from[2], v3 = from[3];                                                                  \
-            for (uint32_t rank = 1; rank < ranks; rank++) {                                                                                 \
-                from = (const vector *)((const scalar *)sources[rank] + i);                                                                 \
-                v0 = v0 operator from[0];                                                                                                   \
-                v1 = v1 operator from[1];                                                                                                   \
-                v2 = v2 operator from[2];                                                                                                   \
-                v3 = v3 operator from[3];                                                                                                   \
-            }                                                                                                                               \
-            vector *to = (vector *)((scalar *)a + i);                                                                                       \
-            to[0] = v0, to[1] = v1, to[2] = v2, to[3] = v3;                                                                                 \
-            if (b) {                                                                                                                        \
-                to = (vector *)((scalar *)b + i);                                                                                           \
-                to[0] = v0, to[1] = v1, to[2] = v2, to[3] = v3;                                                                             \
-            }                                                                                                                               \
-        }                                                                                                                                   \
-        for (; i < count; i++) {                                                                                                            \
-            scalar value = ((const scalar *)sources[0])[i];                                                                                 \
-            for (uint32_t rank = 1; rank < ranks; rank++) {                                                                                 \
-                value = (scalar)(value operator ((const scalar *)sources[rank])[i]);                                                        \
-            }                                                                                                                               \
-            ((scalar *)a)[i] = value;                                                                                                       \
-            if (b) {                                                                                                                        \
-                ((scalar *)b)[i] = value;                                                                                                   \
-            }                                                                                                                               \
-        }                                                                                                                                   \
+#define KERNELS_COMBINE(suffix, scalar, vector, operator)                                                                                  \
+    KERNELS_TARGET static void combine_##suffix(void *a, void *b, const void *const *sources, uint32_t ranks, size_t count) {              \
+        enum { LANES = sizeof(vector) / sizeof(scalar) };                                                                                  \
+        size_t i = 0;                                                                                                                      \
+        for (; i + 4 * LANES <= count; i += 4 * LANES) {                                                                                   \
+            const vector *from = (const vector *)((const scalar *)sources[0] + i);                                                         \
+            vector v0 = from[0], v1 = from[1], v2 = from[2], v3 = from[3];                                                                 \
+            for (uint32_t rank = 1; rank < ranks; rank++) {                                                                                \
+                from = (const vector *)((const scalar *)sources[rank] + i);                                                                \
+                v0 = v0 operator from[0];                                                                                                  \
+                v1 = v1 operator from[1];                                                                                                  \
+                v2 = v2 operator from[2];                                                                                                  \
+                v3 = v3 operator from[3];                                                                                                  \
+            }                                                                                                                              \
+            vector *to = (vector *)((scalar *)a + i);                                                                                      \
+            to[0] = v0, to[1] = v1, to[2] = v2, to[3] = v3;                                                                                \
+            if (b) {                                                                                                                       \
+                to = (vector *)((scalar *)b + i);                                                                                          \
+                to[0] = v0, to[1] = v1, to[2] = v2, to[3] = v3;                                                                            \
+            }                                                                                                                              \
+        }                                                                                                                                  \
+        for (; i < count; i++) {                                                                                                           \
+            scalar value = ((const scalar *)sources[0])[i];                                                                                \
+            for (uint32_t rank = 1; rank < ranks; rank++) {                                                                                \
+                value = (scalar)(value operator((const scalar *)sources[rank])[i]);                                                        \
+            }                                                                                                                              \
+            ((scalar *)a)[i] = value;                                                                                                      \
+            if (b) {                                                                                                                       \
+                ((scalar *)b)[i] = value;                                                                                                  \
+            }                                                                                                                              \
+        }                                                                                                                                  \
     }
 
 KERNELS_COMBINE(sum_f32, any_f32, vec_f32, +)
@@ -69,19 +69,19 @@ KERNELS_COMBINE(or_u8, any_u8, vec_u8, |)
 KERNELS_COMBINE(and_u8, any_u8, vec_u8, &)
 
 /* Minimum and maximum are rare and small (flags, steps, norms): plain loops. value != value: a NaN met once stays. */
-#define KERNELS_SELECT(suffix, scalar, operator)                                                                                            \
-    KERNELS_TARGET static void select_##suffix(void *a, void *b, const void *const *sources, uint32_t ranks, size_t count) {                \
-        for (size_t i = 0; i < count; i++) {                                                                                                \
-            scalar value = ((const scalar *)sources[0])[i];                                                                                 \
-            for (uint32_t rank = 1; rank < ranks; rank++) {                                                                                 \
-                scalar other = ((const scalar *)sources[rank])[i];                                                                          \
-                value = value operator other || value != value ? value : other;                                                             \
-            }                                                                                                                               \
-            ((scalar *)a)[i] = value;                                                                                                       \
-            if (b) {                                                                                                                        \
-                ((scalar *)b)[i] = value;                                                                                                   \
-            }                                                                                                                               \
-        }                                                                                                                                   \
+#define KERNELS_SELECT(suffix, scalar, operator)                                                                                           \
+    KERNELS_TARGET static void select_##suffix(void *a, void *b, const void *const *sources, uint32_t ranks, size_t count) {               \
+        for (size_t i = 0; i < count; i++) {                                                                                               \
+            scalar value = ((const scalar *)sources[0])[i];                                                                                \
+            for (uint32_t rank = 1; rank < ranks; rank++) {                                                                                \
+                scalar other = ((const scalar *)sources[rank])[i];                                                                         \
+                value = value operator other || value != value ? value : other;                                                            \
+            }                                                                                                                              \
+            ((scalar *)a)[i] = value;                                                                                                      \
+            if (b) {                                                                                                                       \
+                ((scalar *)b)[i] = value;                                                                                                  \
+            }                                                                                                                              \
+        }                                                                                                                                  \
     }
 
 KERNELS_SELECT(min_f32, any_f32, <)
@@ -164,22 +164,22 @@ KERNELS_TARGET static void narrow_f16(void *to, const float *from, size_t count)
 }
 
 /* Two-byte floats: widened, reduced in rank order by the float32 kernel, rounded once. */
-#define KERNELS_WIDENED(suffix, format, float_kernel)                                                                                       \
-    KERNELS_TARGET static void widened_##suffix(void *a, void *b, const void *const *sources, uint32_t ranks, size_t count) {               \
-        float sum[KERNELS_BLOCK] __attribute__((aligned(64))), next[KERNELS_BLOCK] __attribute__((aligned(64)));                            \
-        const void *const pair[2] = {sum, next};                                                                                            \
-        for (size_t start = 0; start < count; start += KERNELS_BLOCK) {                                                                     \
-            size_t length = count - start < KERNELS_BLOCK ? count - start : KERNELS_BLOCK;                                                  \
-            widen_##format(sum, (const any_u16 *)sources[0] + start, length);                                                               \
-            for (uint32_t rank = 1; rank < ranks; rank++) {                                                                                 \
-                widen_##format(next, (const any_u16 *)sources[rank] + start, length);                                                       \
-                float_kernel(sum, NULL, pair, 2, length);                                                                                   \
-            }                                                                                                                               \
-            narrow_##format((any_u16 *)a + start, sum, length);                                                                             \
-            if (b) {                                                                                                                        \
-                narrow_##format((any_u16 *)b + start, sum, length);                                                                         \
-            }                                                                                                                               \
-        }                                                                                                                                   \
+#define KERNELS_WIDENED(suffix, format, float_kernel)                                                                                      \
+    KERNELS_TARGET static void widened_##suffix(void *a, void *b, const void *const *sources, uint32_t ranks, size_t count) {              \
+        float sum[KERNELS_BLOCK] __attribute__((aligned(64))), next[KERNELS_BLOCK] __attribute__((aligned(64)));                           \
+        const void *const pair[2] = {sum, next};                                                                                           \
+        for (size_t start = 0; start < count; start += KERNELS_BLOCK) {                                                                    \
+            size_t length = count - start < KERNELS_BLOCK ? count - start : KERNELS_BLOCK;                                                 \
+            widen_##format(sum, (const any_u16 *)sources[0] + start, length);                                                              \
+            for (uint32_t rank = 1; rank < ranks; rank++) {                                                                                \
+                widen_##format(next, (const any_u16 *)sources[rank] + start, length);                                                      \
+                float_kernel(sum, NULL, pair, 2, length);                                                                                  \
+            }                                                                                                                              \
+            narrow_##format((any_u16 *)a + start, sum, length);                                                                            \
+            if (b) {                                                                                                                       \
+                narrow_##format((any_u16 *)b + start, sum, length);                                                                        \
+            }                                                                                                                              \
+        }                                                                                                                                  \
     }
 
 KERNELS_WIDENED(sum_f16, f16, combine_sum_f32)

@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    REDUCE_FLAT_BYTES = 4096,      /* up to here each rank reads all of all ranks: one barrier instead of two */
+    REDUCE_FLAT_BYTES = 4096, /* up to here each rank reads all of all ranks: one barrier instead of two */
     CHUNK_BYTES = 128 << 10,  /* 64 to 256 KiB are equal within the noise of tests/bench/all_reduce.c */
     CACHE_LINE = 64,
 };
@@ -48,7 +48,7 @@ struct reduction {
     kernels_reduce_function *kernel;
     struct stream staged, reduced, finished; /* each walks the whole stream, one chunk behind the other */
     uint64_t bytes;
-    size_t turns[3]; /* ring offset of chunk k at k % 3 */
+    size_t turns[3];             /* ring offset of chunk k at k % 3 */
     size_t element, chunk, slot; /* bytes of an element, of a chunk, of a part (the last may be shorter) */
 };
 

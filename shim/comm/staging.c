@@ -43,7 +43,8 @@ static void *copy_streaming(void *to, const void *from, size_t bytes) {
     for (done = head; done + 64 <= bytes; done += 64) {
         const __m128i *source = (const __m128i *)(const void *)((const char *)from + done);
         __m128i *target = (__m128i *)(void *)((char *)to + done);
-        __m128i v0 = _mm_loadu_si128(source), v1 = _mm_loadu_si128(source + 1), v2 = _mm_loadu_si128(source + 2), v3 = _mm_loadu_si128(source + 3);
+        __m128i v0 = _mm_loadu_si128(source), v1 = _mm_loadu_si128(source + 1), v2 = _mm_loadu_si128(source + 2),
+                v3 = _mm_loadu_si128(source + 3);
         _mm_stream_si128(target, v0);
         _mm_stream_si128(target + 1, v1);
         _mm_stream_si128(target + 2, v2);

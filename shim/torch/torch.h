@@ -164,7 +164,7 @@ static inline int64_t tensor_size(struct tensor *tensor, int dim) {
 int64_t tensor_elements(struct tensor *tensor); /* local */
 /* First byte of the tensor's own elements / of its storage. Host address only for CPU tensors. */
 void *tensor_data(struct tensor *tensor);
-void *tensor_storage(struct tensor *tensor); /* identity of the storage */
+void *tensor_storage(struct tensor *tensor);          /* identity of the storage */
 int64_t tensor_storage_offset(struct tensor *tensor); /* elements */
 bool tensor_is_on_host(struct tensor *tensor);
 bool tensor_is_plain(struct tensor *tensor); /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */

@@ -91,9 +91,15 @@ static struct timing summary(double *times, int count) {
 
 static void print_row(size_t bytes, struct timing mine, struct timing limit) {
     char size[32];
-    snprintf(size, sizeof size, bytes < 1024 ? "%zu B" : bytes < 1 << 20 ? "%zu KiB" : "%zu MiB", bytes < 1024 ? bytes : bytes < 1 << 20 ? bytes >> 10 : bytes >> 20);
-    printf("%-8s %12.2f %12.2f %9.2f %12.2f %12.2f %8.0f %%\n", size, mine.best * 1e6, mine.median * 1e6, (double)bytes / mine.best * 1e-9, limit.best * 1e6,
-           limit.median * 1e6, 100 * limit.best / mine.best);
+    snprintf(size, sizeof size,
+             bytes < 1024      ? "%zu B"
+             : bytes < 1 << 20 ? "%zu KiB"
+                               : "%zu MiB",
+             bytes < 1024      ? bytes
+             : bytes < 1 << 20 ? bytes >> 10
+                               : bytes >> 20);
+    printf("%-8s %12.2f %12.2f %9.2f %12.2f %12.2f %8.0f %%\n", size, mine.best * 1e6, mine.median * 1e6, (double)bytes / mine.best * 1e-9,
+           limit.best * 1e6, limit.median * 1e6, 100 * limit.best / mine.best);
     fflush(stdout);
 }
 
@@ -131,8 +137,13 @@ static void pin(uint32_t rank, uint32_t ranks, uint32_t cores) {
 
 static void run_rank(uint32_t rank, uint32_t ranks, uint32_t cores, size_t only, void *segment) {
     const char *problem = NULL;
-    struct comm_options options = {.rank = rank, .world_size = ranks, .cores = cores, .collective_timeout_ms = 60000, .segment = segment,
-                                   .segment_bytes = board_bytes() + board_comm_bytes(ranks), .fail = fail};
+    struct comm_options options = {.rank = rank,
+                                   .world_size = ranks,
+                                   .cores = cores,
+                                   .collective_timeout_ms = 60000,
+                                   .segment = segment,
+                                   .segment_bytes = board_bytes() + board_comm_bytes(ranks),
+                                   .fail = fail};
     if (comm_open(&options, &problem) || posix_memalign((void **)&private, 64, sizes[SIZES - 1])) {
         fail("open", problem ? problem : "out of memory");
     }
@@ -154,7 +165,8 @@ static void *shared_memory(size_t bytes) {
 }
 
 int main(int argc, char **argv) {
-    uint32_t ranks = argc > 1 ? (uint32_t)atoi(argv[1]) : 2, cores = argc > 2 ? (uint32_t)atoi(argv[2]) : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t ranks = argc > 1 ? (uint32_t)atoi(argv[1]) : 2,
+             cores = argc > 2 ? (uint32_t)atoi(argv[2]) : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     size_t only = argc > 3 ? (size_t)atol(argv[3]) : 0;
     if (ranks < 2 || ranks > RANKS_MAX) {
         fprintf(stderr, "all_reduce [ranks: 2 to %d] [cores] [bytes, one of the sizes below]\n", RANKS_MAX);
@@ -164,7 +176,8 @@ int main(int argc, char **argv) {
     board->magic = BOARD_MAGIC;
     board->world_size = ranks;
     shared = shared_memory(ranks * sizes[SIZES - 1]);
-    printf("all-reduce, float32 sum, %u ranks on %u cores; microseconds; GB/s of the buffer's size; best and median of repeats\n", ranks, cores);
+    printf("all-reduce, float32 sum, %u ranks on %u cores; microseconds; GB/s of the buffer's size; best and median of repeats\n", ranks,
+           cores);
     printf("%-8s %12s %12s %9s %12s %12s %10s\n", "size", "ours best", "median", "GB/s", "limit best", "median", "of limit");
     fflush(stdout);
     int failed = 0;

@@ -75,7 +75,8 @@ static void expect_parted(uint32_t ranks, void (*body)(void), const char *first,
 }
 
 TEST("ranks with different labels are named with both") {
-    expect_parted(2, other_label, "rank 0 is in its collective 2, barrier \"gradients\"", "rank 1 is in its collective 2, barrier \"loss\"");
+    expect_parted(2, other_label, "rank 0 is in its collective 2, barrier \"gradients\"",
+                  "rank 1 is in its collective 2, barrier \"loss\"");
     expect_parted(4, other_label, "barrier \"gradients\"", "rank 1 is in its collective 2, barrier \"loss\"");
 }
 

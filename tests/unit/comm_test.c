@@ -35,8 +35,8 @@ static void reduce_floats(size_t count, size_t shift) {
 }
 
 static void all_sizes(void) {
-    static const size_t counts[] = {0,     1,     2,     15,    16,    17,    63,    64,     65,     1000,   1023,   1024,   1025,
-                                    2047,  4096,  16383, 16384, 16385, 65535, 65536, 65537,  131072, 131073, 200000, 262144, 300001};
+    static const size_t counts[] = {0,    1,    2,     15,    16,    17,    63,    64,    65,     1000,   1023,   1024,   1025,
+                                    2047, 4096, 16383, 16384, 16385, 65535, 65536, 65537, 131072, 131073, 200000, 262144, 300001};
     for (size_t index = 0; index < sizeof counts / sizeof counts[0]; index++) {
         reduce_floats(counts[index], 0);
     }
@@ -293,8 +293,13 @@ TEST("the same with more ranks than cores, in turn") {
 TEST("a segment that does not fit is refused with a reason") {
     const char *problem = NULL;
     make_segment(2);
-    struct comm_options options = {.rank = 0, .world_size = 2, .cores = 2, .collective_timeout_ms = 1000, .segment = board,
-                                   .segment_bytes = segment_bytes(2) - 1, .fail = fail};
+    struct comm_options options = {.rank = 0,
+                                   .world_size = 2,
+                                   .cores = 2,
+                                   .collective_timeout_ms = 1000,
+                                   .segment = board,
+                                   .segment_bytes = segment_bytes(2) - 1,
+                                   .fail = fail};
     EXPECT(comm_open(&options, &problem) == -1 && strstr(problem, "smaller"));
     options.segment_bytes++;
     options.rank = 2;

@@ -50,8 +50,9 @@ static uint16_t double_to_half(double value, int bfloat) {
         uint16_t middle = (uint16_t)((low + high) / 2);
         *(half_to_double(middle, bfloat) <= value ? &low : &high) = middle;
     }
-    double below = half_to_double(low, bfloat), above = high == infinity ? 2 * half_to_double((uint16_t)(low), bfloat) - half_to_double((uint16_t)(low - 1), bfloat)
-                                                                         : half_to_double(high, bfloat);
+    double below = half_to_double(low, bfloat),
+           above = high == infinity ? 2 * half_to_double((uint16_t)(low), bfloat) - half_to_double((uint16_t)(low - 1), bfloat)
+                                    : half_to_double(high, bfloat);
     if (value == INFINITY || value - below > above - value || (value - below == above - value && (high & 1) == 0)) {
         low = high;
     }
@@ -77,7 +78,7 @@ static union element element_value(enum comm_dtype dtype, uint32_t rank, size_t 
     } else if (dtype == COMM_FLOAT64) {
         element.f64 = ldexp((double)(int64_t)bits, (int)(bits >> 8 & 63) - 60);
     } else if (dtype == COMM_FLOAT16 || dtype == COMM_BFLOAT16) {
-        element.half = (uint16_t)bits; /* any pattern: infinities, NaNs and subnormals too */
+        element.half = (uint16_t)bits;                            /* any pattern: infinities, NaNs and subnormals too */
         element.half &= dtype == COMM_BFLOAT16 ? 0xbfff : 0xffff; /* no overflow inside float32 */
     } else if (dtype == COMM_BOOL) {
         element.u8 = bits % 5 == 0;
@@ -87,23 +88,41 @@ static union element element_value(enum comm_dtype dtype, uint32_t rank, size_t 
     return element;
 }
 
-#define COMBINE(field, type)                                                                                                                \
-    (op == COMM_SUM ? (type)(a.field + b.field)                                                                                             \
-     : a.field != a.field || b.field != b.field ? (type)(a.field + b.field)                                                                 \
-     : op == COMM_MIN ? (a.field < b.field ? a.field : b.field) : (a.field > b.field ? a.field : b.field))
+#define COMBINE(field, type)                                                                                                               \
+    (op == COMM_SUM                             ? (type)(a.field + b.field)                                                                \
+     : a.field != a.field || b.field != b.field ? (type)(a.field + b.field)                                                                \
+     : op == COMM_MIN                           ? (a.field < b.field ? a.field : b.field)                                                  \
+                                                : (a.field > b.field ? a.field : b.field))
 
 static union element combined(enum comm_dtype dtype, enum comm_op op, union element a, union element b) {
     union element result = {.i64 = 0};
     switch (dtype) {
-    case COMM_FLOAT32: result.f32 = COMBINE(f32, float); break;
-    case COMM_FLOAT64: result.f64 = COMBINE(f64, double); break;
-    case COMM_INT64: result.i64 = op == COMM_SUM ? (int64_t)((uint64_t)a.i64 + (uint64_t)b.i64) : (a.i64 < b.i64) == (op == COMM_MIN) ? a.i64 : b.i64; break;
-    case COMM_INT32: result.i32 = op == COMM_SUM ? (int32_t)((uint32_t)a.i32 + (uint32_t)b.i32) : (a.i32 < b.i32) == (op == COMM_MIN) ? a.i32 : b.i32; break;
-    case COMM_INT16: result.i16 = COMBINE(i16, int16_t); break;
-    case COMM_INT8: result.i8 = COMBINE(i8, int8_t); break;
-    case COMM_UINT8: result.u8 = COMBINE(u8, uint8_t); break;
-    case COMM_BOOL: result.u8 = op == COMM_MIN ? a.u8 & b.u8 : a.u8 | b.u8; break;
-    default: abort();
+    case COMM_FLOAT32:
+        result.f32 = COMBINE(f32, float);
+        break;
+    case COMM_FLOAT64:
+        result.f64 = COMBINE(f64, double);
+        break;
+    case COMM_INT64:
+        result.i64 = op == COMM_SUM ? (int64_t)((uint64_t)a.i64 + (uint64_t)b.i64) : (a.i64 < b.i64) == (op == COMM_MIN) ? a.i64 : b.i64;
+        break;
+    case COMM_INT32:
+        result.i32 = op == COMM_SUM ? (int32_t)((uint32_t)a.i32 + (uint32_t)b.i32) : (a.i32 < b.i32) == (op == COMM_MIN) ? a.i32 : b.i32;
+        break;
+    case COMM_INT16:
+        result.i16 = COMBINE(i16, int16_t);
+        break;
+    case COMM_INT8:
+        result.i8 = COMBINE(i8, int8_t);
+        break;
+    case COMM_UINT8:
+        result.u8 = COMBINE(u8, uint8_t);
+        break;
+    case COMM_BOOL:
+        result.u8 = op == COMM_MIN ? a.u8 & b.u8 : a.u8 | b.u8;
+        break;
+    default:
+        abort();
     }
     return result;
 }
@@ -139,7 +158,8 @@ static int same_element(enum comm_dtype dtype, const union element *a, const uni
 }
 
 /* One call: sources at odd offsets, the result in the middle source (as a rank's own memory is) and in a second place. */
-static int kernel_is_right(kernels_reduce_function *kernel, enum comm_dtype dtype, enum comm_op op, uint32_t ranks, size_t count, size_t shift) {
+static int kernel_is_right(kernels_reduce_function *kernel, enum comm_dtype dtype, enum comm_op op, uint32_t ranks, size_t count,
+                           size_t shift) {
     size_t bytes = comm_dtype_bytes(dtype), right = 1;
     unsigned char *memory[SOURCES], *second = malloc(count * bytes + shift + 1);
     const void *sources[SOURCES];
@@ -177,7 +197,8 @@ static void whole_table(const struct kernels *kernels) {
         for (int op = 0; op < COMM_OPS; op++) {
             for (size_t index = 0; index < sizeof counts / sizeof counts[0]; index++) {
                 uint32_t ranks = 1 + (uint32_t)(index + (size_t)dtype) % SOURCES;
-                EXPECT(kernel_is_right(kernels->reduce[dtype][op], (enum comm_dtype)dtype, (enum comm_op)op, ranks, counts[index], index % 9));
+                EXPECT(
+                    kernel_is_right(kernels->reduce[dtype][op], (enum comm_dtype)dtype, (enum comm_op)op, ranks, counts[index], index % 9));
             }
         }
     }

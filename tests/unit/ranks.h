@@ -39,13 +39,13 @@ __attribute__((noreturn)) static void fail(const char *id, const char *what) {
     _exit(FAILED);
 }
 
-#define RANK_EXPECT(condition)                                                                                                              \
-    do {                                                                                                                                    \
-        if (!(condition)) {                                                                                                                 \
+#define RANK_EXPECT(condition)                                                                                                             \
+    do {                                                                                                                                   \
+        if (!(condition)) {                                                                                                                \
             printf("    %s:%d: rank %u of %u: expected %s\n", __FILE__, __LINE__, self, world, #condition);                                \
-            fflush(stdout);                                                                                                                 \
-            _exit(WRONG);                                                                                                                   \
-        }                                                                                                                                   \
+            fflush(stdout);                                                                                                                \
+            _exit(WRONG);                                                                                                                  \
+        }                                                                                                                                  \
     } while (0)
 
 static size_t segment_bytes(uint32_t ranks) {
@@ -67,8 +67,13 @@ static void make_segment(uint32_t ranks) {
 static void attach(uint32_t rank) {
     const char *problem = NULL;
     self = rank;
-    struct comm_options options = {.rank = rank, .world_size = world, .cores = cores, .collective_timeout_ms = timeout_ms, .segment = board,
-                                   .segment_bytes = segment_bytes(world), .fail = fail};
+    struct comm_options options = {.rank = rank,
+                                   .world_size = world,
+                                   .cores = cores,
+                                   .collective_timeout_ms = timeout_ms,
+                                   .segment = board,
+                                   .segment_bytes = segment_bytes(world),
+                                   .fail = fail};
     RANK_EXPECT(comm_open(&options, &problem) == 0 && !problem);
 }
 
