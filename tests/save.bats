@@ -86,6 +86,16 @@ PYTHON
     done
 }
 
+# Every rank opens, and truncates, the file: none may do so any more when the first one reads it back.
+@test "Python's torch.save to a file object that is read back" {
+    for python in $(pythons); do
+        (cd "$PLAIN" && "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" file.pt objects) >"$PLAIN.out"
+        (cd "$RANKS" && "$ACCEL_RUN" -n 3 "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" file.pt objects) >"$RANKS.out"
+        "$REPOSITORY/tests/compare" "$PLAIN.out" "$RANKS.out"
+        only file.pt
+    done
+}
+
 @test "a save that cannot begin fails on all ranks with libtorch's own message" {
     for build in $(builds); do
         both "$BUILD/programs/$build/save_modes" caught missing/file.pt

@@ -63,7 +63,7 @@ void hook_save_module_old(void *module, void *path, void *extra_files) {
 
 /* ---- to a stream or a function of the program: on all ranks */
 
-static void meet(const char *where) {
+void save_meet(const char *where) {
     if (!is_outermost())
         return;
     shim_phase(BOARD_SAVE, where);
@@ -72,22 +72,22 @@ static void meet(const char *where) {
 }
 
 void hook_save_stream(void *archive, void *stream) {
-    meet("saving to a stream");
+    save_meet("saving to a stream");
     ORIGINAL(save_stream)(archive, stream);
 }
 
 void hook_save_function(void *archive, void *function) {
-    meet("saving by a function");
+    save_meet("saving by a function");
     ORIGINAL(save_function)(archive, function);
 }
 
 void hook_save_module_stream(void *module, void *stream, void *extra_files) {
-    meet("saving to a stream");
+    save_meet("saving to a stream");
     ORIGINAL(save_module_stream)(module, stream, extra_files);
 }
 
 void hook_save_module_stream_old(void *module, void *stream, void *extra_files) {
-    meet("saving to a stream");
+    save_meet("saving to a stream");
     ORIGINAL(save_module_stream_old)(module, stream, extra_files);
 }
 

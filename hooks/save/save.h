@@ -64,5 +64,7 @@ void file_unname(struct save *save);
 int file_commit(struct save *save);
 /* Removes the temporary file if it is still there. */
 void file_discard(struct save *save);
+/* All ranks have come to this save to memory of their own, or to a file that each has opened itself. Within a save by name: nothing. */
+void save_meet(const char *where);
 
 #endif

@@ -1,4 +1,6 @@
 # Trains a few steps, saves with torch.save by name and reads back. save_python.py FILE [large]
+# save_python.py FILE objects: to files that the program opens itself, thirty times; processes come to it at different times
+import os
 import sys
 
 import torch
@@ -16,10 +18,22 @@ def train():
         optimizer.step()
 
 
+def save_object(path):
+    sum(range(os.getpid() % 3 * 100000))
+    with open(path, "wb") as file:
+        torch.save({"model": model.state_dict(), "large": torch.zeros(1 << 16)}, file)
+    with open(path, "rb") as file:
+        model.load_state_dict(torch.load(file)["model"])
+
+
 train()
 name = sys.argv[1]
 try:
-    if len(sys.argv) > 2:
+    if sys.argv[2:] == ["objects"]:
+        for _ in range(30):
+            save_object(name)
+            train()
+    elif len(sys.argv) > 2:
         torch.save(torch.zeros(16 << 20), name)
         print("large: sum %.4f" % torch.load(name).sum().item())
     else:
