@@ -144,6 +144,17 @@ hooks_are_seen() {
 @test "hooks of Python on tensors are refused by name, empty ones are not, debian" { hooks_are_seen debian; }
 @test "hooks of Python on tensors are refused by name, empty ones are not, wheel" { hooks_are_seen wheel; }
 
+@test "gradients that are retained are those of one process" {
+    local build n
+    for build in debian wheel; do
+        plain_run "$build" retained.py
+        for n in 1 2 3; do
+            ranks_run "$n" "$build" retained.py
+            same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
+        done
+    done
+}
+
 # A forked child has the parameters with their marks, but no other ranks: it computes alone, and must not take what is only a part for the whole.
 @test "forked children compute with the model, debian" { same_children debian 2 3; }
 @test "forked children compute with the model, wheel" { same_children wheel 2; }

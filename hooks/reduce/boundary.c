@@ -83,6 +83,15 @@ unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
     return tensor_add_hook(*tensor, (struct hook_closure){user_hook_called, user_hook_release, hook});
 }
 
+/* What was computed from parameters alone has no record, but its gradient is this rank's share of a sum: with the record of a value computed from shards the
+   gradient is found when the backward is over (mark_retained_gradient). */
+void hook_retain_grad(struct tensor *const *tensor) {
+    ORIGINAL(retain_grad)(tensor);
+    if (shim_active() && !dispatch_is_opaque() && !tensor_is_marked(*tensor) && tensor_requires_grad(*tensor) && tensor_node(*tensor) &&
+        tensor_is_plain(*tensor))
+        record_set(*tensor, (struct record){.kind = RECORD_GATHERED});
+}
+
 /* ---- refused by name */
 
 static bool is_ours(struct tensor *tensor) {
