@@ -34,7 +34,11 @@ const char *environ_value(char *const *environment, const char *name) {
 }
 
 static bool is_replaced(const struct plan *plan, const char *variable) {
-    if (name_is(variable, "LD_PRELOAD") || environ_is_launchers(variable))
+    static const char *const ours[] = {"LD_PRELOAD", PROTOCOL_ENV_SOCKET, PROTOCOL_ENV_COOKIE, PROTOCOL_ENV_RANK};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (name_is(variable, ours[i]))
+            return true;
+    if (environ_is_launchers(variable))
         return true;
     for (uint32_t i = 0; i < plan->added_count; i++)
         if (name_is(variable, plan->added[i].name))

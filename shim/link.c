@@ -213,6 +213,13 @@ void shim_phase(enum board_phase phase, const char *where) {
     strncpy(line->where, where, BOARD_WHERE_CHARS - 1);
 }
 
+void shim_step_reset(void) {
+    struct board *board = link_board();
+    if (board)
+        atomic_store_explicit(&board->ranks[slot].step, 0, memory_order_relaxed);
+    shim_phase(BOARD_SETUP, "start");
+}
+
 void shim_step_done(void) {
     struct board *board = link_board();
     if (board)

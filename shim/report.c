@@ -24,6 +24,7 @@ void report_begin(void) {
     atomic_store(&batches, 0);
     atomic_store(&gathers, 0);
     atomic_store(&backwards, 0);
+    shim_step_reset();
 }
 
 /* The destructor runs after the program's own static objects have ended (fact 8); a process that ends by _exit or a signal says nothing. */

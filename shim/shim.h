@@ -69,6 +69,7 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) __a
 /* The board's line of this rank: what it is doing. where: a literal or operator name. */
 void shim_phase(enum board_phase phase, const char *where);
 void shim_step_done(void);
+void shim_step_reset(void); /* after the self-check, which makes steps, too */
 
 /* Counts for the summary at the end (report.c). */
 void report_begin(void);    /* after the self-check, which counts too */

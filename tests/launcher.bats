@@ -550,7 +550,11 @@ END
 @test "inherited blocked and ignored signals do not reach the ranks" {
     # a shell's "&" ignores INT and QUIT, nohup HUP: these stay ignored in the ranks, as they would alone
     run -0 --separate-stderr env --default-signal=INT,QUIT,HUP env --block-signal=TERM --ignore-signal=TERM,PIPE "$ACCEL_RUN" sed -n 's/^Sig\(Blk\|Ign\):[[:space:]]*//p' /proc/self/status
-    [ "$output" = "$(printf '0000000000000000\n0000000000000000')" ]
+    # the standard signals: 32 and 33 are the C library's own and cannot be reset
+    for mask in $output; do
+        [ $((16#$mask & 0x7fffffff)) -eq 0 ]
+    done
+    [ "${#lines[@]}" -eq 2 ]
 }
 
 state_of() {

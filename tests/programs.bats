@@ -144,6 +144,19 @@ hooks_are_seen() {
 @test "hooks of Python on tensors are refused by name, empty ones are not, debian" { hooks_are_seen debian; }
 @test "hooks of Python on tensors are refused by name, empty ones are not, wheel" { hooks_are_seen wheel; }
 
+@test "a custom autograd function on divided rows is refused by name, whether it or a layer before it divides them" {
+    local build argument
+    for build in debian wheel; do
+        for argument in alone late; do
+            ranks_run 2 "$build" custom_function.py "$argument"
+            [ "$(cat "$ranks/status")" -eq 125 ]
+            contains "$(cat "$ranks/err")" AR-CUSTOM-FUNCTION
+            [ ! -s "$ranks/out" ]
+            rm -r "$ranks"
+        done
+    done
+}
+
 @test "gradients that are retained are those of one process" {
     local build n
     for build in debian wheel; do

@@ -149,15 +149,28 @@ void hook_push_saved_hooks_raw(void *pack, void *unpack) {
     ORIGINAL(push_saved_hooks_raw)(pack, unpack);
 }
 
+/* A custom function's forward is the last stretch without grad mode before its outputs are wrapped (Function::apply in C++, THPFunction_apply): whether rows were
+   divided in it is known from the count at its beginning. */
+static __thread uint64_t count_at_grad_off;
+
+void hook_set_grad_mode(char enabled) {
+    if (shim_active() && !enabled && grad_mode_is_enabled())
+        count_at_grad_off = dispatch_divided_count();
+    ORIGINAL(set_grad_mode)(enabled);
+}
+
 /* inputs: std::vector<Tensor>; node: null when nothing requires grad, so no backward of the program's will run. */
 static void refuse_custom_function(struct tensor *const *const *inputs, void *const *node) {
     if (!shim_active() || dispatch_is_opaque() || !*node)
         return;
+    bool divided = dispatch_divided_count() != count_at_grad_off;
     for (struct tensor *const *input = inputs[0]; input < inputs[1]; input++)
-        if (tensor_is_marked(*input))
-            shim_problem(
-                "AR-CUSTOM-FUNCTION", "Write it with differentiable operators, or run with -n 1 for now.",
-                "a custom autograd function was applied to a tensor whose rows are divided: its backward would see this rank's rows only");
+        divided |= tensor_is_marked(*input);
+    if (divided)
+        shim_problem(
+            "AR-CUSTOM-FUNCTION", "Write it with differentiable operators, or run with -n 1 for now.",
+            "a custom autograd function (or a reentrant checkpoint) works on rows that are divided among the ranks: its backward would see "
+            "this rank's rows only");
 }
 
 void *hook_wrap_outputs_shared(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,

@@ -121,6 +121,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         execute_replicated(call);
         return;
     }
+    dispatch_count_divided();
     if (call->partials) {
         if (!call->shards && partial_execute(call, rule))
             return;

@@ -108,6 +108,16 @@ void dispatch_run_user(struct operator *op, const struct handle *handle, uint64_
     dispatch_kernel(handle, key_set, stack);
 }
 
+static _Atomic uint64_t divided_calls;
+
+void dispatch_count_divided(void) {
+    atomic_fetch_add_explicit(&divided_calls, 1, memory_order_relaxed);
+}
+
+uint64_t dispatch_divided_count(void) {
+    return atomic_load_explicit(&divided_calls, memory_order_relaxed);
+}
+
 /* ---- the fallback */
 
 static void free_values(struct value **values) {

@@ -259,6 +259,10 @@ struct dispatch_client {
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 
+/* How many calls have worked on divided rows so far, in this process; counted by the client. */
+void dispatch_count_divided(void);
+uint64_t dispatch_divided_count(void);
+
 /* ---- records (record.c) */
 enum record_kind {
     RECORD_NONE = 0, /* replicated: the same on all ranks */
