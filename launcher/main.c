@@ -8,6 +8,7 @@
  *  - All state is in struct job, passed down.
  */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -19,6 +20,16 @@
 static void refuse(const struct problem *problem) {
     dprintf(STDERR_FILENO, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
     exit(problem->exit_code);
+}
+
+/* After a Ctrl-C that ended the program: die of it, as the program alone would, so that a shell's loop around us ends, too. */
+static void die_of_interrupt(void) {
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    signal(SIGINT, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &interrupt, NULL);
+    raise(SIGINT);
 }
 
 int main(int argc, char **argv) {
@@ -52,7 +63,10 @@ int main(int argc, char **argv) {
     report_before(&job);
     supervise_run(&job);
     int code = report_end(&job);
+    bool interrupted = job.user_signal == SIGINT && code == 128 + SIGINT;
     job_clear(&job);
     plan_clear(&plan);
+    if (interrupted)
+        die_of_interrupt();
     exit(code);
 }
