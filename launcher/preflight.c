@@ -14,6 +14,13 @@
 #define SHIM_NAME "libaccelshim.so"
 #define CURE_PATH "check the spelling; a program in the current directory is written ./name"
 
+#define CURE_PYTHON "a Python file is started by its interpreter: accel-run -n 2 python3 file.py"
+
+static bool is_python(const char *name) {
+    size_t length = strlen(name);
+    return length > 3 && !strcmp(name + length - 3, ".py");
+}
+
 static bool file_exists(const char *path) {
     struct stat status;
     return stat(path, &status) == 0;
@@ -48,7 +55,8 @@ static int find_program(const char *name, const char *search, struct target *tar
     } else {
         int result = *name ? search_path(name, search, target->path) : ENOENT;
         if (result == ENOENT)
-            return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", CURE_PATH, "no program '%s' in PATH", name);
+            return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", is_python(name) ? CURE_PYTHON : CURE_PATH,
+                               "no program '%s' in PATH", name);
     }
     if (stat(target->path, &status)) {
         int code = errno == EACCES ? EXIT_NOT_EXECUTABLE : EXIT_NOT_FOUND;
