@@ -1,0 +1,263 @@
+#!/usr/bin/env bats
+# The ranks' lives, with tests/fake/claimer, which speaks as a shim would: claims, ends, stalls, signals.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+export BATS_TEST_TIMEOUT=120
+
+setup_file() {
+    export ACCEL_RUN_LOG_LEVEL=error # most programs here do not train: no warning about that
+    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS
+}
+
+setup() {
+    build_fakes
+    export ACCEL_RUN_SHIM=$FAKE/shim_stub.so
+    T=$BATS_TEST_TMPDIR
+    cd "$T" || return 1
+}
+
+# ---- claims
+
+@test "each rank is granted once, with the facts of the job" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 --collective-timeout 7 --explain --log-level debug "$CLAIMER" claim granted meet
+    [[ $output =~ ^"rank 0 of 2, segment "[0-9]+", cores "[0-9]+", timeout 7000 ms, flags 1, level 3"$ ]]
+    contains "$stderr" "[rank 1] rank 1 of 2"
+}
+
+@test "a second claim is denied while the first lives, and granted after it" {
+    run -0 --separate-stderr "$ACCEL_RUN" sh -c "\"$CLAIMER\" claim touch=first await=second & \"$CLAIMER\" await=first claim; touch second; wait; \"$CLAIMER\" claim && echo again"
+    contains "$output" "denied: another process is this rank"
+    contains "$output" "again"
+}
+
+@test "a shim of another version ends the job: it would train alone" {
+    run -125 --separate-stderr "$ACCEL_RUN" "$CLAIMER" version=99 claim
+    contains "$stderr" "AR-VERSION"
+}
+
+@test "wrong cookie, wrong rank, half a claim, a lie about lengths: denied, and the job goes on" {
+    for wrong in cookie=00000000000000000000000000000000 rank=9 "cookie=00000000000000000000000000000000 version=99"; do
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr "$ACCEL_RUN" sh -c "\"$CLAIMER\" $wrong claim; \"$CLAIMER\" claim && echo fine"
+        contains "$output" "denied:"
+        contains "$output" "fine"
+    done
+    run -0 --separate-stderr "$ACCEL_RUN" sh -c "\"$CLAIMER\" malformed; \"$CLAIMER\" short; \"$CLAIMER\" claim && echo fine"
+    contains "$output" "fine"
+    [ "$(grep -c denied <<<"$output")" -eq 2 ]
+}
+
+@test "the process of another user is not listened to" {
+    requires root
+    requires command setpriv
+    chmod 755 "$T" "$FAKE" "$CLAIMER"
+    run -0 --separate-stderr "$ACCEL_RUN" sh -c "setpriv --reuid 65534 --clear-groups \"$CLAIMER\" claim; true"
+    lacks "$output" "granted"
+    [[ $output == *denied* || $stderr == *end* || $stderr == *send* || $stderr == *denied* || $stderr == *connect* || $stderr == *Permission* ]]
+}
+
+@test "what several ranks say is printed once; what one says carries its name" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim log:w:together only=2 "log:w:two alone" all only=0 "log:i:zero alone" all meet
+    [ "$(grep -c together <<<"$stderr")" -eq 1 ]
+    contains "$stderr" "accel-run: warning: together"
+    contains "$stderr" "accel-run[rank 2]: warning: two alone"
+    contains "$stderr" "accel-run: zero alone"
+}
+
+@test "a problem stops the job with its cure: 125" {
+    run -125 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=1 "problem:AR-TEST:something is wrong:do that" all pause
+    contains "$stderr" "accel-run: error AR-TEST: something is wrong"
+    contains "$stderr" "  what to do: do that"
+    [ "$(grep -c "AR-" <<<"$stderr")" -eq 1 ]
+}
+
+@test "programs one after the other in the same script find clean memory" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim meet step=5 && \"$CLAIMER\" claim clean meet step=6 && \"$CLAIMER\" claim clean meet out:third"
+    [ "$output" = third ]
+}
+
+# ---- a rank that leaves, stalls, dies
+
+@test "a rank that ends while others wait for it is named with its step" {
+    run -125 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim step=40 collective=80 meet only=2 exit=0 all step=41 collective=81 waiting=1 phase=4 where=reduce pause
+    contains "$stderr" "AR-RANK-EARLY: rank 2 finished at step 40, others did not"
+    contains "$stderr" "reduce"
+}
+
+@test "ranks that end at their own times while nobody waits are fine" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=0 touch=zero all only=1 await=zero touch=one all only=2 await=one all out:end
+    [ "$output" = end ]
+    [ -z "$stderr" ]
+}
+
+@test "a rank that makes no progress while others wait is named, and goes on" {
+    spawn_bg "$ACCEL_RUN" -n 2 --log-level warn --stall-timeout 0.3 "$CLAIMER" claim collective=3 meet \
+        only=0 collective=4 waiting=1 await=go waiting=0 all only=1 phase=3 step=16 where=linear await=go collective=5 waiting=1 await=end all
+    retry 200 0.1 grep -q AR-RANK-STALLED err
+    grep -q "rank 1 (process .*) has made no progress .* while 1 of 2 ranks wait for it: in the backward pass, step 17 (linear)" err
+    touch go
+    touch end
+    wait_bg
+    [ "$status" -eq 0 ]
+}
+
+@test "a killed rank is named with what it did; the others are told and end" {
+    spawn_bg "$ACCEL_RUN" -n 3 "$CLAIMER" claim phase=3 step=16 where=conv meet "touch=pid.%r" only=2 err:last-words pause all abort pause
+    await_files pid.0 pid.1 pid.2
+    kill -9 "$(cat pid.2)"
+    wait_bg
+    show err
+    [ "$status" -eq 137 ]
+    grep -q "AR-RANK-KILLED: rank 2 of 3 .* killed by SIGKILL (.*), in the backward pass, step 17 (conv)" err
+    grep -q "aborted" out
+    pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
+}
+
+@test "the first rank that fails decides, and its last words are shown" {
+    run -7 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=1 "err:cannot go on" exit=7 all pause
+    contains "$stderr" "AR-RANK-FAILED: rank 1 of 3"
+    contains "$stderr" "    cannot go on"
+}
+
+@test "when all ranks fail alike, that is said, and rank 0's words are not lost" {
+    run -5 --separate-stderr "$ACCEL_RUN" -n 3 sh -c 'echo "usage: me" >&2; exit 5'
+    contains "$stderr" "usage: me"
+    contains "$stderr" "every one of 3 ranks"
+    [ "$(grep -c usage <<<"$stderr")" -eq 1 ]
+}
+
+@test "a rank that ignores SIGTERM is killed after the grace" {
+    spawn_bg "$ACCEL_RUN" -n 2 --grace 0.2 sh -c "trap '' TERM; echo \$\$ >pid.\$ACCEL_RUN_RANK; [ \$ACCEL_RUN_RANK = 1 ] || exec sleep 1000; until [ -e pid.0 ]; do :; done; exit 4"
+    wait_bg
+    [ "$status" -eq 4 ]
+    wait_pids_gone "$(cat pid.0)" "$(cat pid.1)"
+}
+
+@test "a killed launcher leaves no process, not even below a shell or in another session" {
+    spawn_bg "$ACCEL_RUN" -n 2 bash -c "env -i ACCEL_RUN_RANK=\$ACCEL_RUN_RANK \"$CLAIMER\" touch=a.%r pause & setsid \"$CLAIMER\" touch=b.%r pause & wait"
+    await_files a.0 a.1 b.0 b.1
+    kill -9 "$bg_pid"
+    wait_bg
+    [ "$status" -eq 137 ]
+    wait_pids_gone "$(cat a.0)" "$(cat a.1)" "$(cat b.0)" "$(cat b.1)"
+}
+
+@test "a process that outlives its rank is ended and named, also in another session" {
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr "$ACCEL_RUN" sh -c "setsid \"$CLAIMER\" touch=stray pause >/dev/null 2>&1 & \"$CLAIMER\" await=stray"
+    contains "$stderr" "AR-STRAY"
+    contains "$stderr" "claimer ($(cat stray))"
+    pids_are_gone "$(cat stray)"
+}
+
+# ---- signals
+
+# starts two ranks that write each signal they get, and waits until they are ready
+spawn_listeners() {
+    cat >listen <<'END'
+#!/bin/bash
+for s in INT TERM HUP QUIT USR1 USR2; do trap "echo $s >>got.$ACCEL_RUN_RANK" $s; done
+echo $$ >ready.$ACCEL_RUN_RANK
+until [ -e leave ]; do read -r -t 0.05 <>fifo; done
+exit 0
+END
+    mkfifo fifo
+    chmod +x listen
+    spawn_bg "$ACCEL_RUN" -n 2 ./listen
+    await_files ready.0 ready.1
+}
+
+@test "signals are forwarded, each once, to each rank" {
+    spawn_listeners
+    for s in USR1 USR2 HUP QUIT TERM INT; do
+        kill -$s "$bg_pid"
+        retry 100 0.05 grep -qx $s got.0
+        retry 100 0.05 grep -qx $s got.1
+    done
+    touch leave
+    wait_bg
+    [ "$status" -eq 0 ]
+    for rank in 0 1; do
+        [ "$(sort got.$rank | uniq -d)" = "" ]
+    done
+}
+
+@test "Ctrl-C ends a program as alone, without a word" {
+    spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" pause
+    await_files pid.0 pid.1
+    kill -INT "$bg_pid"
+    wait_bg
+    [ "$status" -eq 130 ]
+    [ ! -s err ]
+    pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
+}
+
+@test "the second Ctrl-C is SIGTERM, the third SIGKILL" {
+    spawn_listeners
+    kill -INT "$bg_pid"
+    retry 100 0.05 grep -qx INT got.0
+    kill -INT "$bg_pid"
+    retry 100 0.05 grep -qx TERM got.0
+    kill -INT "$bg_pid"
+    wait_bg
+    [ "$status" -eq 130 ]
+    [ "$(grep -cx INT got.0)" -eq 1 ]
+}
+
+@test "SIGTERM to the launcher ends the ranks: 143" {
+    spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" pause
+    await_files pid.0 pid.1
+    kill -TERM "$bg_pid"
+    wait_bg
+    [ "$status" -eq 143 ]
+    pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
+}
+
+@test "nohup holds for the ranks too" {
+    run -0 --separate-stderr sh -c "trap '' HUP; exec \"$ACCEL_RUN\" -n 2 sh -c 'kill -HUP \$\$; echo alive'"
+    [ "$output" = alive ]
+}
+
+@test "inherited blocked and ignored signals do not reach the ranks" {
+    # a shell's "&" ignores INT and QUIT, nohup HUP: these stay ignored in the ranks, as they would alone
+    run -0 --separate-stderr env --default-signal=INT,QUIT,HUP env --block-signal=TERM --ignore-signal=TERM,PIPE "$ACCEL_RUN" sed -n 's/^Sig\(Blk\|Ign\):[[:space:]]*//p' /proc/self/status
+    # the standard signals: 32 and 33 are the C library's own and cannot be reset
+    for mask in $output; do
+        [ $((16#$mask & 0x7fffffff)) -eq 0 ]
+    done
+    [ "${#lines[@]}" -eq 2 ]
+}
+
+state_of() {
+    sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status"
+}
+
+is_stopped() {
+    [ "$(state_of "$1")" = T ]
+}
+
+is_going() {
+    ! is_stopped "$1"
+}
+
+@test "Ctrl-Z stops launcher and ranks, fg continues them" {
+    spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" await=leave
+    await_files pid.0 pid.1
+    kill -TSTP "$bg_pid"
+    for pid in "$bg_pid" "$(cat pid.0)" "$(cat pid.1)"; do retry 100 0.05 is_stopped "$pid"; done
+    kill -CONT "$bg_pid"
+    for pid in "$bg_pid" "$(cat pid.0)" "$(cat pid.1)"; do retry 100 0.05 is_going "$pid"; done
+    touch leave
+    wait_bg
+    [ "$status" -eq 0 ]
+}
+
+@test "nothing is left: no guard, no file in /dev/shm or /tmp" {
+    before=$(ls /dev/shm)
+    TMPDIR=$T/tmp && mkdir tmp && export TMPDIR
+    "$ACCEL_RUN" -n 2 sh -c 'grep -l accel-run-guard /proc/[0-9]*/comm 2>/dev/null | head -n 1' >guard
+    [ -s guard ]
+    [ "$(ls /dev/shm)" = "$before" ]
+    [ -z "$(ls tmp)" ]
+}
