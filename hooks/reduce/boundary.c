@@ -149,8 +149,8 @@ void hook_push_saved_hooks_raw(void *pack, void *unpack) {
     ORIGINAL(push_saved_hooks_raw)(pack, unpack);
 }
 
-/* A custom function's forward is the last stretch without grad mode before its outputs are wrapped (Function::apply in C++, THPFunction_apply): whether rows were
-   divided in it is known from the count at its beginning. */
+/* A custom function's forward is the last stretch without grad mode before its outputs are wrapped (Function::apply in C++, THPFunction_apply):
+   whether rows were divided in it is known from the count at its beginning. */
 static __thread uint64_t count_at_grad_off;
 
 void hook_set_grad_mode(char enabled) {
