@@ -103,7 +103,6 @@ bool partial_execute(struct shard_call *call, const struct rule *rule) {
     case PARTIAL_SHAPE:
         dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
         return true;
-    case PARTIAL_READ:
     case PARTIAL_MATERIALISE:
         return false;
     }

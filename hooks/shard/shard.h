@@ -64,7 +64,6 @@ enum partial_kind {
     PARTIAL_MUL,             /* linear in one partial factor */
     PARTIAL_DIV,             /* linear in the numerator */
     PARTIAL_SHAPE,           /* reads the shape only: result replicated */
-    PARTIAL_READ,            /* host read: exchanged */
 };
 
 /* Which argument is the data that meets a parameter: entry.c. */

@@ -1,9 +1,6 @@
 /*
  * The first libtorch event of a training process: claim, calibrate, register, check. Also the hook rows that are such events.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-
 #include "../shim.h"
 #include "../resolve.h"
 #include "functions.h"
@@ -33,10 +30,10 @@ void torch_begin(void) {
 
 /* A self-check in Python: the engine refuses to run while the interpreter's lock is held, so it is given up for that time. */
 void torch_selfcheck(void) {
-    int (*is_initialised)(void) = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
-    int (*lock_is_held)(void) = dlsym(RTLD_DEFAULT, "PyGILState_Check");
-    void *(*lock_leave)(void) = dlsym(RTLD_DEFAULT, "PyEval_SaveThread");
-    void (*lock_take)(void *) = dlsym(RTLD_DEFAULT, "PyEval_RestoreThread");
+    int (*is_initialised)(void) = resolve_python("Py_IsInitialized");
+    int (*lock_is_held)(void) = resolve_python("PyGILState_Check");
+    void *(*lock_leave)(void) = resolve_python("PyEval_SaveThread");
+    void (*lock_take)(void *) = resolve_python("PyEval_RestoreThread");
     bool held = is_initialised && lock_is_held && lock_leave && lock_take && is_initialised() && lock_is_held();
     void *state = held ? lock_leave() : NULL;
     selfcheck_run();
