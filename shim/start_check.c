@@ -151,6 +151,12 @@ void start_check_leaves(struct tensor *const *leaves, size_t count) {
     free(sums);
 }
 
+/* A leaf that was made from divided rows (detach().requires_grad_()) has other values on each rank, and should. */
+static bool is_divided(struct tensor *leaf) {
+    enum record_kind kind = leaf ? record_get(leaf).kind : RECORD_NONE;
+    return kind == RECORD_SHARD || kind == RECORD_PARTIAL;
+}
+
 void start_check_new_leaves(void) {
     static size_t known;
     size_t count = leaf_count(), fresh = count - known;
@@ -159,8 +165,11 @@ void start_check_new_leaves(void) {
     struct tensor **leaves = malloc(fresh * sizeof *leaves);
     if (!leaves)
         shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", fresh);
-    for (size_t i = 0; i < fresh; i++)
+    for (size_t i = 0; i < fresh; i++) {
         leaves[i] = leaf_by_ordinal(known + i);
+        if (is_divided(leaves[i]))
+            leaves[i] = NULL;
+    }
     known = count;
     start_check_leaves(leaves, fresh);
     free(leaves);

@@ -164,7 +164,40 @@ static void sum_targets(struct targets *targets) {
     }
 }
 
+/* The gradient of a leaf that holds this rank's rows (features taken with detach().requires_grad_()), owned by its slot, in its final form. */
+static void settle_divided(const struct leaf_gradient *leaf, const struct record *record) {
+    struct tensor **slot = tensor_grad_slot(leaf->leaf), *fresh = *slot;
+    record_clear(fresh);
+    if (record->kind == RECORD_SHARD)
+        record_set(fresh, *record);
+    if (!leaf->before)
+        return;
+    struct record had = record_get(leaf->before);
+    bool alike = had.kind == RECORD_SHARD && record->kind == RECORD_SHARD && had.dim == record->dim;
+    struct tensor *added = alike ? fresh : dispatch_client.whole(fresh);
+    *slot = leaf->before;
+    value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(*slot), value_tensor(added), value_int(1)));
+    if (!alike)
+        tensor_release(added);
+    tensor_release(fresh);
+}
+
+/* A leaf whose rows are divided gets the gradient of its rows, and a leaf that is a part of a sum one that all ranks have: neither is summed. */
+static void settle_divided_leaves(struct backward *backward) {
+    size_t kept = 0;
+    for (size_t i = 0; i < backward->count; i++) {
+        struct leaf_gradient leaf = backward->leaves[i];
+        struct record record = record_get(leaf.leaf);
+        if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || !gradient_of(&leaf))
+            backward->leaves[kept++] = leaf;
+        else
+            settle_divided(&leaf, &record);
+    }
+    backward->count = kept;
+}
+
 void reduce_gradients(struct backward *backward) {
+    settle_divided_leaves(backward);
     SHIM_COMM_SCOPE;
     agree(backward);
     __attribute__((cleanup(targets_free))) struct targets targets = {.list = calloc(backward->count + 1, sizeof(struct target)),
