@@ -117,13 +117,16 @@ static int spawn_words(const struct spawn_record *record, const char *path, stru
                        path, strerror(error));
 }
 
-int spawn_release(struct spawned *spawned, const char *path, struct problem *problem) {
+int spawn_release(struct spawned *spawned, struct problem *problem) {
+    /* A byte, not an end of file: ranks forked later hold a copy of this gate until they exec. */
+    ssize_t written = write(spawned->gate, "g", 1);
+    close(spawned->gate);
+    return written == 1 ? 0 : problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "try again", "a rank died before it started");
+}
+
+int spawn_await(struct spawned *spawned, const char *path, struct problem *problem) {
     struct spawn_record record;
     ssize_t n;
-    /* A byte, not an end of file: ranks forked later hold a copy of this gate until they exec. */
-    if (write(spawned->gate, "g", 1) != 1)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "try again", "a rank died before it started");
-    close(spawned->gate);
     do
         n = read(spawned->errors, &record, sizeof record);
     while (n < 0 && errno == EINTR);

@@ -32,8 +32,11 @@ struct spawned {
 /* Forks. The child waits at the gate. Both descriptors are the caller's. Returns 0 or -1 with *problem. */
 int spawn_rank(const struct spawn_request *request, struct spawned *spawned, struct problem *problem);
 
-/* Opens the gate and waits until the child has become the program. Returns 0, or -1 with *problem (126 and 127 as shells have them).
-   Closes both descriptors. Call for every child only after all were forked. */
-int spawn_release(struct spawned *spawned, const char *path, struct problem *problem);
+/* Opens the gate; closes it. Call for every child only after all were forked. Returns 0 or -1 with *problem. */
+int spawn_release(struct spawned *spawned, struct problem *problem);
+
+/* Waits until the released child has become the program; closes `errors`. Returns 0, or -1 with *problem (126 and 127 as shells have them).
+   Call only after all were released: loading a program takes longer than all the rest, and they do it at the same time. */
+int spawn_await(struct spawned *spawned, const char *path, struct problem *problem);
 
 #endif

@@ -75,7 +75,7 @@ static int take_up(struct job *job) {
     job->watch = calloc(job->world_size, sizeof *job->watch);
     if (!job->ranks || !job->watch || notices_open(&job->notices, job->world_size))
         return fail(job, "out of memory");
-    job->notices.line_is_open = &job->streams.line_is_open;
+    job->notices.printer.line_is_open = &job->streams.line_is_open;
     for (uint32_t i = 0; i < job->world_size; i++)
         job->ranks[i] = (struct rank){.number = i, .pidfd = -1};
     if (signals_open(job))
@@ -120,7 +120,10 @@ static int start_all(struct job *job, char *const *arguments, struct spawned *sp
         if (start_rank(job, i, arguments, &spawned[i]))
             return -1;
     for (uint32_t i = 0; i < job->world_size; i++)
-        if (spawn_release(&spawned[i], job->plan->path, &job->problem))
+        if (spawn_release(&spawned[i], &job->problem))
+            return -1;
+    for (uint32_t i = 0; i < job->world_size; i++)
+        if (spawn_await(&spawned[i], job->plan->path, &job->problem))
             return -1;
     for (uint32_t i = 0; i < job->world_size; i++) {
         streams_started(&job->streams, i);
