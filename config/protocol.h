@@ -6,13 +6,14 @@
  *  - A change of any layout raises PROTOCOL_VERSION. The shim of another version passes through and says so.
  *  - The socket is an abstract unix socket of type SOCK_SEQPACKET: message borders are kept, nothing lies in the file system,
  *    and it vanishes with the launcher. A message is one struct protocol_header followed by `bytes` bytes.
+ *  - Whoever can reach the socket is a stranger to the launcher until its user id and the job's secret are right.
  */
 #ifndef ACCEL_RUN_PROTOCOL_H
 #define ACCEL_RUN_PROTOCOL_H
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 1
+#define PROTOCOL_VERSION 2
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -24,7 +25,7 @@
 
 enum protocol_type {
     PROTOCOL_CLAIM = 1,   /* shim → launcher: struct protocol_claim */
-    PROTOCOL_GRANT = 2,   /* launcher → shim: struct protocol_grant, with the segment's descriptor as SCM_RIGHTS */
+    PROTOCOL_GRANT = 2,   /* launcher → shim: struct protocol_grant, with PROTOCOL_DESCRIPTORS as SCM_RIGHTS */
     PROTOCOL_DENY = 3,    /* launcher → shim: text, the reason; the process becomes OTHER */
     PROTOCOL_LOG = 4,     /* shim → launcher: level (one byte: 'd' 'i' 'w' 'e') then text; printed by the launcher as a whole line */
     PROTOCOL_PROBLEM = 5, /* shim → launcher: struct protocol_problem; the launcher stops the job with it */
@@ -35,6 +36,11 @@ struct protocol_header {
     uint32_t type;  /* enum protocol_type */
     uint32_t bytes; /* of what follows; at most PROTOCOL_TEXT_MAX */
 };
+
+/* What comes with a grant, in this order: the shared memory, and the read end of a pipe that only the launcher can write to and never does. Its end
+   of file is the launcher's death. It is a pipe of its own because a shim that has filled the socket's buffer would take the signal that says
+   "there is room again" for the one that says "gone". */
+enum { PROTOCOL_SEGMENT, PROTOCOL_LIFELINE, PROTOCOL_DESCRIPTORS };
 
 struct protocol_claim {
     uint32_t version;                   /* PROTOCOL_VERSION of the shim */

@@ -2,6 +2,7 @@
 #include "claims.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+/* More than a socket's buffer holds: what a dead rank has left there is read to its end. */
+#define MESSAGES_MAX 4096
 
 struct message {
     struct protocol_header header;
@@ -44,7 +48,9 @@ int claims_open(struct claims *claims) {
 
 static void connection_close(struct claims_connection *connection) {
     close(connection->descriptor);
-    *connection = (struct claims_connection){-1, -1, 0};
+    if (connection->lifeline >= 0)
+        close(connection->lifeline);
+    *connection = (struct claims_connection){.descriptor = -1, .rank = -1, .lifeline = -1};
 }
 
 bool claims_is_granted(const struct claims *claims, uint32_t rank) {
@@ -54,29 +60,30 @@ bool claims_is_granted(const struct claims *claims, uint32_t rank) {
     return false;
 }
 
-static int send_message(int descriptor, uint32_t type, const void *payload, size_t bytes, int memfd) {
+/* passed: PROTOCOL_DESCRIPTORS descriptors, or NULL. */
+static int send_message(int descriptor, uint32_t type, const void *payload, size_t bytes, const int *passed) {
     struct protocol_header header = {type, (uint32_t)bytes};
     struct iovec parts[2] = {{&header, sizeof header}, {(void *)(uintptr_t)payload, bytes}};
     union {
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(PROTOCOL_DESCRIPTORS * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    if (memfd >= 0) {
+    if (passed) {
         memset(&control, 0, sizeof control);
         message.msg_control = control.bytes;
         message.msg_controllen = sizeof control.bytes;
         struct cmsghdr *entry = CMSG_FIRSTHDR(&message);
         entry->cmsg_level = SOL_SOCKET;
         entry->cmsg_type = SCM_RIGHTS;
-        entry->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(entry), &memfd, sizeof memfd);
+        entry->cmsg_len = CMSG_LEN(PROTOCOL_DESCRIPTORS * sizeof(int));
+        memcpy(CMSG_DATA(entry), passed, PROTOCOL_DESCRIPTORS * sizeof(int));
     }
     return sendmsg(descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
 static void deny(struct claims_connection *connection, const char *reason) {
-    send_message(connection->descriptor, PROTOCOL_DENY, reason, strlen(reason), -1);
+    send_message(connection->descriptor, PROTOCOL_DENY, reason, strlen(reason), NULL);
     connection_close(connection);
 }
 
@@ -95,9 +102,55 @@ static void deny_and_stop(struct claims *claims, struct claims_connection *conne
     claims->events.problem(claims->events.context, number, problem);
 }
 
+static bool is_stranger(const struct claims_connection *connection) {
+    return connection->descriptor >= 0 && connection->rank < 0;
+}
+
+static uint32_t count_strangers(const struct claims *claims) {
+    uint32_t strangers = 0;
+    for (uint32_t i = 0; i < claims->count; i++)
+        strangers += is_stranger(&claims->connections[i]);
+    return strangers;
+}
+
+static bool is_silent(const struct claims_connection *connection) {
+    char byte;
+    return recv(connection->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+/* Drops the stranger who has waited longest and said nothing; a rank claims as soon as it has connected. Returns false when there is none. */
+static bool drop_stranger(struct claims *claims) {
+    struct claims_connection *oldest = NULL;
+    for (uint32_t i = 0; i < claims->count; i++) {
+        struct claims_connection *connection = &claims->connections[i];
+        if (is_stranger(connection) && !connection->is_heard && (!oldest || connection->age < oldest->age) && is_silent(connection))
+            oldest = connection;
+    }
+    if (oldest)
+        connection_close(oldest);
+    return oldest;
+}
+
+/* Sends the grant with its descriptors; the connection keeps the writing end of the lifeline. Returns 0 or -1 with errno. */
+static int send_grant(struct claims_connection *connection, const struct protocol_grant *message, int memfd) {
+    int lifeline[2];
+    if (pipe2(lifeline, O_CLOEXEC))
+        return -1;
+    int passed[PROTOCOL_DESCRIPTORS] = {[PROTOCOL_SEGMENT] = memfd, [PROTOCOL_LIFELINE] = lifeline[0]};
+    int status = send_message(connection->descriptor, PROTOCOL_GRANT, message, sizeof *message, passed);
+    close(lifeline[0]);
+    if (status)
+        close(lifeline[1]);
+    else
+        connection->lifeline = lifeline[1];
+    return status;
+}
+
 static void grant(struct claims *claims, struct claims_connection *connection, uint32_t number) {
     struct rank *rank = &claims->ranks[number];
-    struct segment *segment = segments_get(&claims->segments, rank->generation);
+    struct segment *segment;
+    while (!(segment = segments_get(&claims->segments, rank->generation)) && errno == EMFILE && drop_stranger(claims))
+        ;
     if (!segment) {
         deny_and_stop(claims, connection, number,
                       &(struct protocol_problem){.id = "AR-SEGMENT",
@@ -108,7 +161,10 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     struct protocol_grant message = claims->grant;
     message.rank = number;
     message.segment_bytes = segment->bytes;
-    if (send_message(connection->descriptor, PROTOCOL_GRANT, &message, sizeof message, segment->memfd)) {
+    int status;
+    while ((status = send_grant(connection, &message, segment->memfd)) && errno == EMFILE && drop_stranger(claims))
+        ;
+    if (status) {
         connection_close(connection);
         return;
     }
@@ -191,15 +247,20 @@ static bool read_message(struct claims *claims, struct claims_connection *connec
         deny(connection, "malformed message");
         return false;
     }
+    connection->is_heard = true;
     handle_message(claims, connection, &message);
+    connection->is_heard = false;
     return connection->descriptor >= 0;
+}
+
+static void read_messages(struct claims *claims, struct claims_connection *connection, int most) {
+    for (int i = 0; i < most && connection->descriptor >= 0 && read_message(claims, connection); i++)
+        ;
 }
 
 static void connection_ready(void *context, size_t index, short events) {
     struct claims *claims = context;
-    struct claims_connection *connection = &claims->connections[index];
-    for (int i = 0; i < 64 && connection->descriptor >= 0 && read_message(claims, connection); i++)
-        ;
+    read_messages(claims, &claims->connections[index], 64); /* then the others have their turn */
 }
 
 static struct claims_connection *free_slot(struct claims *claims) {
@@ -209,38 +270,57 @@ static struct claims_connection *free_slot(struct claims *claims) {
     return claims->count < CLAIMS_CONNECTIONS_MAX ? &claims->connections[claims->count++] : NULL;
 }
 
-static void listener_ready(void *context, size_t index, short events) {
-    struct claims *claims = context;
+/* Takes one connection in. Returns false when none waits. */
+static bool accept_one(struct claims *claims) {
     struct ucred peer;
     socklen_t size = sizeof peer;
-    int descriptor = accept4(claims->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (descriptor < 0)
-        return;
-    struct claims_connection *connection = free_slot(claims);
-    if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid()) {
-        close(descriptor);
-        return;
+    if (count_strangers(claims) >= CLAIMS_STRANGERS_MAX && !drop_stranger(claims)) {
+        claims->is_full = true;
+        return false;
     }
-    *connection = (struct claims_connection){descriptor, -1, peer.pid};
+    int descriptor = accept4(claims->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (descriptor < 0 && (errno == EMFILE || errno == ENFILE)) {
+        claims->is_full = !drop_stranger(claims);
+        return !claims->is_full;
+    }
+    if (descriptor < 0)
+        return errno == ECONNABORTED || errno == EINTR;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid()) {
+        close(descriptor);
+        return true;
+    }
+    struct claims_connection *connection = free_slot(claims);
+    if (connection)
+        *connection = (struct claims_connection){descriptor, -1, peer.pid, -1, claims->accepted++, false};
+    else
+        close(descriptor);
+    return true;
+}
+
+static void listener_ready(void *context, size_t index, short events) {
+    struct claims *claims = context;
+    for (int i = 0; i < 64 && accept_one(claims); i++)
+        ;
 }
 
 void claims_add(struct claims *claims, struct loop *loop) {
     for (uint32_t i = 0; i < claims->count; i++)
         loop_add(loop, claims->connections[i].descriptor, POLLIN, connection_ready, claims, i);
-    loop_add(loop, claims->listener, POLLIN, listener_ready, claims, 0);
+    if (!claims->is_full)
+        loop_add(loop, claims->listener, POLLIN, listener_ready, claims, 0);
+    claims->is_full = false; /* until the next round, which something must have caused */
 }
 
 void claims_drain(struct claims *claims) {
     listener_ready(claims, 0, POLLIN);
     for (uint32_t i = 0; i < claims->count; i++)
-        if (claims->connections[i].descriptor >= 0)
-            connection_ready(claims, i, POLLIN);
+        read_messages(claims, &claims->connections[i], MESSAGES_MAX);
 }
 
 void claims_clear(struct claims *claims) {
     for (uint32_t i = 0; i < claims->count; i++)
         if (claims->connections[i].descriptor >= 0)
-            close(claims->connections[i].descriptor);
+            connection_close(&claims->connections[i]);
     if (claims->listener >= 0)
         close(claims->listener);
     free(claims->connections);

@@ -5,6 +5,7 @@
  *  - Whoever connects is a stranger until cookie and user id are right: lengths are checked before bytes are read, nothing a peer sends can
  * stop the launcher; a stranger is told "no" and dropped.
  *  - One live grant per rank: a second claim is denied while the first connection is open; a connection that closes frees the grant (P10).
+ *  - At most CLAIMS_STRANGERS_MAX connections wait to be heard: the oldest makes room, so that a flood cannot keep a rank from its claim.
  */
 #ifndef ACCEL_RUN_CLAIMS_H
 #define ACCEL_RUN_CLAIMS_H
@@ -18,12 +19,16 @@
 #include "rank.h"
 #include "segment.h"
 
-#define CLAIMS_CONNECTIONS_MAX 1024
+#define CLAIMS_STRANGERS_MAX 64
+#define CLAIMS_CONNECTIONS_MAX (BOARD_RANKS_MAX + CLAIMS_STRANGERS_MAX)
 
 struct claims_connection {
     int descriptor; /* -1: free slot */
-    int rank;       /* -1: not granted */
+    int rank;       /* -1: not granted, a stranger */
     pid_t pid;      /* the peer's, from the kernel */
+    int lifeline;   /* owned: write end of the rank's pipe, never written to; -1: none */
+    uint64_t age;   /* number in the order of accepting */
+    bool is_heard;  /* its message is being handled */
 };
 
 /* What happens, told to the owner. All called from the loop. */
@@ -43,7 +48,9 @@ struct claims {
     struct protocol_grant grant; /* template of every grant */
     struct segments segments;
     struct claims_connection *connections; /* owned */
-    uint32_t count;
+    uint32_t count;                        /* slots ever used */
+    uint64_t accepted;                     /* connections so far */
+    bool is_full;                          /* no room for another one: the listener rests for a round */
 };
 
 /* Binds. Returns 0 or -1 with errno. */

@@ -2,6 +2,7 @@
 #include "segment.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,9 @@ static int segment_make(struct segment *segment, uint32_t world_size) {
     segment->memfd = memfd_create("accel-run", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (segment->memfd < 0)
         return -1;
-    /* Only the board is mapped here: the communication area is the ranks'. */
-    if (ftruncate(segment->memfd, (off_t)segment->bytes) == 0) {
+    /* Only the board is mapped here: the communication area is the ranks'. Sealed: a rank that cut it short would take us along (SIGBUS). */
+    if (ftruncate(segment->memfd, (off_t)segment->bytes) == 0 &&
+        fcntl(segment->memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
         void *memory = mmap(NULL, board_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment->memfd, 0);
         if (memory != MAP_FAILED) {
             segment->board = memory;
@@ -23,8 +25,10 @@ static int segment_make(struct segment *segment, uint32_t world_size) {
             return 0;
         }
     }
+    int error = errno;
     close(segment->memfd);
     segment->memfd = -1;
+    errno = error;
     return -1;
 }
 

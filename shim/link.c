@@ -1,7 +1,9 @@
 /*
  * The unix socket to the launcher. A connected socket and not an inherited descriptor: Python's close_fds or a daemonising program cannot cut it before
- * the claim (P38). It is moved to a high number, and the kernel sends SIGKILL when its other end closes (F_SETSIG): a rank never outlives its
- * launcher, however deep below it in the process tree it was started (PDEATHSIG reaches direct children only, L7).
+ * the claim (P38). It is moved to a high number. With the grant comes a lifeline, a pipe: the kernel sends SIGKILL when its other end closes (F_SETSIG),
+ * so a rank never outlives its launcher, however deep below it in the process tree it was started (PDEATHSIG reaches direct children only, L7).
+ *
+ * A program may close every descriptor it finds, and open others under the same numbers: before one is used or closed, it is checked to be still ours.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -20,12 +23,19 @@
 #include "link.h"
 #include "shim.h"
 
-enum { HIGH_DESCRIPTOR = 400, NAME_CHARS = 100, CLAIM_TIMEOUT_MS = 30000 };
+enum { HIGH_DESCRIPTOR = 400, NAME_CHARS = 100, CLAIM_SECONDS = 30 };
+
+/* A descriptor of ours, and the file that was behind it when it was opened. */
+struct own_descriptor {
+    int number; /* -1: none */
+    dev_t device;
+    ino_t file;
+};
 
 static char socket_name[NAME_CHARS];
 static char cookie[PROTOCOL_COOKIE_CHARS + 1];
 static uint32_t slot;
-static int descriptor = -1;
+static struct own_descriptor connection = {-1, 0, 0}, lifeline = {-1, 0, 0};
 static uint32_t log_level;
 static void *segment;
 
@@ -45,6 +55,31 @@ const char *link_cookie(void) {
     return cookie[0] ? cookie : NULL;
 }
 
+/* Takes the descriptor over, moved out of the way of programs that count descriptors. */
+static struct own_descriptor own_take(int low) {
+    struct stat status;
+    int high = fcntl(low, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR); /* fails below a low limit: then it stays where it is */
+    if (high >= 0) {
+        close(low);
+        low = high;
+    }
+    if (fstat(low, &status))
+        return (struct own_descriptor){-1, 0, 0};
+    return (struct own_descriptor){low, status.st_dev, status.st_ino};
+}
+
+static bool own_is_there(const struct own_descriptor *own) {
+    struct stat status;
+    return own->number >= 0 && fstat(own->number, &status) == 0 && status.st_dev == own->device && status.st_ino == own->file;
+}
+
+static void own_close(struct own_descriptor *own) {
+    if (own_is_there(own))
+        close(own->number);
+    own->number = -1;
+}
+
+/* Returns 0, or -1 with errno. */
 static int link_connect(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(socket_name);
@@ -52,99 +87,120 @@ static int link_connect(void) {
     int low = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (low < 0)
         return -1;
-    int high = fcntl(low, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR); /* out of the way of programs that count descriptors */
-    if (high >= 0) {
-        close(low);
-        low = high;
-    }
     if (connect(low, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length))) {
+        int error = errno;
         close(low);
+        errno = error;
         return -1;
     }
-    return low;
+    connection = own_take(low);
+    return 0;
 }
 
 static bool link_send(uint32_t type, const void *body, uint32_t bytes) {
-    if (descriptor < 0)
+    int saved_errno = errno;
+    if (!own_is_there(&connection)) {
+        errno = saved_errno;
         return false;
+    }
     struct protocol_header header = {type, bytes};
     struct iovec parts[2] = {{&header, sizeof header}, {(void *)body, bytes}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    int saved_errno = errno;
     ssize_t sent;
     do
-        sent = sendmsg(descriptor, &message, MSG_NOSIGNAL);
+        sent = sendmsg(connection.number, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     errno = saved_errno;
     return sent >= 0;
 }
 
-/* Receives one message into `body`; *memory is the passed descriptor or -1. Returns its type, 0 on any failure. */
-static uint32_t link_receive(void *body, size_t capacity, int *memory) {
+/* Until the launcher has answered. In slices: a whole job may have been stopped (Ctrl-Z) meanwhile, and that time does not count. */
+static bool link_await_answer(void) {
+    struct pollfd ready = {connection.number, POLLIN, 0};
+    for (int i = 0; i < CLAIM_SECONDS; i++) {
+        int polled = poll(&ready, 1, 1000);
+        if (polled > 0 || (polled < 0 && errno != EINTR))
+            return polled > 0;
+    }
+    return false;
+}
+
+/* Receives one message into `body`; passed: PROTOCOL_DESCRIPTORS descriptors, or -1. Returns its type, 0 on any failure. */
+static uint32_t link_receive(void *body, size_t capacity, int *passed) {
     struct protocol_header header;
     struct iovec parts[2] = {{&header, sizeof header}, {body, capacity}};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(PROTOCOL_DESCRIPTORS * sizeof(int))];
     } control;
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
-    struct pollfd ready = {descriptor, POLLIN, 0};
-    *memory = -1;
-    int polled;
-    do
-        polled = poll(&ready, 1, CLAIM_TIMEOUT_MS);
-    while (polled < 0 && errno == EINTR);
-    if (polled <= 0)
+    for (int i = 0; i < PROTOCOL_DESCRIPTORS; i++)
+        passed[i] = -1;
+    if (!link_await_answer())
         return 0;
-    ssize_t got = recvmsg(descriptor, &message, MSG_CMSG_CLOEXEC);
+    ssize_t got = recvmsg(connection.number, &message, MSG_CMSG_CLOEXEC);
     if (got < (ssize_t)sizeof header || (size_t)got != sizeof header + header.bytes)
         return 0;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part))
         if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS)
-            memcpy(memory, CMSG_DATA(part), sizeof(int));
+            memcpy(passed, CMSG_DATA(part), part->cmsg_len - CMSG_LEN(0));
     return header.type;
 }
 
-/* The launcher's end closing must end this process; the launcher never writes after the grant. */
+/* The launcher's end closing must end this process. */
 static void link_die_with_launcher(void) {
     struct f_owner_ex owner = {F_OWNER_PID, getpid()};
-    if (fcntl(descriptor, F_SETSIG, SIGKILL) || fcntl(descriptor, F_SETOWN_EX, &owner))
+    if (fcntl(lifeline.number, F_SETSIG, SIGKILL) || fcntl(lifeline.number, F_SETOWN_EX, &owner))
         return;
-    fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_ASYNC);
-    struct pollfd now = {descriptor, POLLIN, 0}; /* it may have gone before the signal was armed */
+    fcntl(lifeline.number, F_SETFL, fcntl(lifeline.number, F_GETFL) | O_ASYNC);
+    struct pollfd now = {lifeline.number, POLLIN, 0}; /* it may have gone before the signal was armed */
     if (poll(&now, 1, 0) > 0 && (now.revents & (POLLHUP | POLLIN)))
         raise(SIGKILL);
 }
 
+/* Neither granted nor denied: going on as if there were no launcher would train the whole model once more beside the other ranks (P45). */
+__attribute__((noreturn)) static void claim_failed(const char *what, int error) {
+    shim_problem("AR-CLAIM",
+                 "raise 'ulimit -n' and the memory limits if one is short; start accel-run as the user whom the program runs as",
+                 "rank %u cannot speak to accel-run: %s%s%s", slot, what, error ? ": " : "", error ? strerror(error) : "");
+}
+
+static void map_segment(const struct protocol_grant *grant, int memory) {
+    segment = mmap(NULL, grant->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    close(memory);
+    if (segment != MAP_FAILED)
+        return;
+    segment = NULL;
+    shim_problem("AR-SEGMENT", "raise the limit of address space (ulimit -v), or use fewer ranks",
+                 "rank %u cannot map the ranks' shared memory of %llu bytes", grant->rank, (unsigned long long)grant->segment_bytes);
+}
+
 int link_claim(struct protocol_grant *grant) {
-    descriptor = link_connect();
-    if (descriptor < 0)
-        return 0;
+    if (link_connect()) {
+        if (errno == ECONNREFUSED) /* the launcher has gone: nobody else is a rank either */
+            return 0;
+        claim_failed("no connection", errno);
+    }
     struct protocol_claim claim = {.version = PROTOCOL_VERSION, .rank = slot, .pid = getpid()};
     memcpy(claim.cookie, cookie, PROTOCOL_COOKIE_CHARS);
     char body[PROTOCOL_TEXT_MAX];
-    int memory = -1;
-    if (!link_send(PROTOCOL_CLAIM, &claim, sizeof claim) || link_receive(body, sizeof body, &memory) != PROTOCOL_GRANT || memory < 0)
-        goto refused;
-    memcpy(grant, body, sizeof *grant);
-    segment = mmap(NULL, grant->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    close(memory);
-    memory = -1;
-    if (segment == MAP_FAILED) {
-        segment = NULL;
-        shim_problem("AR-SEGMENT", "Raise the limit of address space (ulimit -v), or use fewer ranks.",
-                     "rank %u cannot map the ranks' shared memory of %llu bytes", grant->rank, (unsigned long long)grant->segment_bytes);
+    int passed[PROTOCOL_DESCRIPTORS];
+    uint32_t answer = link_send(PROTOCOL_CLAIM, &claim, sizeof claim) ? link_receive(body, sizeof body, passed) : 0;
+    if (answer == PROTOCOL_DENY) {
+        own_close(&connection);
+        return 0;
     }
+    if (answer != PROTOCOL_GRANT)
+        claim_failed("no answer", 0);
+    for (int i = 0; i < PROTOCOL_DESCRIPTORS; i++)
+        if (passed[i] < 0)
+            claim_failed("no room for another descriptor", EMFILE);
+    memcpy(grant, body, sizeof *grant);
     log_level = grant->log_level;
+    lifeline = own_take(passed[PROTOCOL_LIFELINE]);
     link_die_with_launcher();
+    map_segment(grant, passed[PROTOCOL_SEGMENT]);
     return 1;
-refused:
-    if (memory >= 0)
-        close(memory);
-    close(descriptor);
-    descriptor = -1;
-    segment = NULL;
-    return 0;
 }
 
 void *link_segment(void) {
@@ -156,16 +212,15 @@ struct board *link_board(void) {
 }
 
 void link_forget(void) {
-    if (descriptor >= 0)
-        close(descriptor);
-    descriptor = -1;
+    own_close(&connection);
+    own_close(&lifeline);
     segment = NULL; /* the board's line is the parent's */
 }
 
 void link_wait_for_end(void) {
     for (;;) {
-        struct pollfd gone = {descriptor, POLLIN, 0};
-        if (descriptor < 0 || (poll(&gone, 1, 1000) > 0 && (gone.revents & (POLLHUP | POLLERR | POLLNVAL))))
+        struct pollfd gone = {connection.number, POLLIN, 0};
+        if (!own_is_there(&connection) || (poll(&gone, 1, 1000) > 0 && (gone.revents & (POLLHUP | POLLERR | POLLNVAL))))
             _exit(125);
     }
 }
@@ -173,7 +228,7 @@ void link_wait_for_end(void) {
 void shim_log(char level, const char *format, ...) {
     static const char levels[] = "ewid";
     const char *place = strchr(levels, level);
-    if (!place || place - levels > (long)log_level || descriptor < 0)
+    if (!place || place - levels > (long)log_level || connection.number < 0)
         return;
     char text[1024];
     text[0] = level;

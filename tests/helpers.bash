@@ -86,13 +86,36 @@ lacks() {
     return 0
 }
 
-# With ACCEL_RUN_SHIM the launcher is tested with a shim that does nothing.
-build_fakes() {
+# is_fresh TARGET SOURCE...: is it newer than all that it is made of?
+is_fresh() {
+    local target=$1 source
+    shift
+    for source in "$@"; do
+        [ "$target" -nt "$source" ] || return 1
+    done
+}
+
+# build_fake NAME flag... SOURCE: tests/fake/SOURCE as $FAKE/NAME; several bats files may do so at the same time
+build_fake() {
+    local name=$1 source=$REPOSITORY/tests/fake/${*: -1}
+    set -- "${@:2:$#-2}"
+    is_fresh "$FAKE/$name" "$source" "$REPOSITORY"/config/*.h && return 0
+    gcc -std=gnu11 -O1 -Wall -Werror "$@" -o "$FAKE/$name.$$" "$source" && mv "$FAKE/$name.$$" "$FAKE/$name"
+}
+
+# For tests of the launcher with programs that do not train: call in setup_file and in setup. The shim is one that does nothing.
+launcher_setup_file() {
+    export ACCEL_RUN_LOG_LEVEL=error # no warning about programs that do not train
+    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS
+}
+
+launcher_setup() {
     FAKE=$BUILD/fake
     mkdir -p "$FAKE"
-    [ "$FAKE/claimer" -nt "$REPOSITORY/tests/fake/claimer.c" ] ||
-        { gcc -std=gnu11 -O1 -Wall -o "$FAKE/claimer.$$" "$REPOSITORY/tests/fake/claimer.c" && mv "$FAKE/claimer.$$" "$FAKE/claimer"; }
-    [ "$FAKE/shim_stub.so" -nt "$REPOSITORY/tests/fake/shim_stub.c" ] ||
-        { gcc -shared -fPIC -o "$FAKE/stub.$$" "$REPOSITORY/tests/fake/shim_stub.c" && mv "$FAKE/stub.$$" "$FAKE/shim_stub.so"; }
+    build_fake claimer claimer.c
+    build_fake shim_stub.so -shared -fPIC shim_stub.c
     CLAIMER=$FAKE/claimer
+    export ACCEL_RUN_SHIM=$FAKE/shim_stub.so
+    T=$BATS_TEST_TMPDIR
+    cd "$T" || return 1
 }

@@ -7,15 +7,11 @@ load helpers
 export BATS_TEST_TIMEOUT=120
 
 setup_file() {
-    export ACCEL_RUN_LOG_LEVEL=error # most programs here do not train: no warning about that
-    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS
+    launcher_setup_file
 }
 
 setup() {
-    build_fakes
-    export ACCEL_RUN_SHIM=$FAKE/shim_stub.so
-    T=$BATS_TEST_TMPDIR
-    cd "$T" || return 1
+    launcher_setup
 }
 
 # ---- options and plan
@@ -304,8 +300,43 @@ END
         [ "$(cat logs/rank-$rank.out)" = "out $rank" ]
         [ "$(cat logs/rank-$rank.err)" = "err $rank" ]
     done
-    run -125 "$ACCEL_RUN" --log-dir /proc/none true
+    run -125 "$ACCEL_RUN" --log-dir /proc/none/deeper true
     contains "$output" "AR-LOG-DIR"
+}
+
+@test "log-dir makes the folders above it; a full disk there is said once and stops nothing" {
+    "$ACCEL_RUN" -n 2 --log-dir "$T/a/b//logs" echo x >out
+    [ "$(cat a/b/logs/rank-1.out)" = x ]
+    ln -sf /dev/full a/b/logs/rank-1.out
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr "$ACCEL_RUN" -n 2 --log-dir a/b/logs "$CLAIMER" claim out:one out:two meet
+    [ "$output" = "$(printf 'one\ntwo')" ]
+    [ "$(grep -c "AR-LOG-DIR: .*No space left" <<<"$stderr")" -eq 1 ]
+}
+
+@test "a full disk does not end the program, and its exit code tells" {
+    status=0
+    ACCEL_RUN_LOG_LEVEL=warn "$ACCEL_RUN" -n 2 "$CLAIMER" claim out:lost meet out:lost touch=end.%r >/dev/full 2>err || status=$?
+    [ "$status" -eq 125 ]
+    [ -e end.0 ] && [ -e end.1 ]
+    grep -q "warning AR-OUTPUT: .*No space left" err
+    grep -q "error AR-OUTPUT: the program ended well, but 10 bytes" err
+    run -7 --separate-stderr sh -c "\"$ACCEL_RUN\" -n 2 sh -c 'echo lost; exit 7' >/dev/full"
+    lacks "$stderr" "error AR-OUTPUT"
+}
+
+@test "who does not read our messages does not stop us from ending the ranks" {
+    mkfifo unread
+    exec 9<>unread
+    lines=() && for i in $(seq 100); do lines+=("log:w:$i $(printf '%0900d' "$i")"); done
+    "$ACCEL_RUN" -n 2 --log-level warn "$CLAIMER" claim meet "${lines[@]}" touch=pid.%r pause 2>unread 3>&- 4>&- 9>&- &
+    bg_pid=$!
+    await_files pid.0 pid.1
+    kill -TERM "$bg_pid"
+    retry 80 0.05 pids_are_gone "$bg_pid"
+    wait_bg
+    [ "$status" -eq 143 ]
+    pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
+    exec 9>&-
 }
 
 @test "in a terminal the program has a terminal of the same size" {

@@ -7,15 +7,11 @@ load helpers
 export BATS_TEST_TIMEOUT=120
 
 setup_file() {
-    export ACCEL_RUN_LOG_LEVEL=error # most programs here do not train: no warning about that
-    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS
+    launcher_setup_file
 }
 
 setup() {
-    build_fakes
-    export ACCEL_RUN_SHIM=$FAKE/shim_stub.so
-    T=$BATS_TEST_TMPDIR
-    cd "$T" || return 1
+    launcher_setup
 }
 
 # ---- claims
