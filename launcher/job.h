@@ -47,7 +47,11 @@ struct job {
     uint32_t ended;       /* ranks */
     int first_failed;     /* -1: none */
     char failed_where[160];
-    int interrupts;         /* Ctrl-C */
+    int interrupts;      /* Ctrl-C */
+    int requests_to_end; /* of the user: Ctrl-C counts one, SIGTERM, SIGHUP and SIGQUIT two */
+    int kills;           /* rounds of SIGKILL that have left the same processes: */
+    char unkilled[512];  /* names of those still there at the last round */
+    bool lost_is_said, log_loss_is_said;
     int user_signal;        /* last forwarded that asks to end; 0 none */
     struct problem problem; /* exit_code 0: none */
     long long oom_kills;    /* at the start */
@@ -64,8 +68,12 @@ void supervise_event(struct job *job, enum lifecycle_event event);
 /* Stops the job for a reason: prints it, keeps it for the verdict. Only the first counts. */
 void supervise_problem(struct job *job, const struct problem *problem);
 
-/* report.c: notices before the program's first word; the verdict's paragraph at the end, which gives the exit code. */
+/* Waits until what accel-run itself has said was written. */
+void supervise_last_words(struct job *job);
+
+/* report.c: notices before the program's first word; while it runs, that output is lost; the verdict's paragraph at the end, which gives the exit code. */
 void report_before(struct job *job);
+void report_loss(struct job *job);
 int report_end(struct job *job);
 
 /* signals.c: blocks what we handle and makes the descriptor. Returns 0 or -1 with errno. */

@@ -63,6 +63,7 @@ int main(int argc, char **argv) {
     report_before(&job);
     supervise_run(&job);
     int code = report_end(&job);
+    supervise_last_words(&job);
     bool interrupted = job.user_signal == SIGINT && code == 128 + SIGINT;
     job_clear(&job);
     plan_clear(&plan);

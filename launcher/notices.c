@@ -1,13 +1,10 @@
 #define _GNU_SOURCE
 #include "notices.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 int notices_open(struct notices *notices, uint32_t world_size) {
     memset(notices, 0, sizeof *notices);
@@ -25,45 +22,19 @@ void notices_clear(struct notices *notices) {
         for (uint32_t i = 0; i < notices->ranks[rank].held_count; i++)
             free(notices->ranks[rank].held[i]);
     free(notices->ranks);
+    printer_clear(&notices->printer);
     memset(notices, 0, sizeof *notices);
-}
-
-/* One write, so that a line stays whole beside other writers of the same file. */
-static void print(const struct notices *notices, const char *line, size_t bytes) {
-    struct iovec parts[3] = {{(void *)(uintptr_t) "\n", notices->line_is_open && *notices->line_is_open},
-                             {(void *)(uintptr_t)line, bytes},
-                             {(void *)(uintptr_t) "\n", 1}};
-    while (writev(STDERR_FILENO, parts, 3) < 0 && errno == EINTR)
-        ;
-}
-
-static void print_formatted(const struct notices *notices, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void print_formatted(const struct notices *notices, const char *format, ...) {
-    va_list list;
-    char *line;
-    va_start(list, format);
-    int n = vasprintf(&line, format, list);
-    va_end(list);
-    if (n < 0)
-        return;
-    print(notices, line, (size_t)n);
-    free(line);
 }
 
 void notices_say(struct notices *notices, const char *format, ...) {
     va_list list;
-    char *line;
     va_start(list, format);
-    int n = vasprintf(&line, format, list);
+    printer_vformat(&notices->printer, "accel-run: ", format, list);
     va_end(list);
-    if (n < 0)
-        return;
-    print_formatted(notices, "accel-run: %s", line);
-    free(line);
 }
 
 void notices_problem(struct notices *notices, const char *kind, const struct problem *problem) {
-    print_formatted(notices, "accel-run: %s %s: %s\n  what to do: %s", kind, problem->id, problem->what, problem->cure);
+    printer_format(&notices->printer, "accel-run: %s %s: %s\n  what to do: %s", kind, problem->id, problem->what, problem->cure);
 }
 
 static const char *level_word(char level) {
@@ -126,7 +97,7 @@ void notices_log(struct notices *notices, uint32_t rank, char level, const char 
         }
         notices_say(notices, "%s", line);
     } else if (!entry || !hold(notices, rank, (uint32_t)index, line, now_ms)) {
-        print_formatted(notices, "accel-run[rank %u]: %s", rank, line);
+        printer_format(&notices->printer, "accel-run[rank %u]: %s", rank, line);
     }
     free(line);
 }
@@ -145,9 +116,9 @@ static void held_print(struct notices *notices, struct notices_held *held) {
         uint32_t count = senders(notices, held->text);
         entry->printed++;
         if (count == 1)
-            print_formatted(notices, "accel-run[rank %u]: %s", held->rank, held->line);
+            printer_format(&notices->printer, "accel-run[rank %u]: %s", held->rank, held->line);
         else
-            print_formatted(notices, "accel-run[rank %u and %u more]: %s", held->rank, count - 1, held->line);
+            printer_format(&notices->printer, "accel-run[rank %u and %u more]: %s", held->rank, count - 1, held->line);
     }
     held_drop(held);
 }
@@ -176,7 +147,7 @@ void notices_line(struct notices *notices, uint32_t rank, const char *line, size
     if (n < 0)
         return;
     if (state->released) {
-        print(notices, text, (size_t)n);
+        printer_line(&notices->printer, text, (size_t)n);
         free(text);
     } else if (state->held_count < NOTICES_LINES_MAX) {
         state->held[state->held_count++] = text;
@@ -188,7 +159,7 @@ void notices_line(struct notices *notices, uint32_t rank, const char *line, size
 void notices_release(struct notices *notices, uint32_t rank) {
     struct notices_rank *state = &notices->ranks[rank];
     for (uint32_t i = 0; i < state->held_count; i++) {
-        print(notices, state->held[i], strlen(state->held[i]));
+        printer_line(&notices->printer, state->held[i], strlen(state->held[i]));
         free(state->held[i]);
     }
     state->held_count = 0;

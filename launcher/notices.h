@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "printer.h"
 #include "problem.h"
 
 #define NOTICES_WAIT_MS 300
@@ -46,7 +47,7 @@ struct notices {
     uint32_t texts_count;
     struct notices_held held[64];
     struct notices_rank *ranks; /* owned */
-    const bool *line_is_open;   /* borrowed: rank 0 has printed half a line on the same terminal */
+    struct printer printer;
 };
 
 int notices_open(struct notices *notices, uint32_t world_size);

@@ -2,6 +2,7 @@
  * What accel-run says of its own accord at the beginning and at the end of a run.
  */
 #define _GNU_SOURCE
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,21 +10,45 @@
 #include "job.h"
 #include "verdict.h"
 
+static void warn(struct job *job, const char *id, const char *cure, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void warn(struct job *job, const char *id, const char *cure, const char *format, ...) {
+    struct problem problem;
+    char what[sizeof problem.what];
+    va_list list;
+    if (job->config->log_level < CONFIG_LEVEL_WARN)
+        return;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    problem_set(&problem, 0, id, cure, "%s", what);
+    notices_problem(&job->notices, "warning", &problem);
+}
+
 void report_before(struct job *job) {
     const struct plan *plan = job->plan;
     char name[64], list[1024] = "";
     const char *nearest = "";
-    if (job->config->log_level < CONFIG_LEVEL_WARN)
-        return;
     if (config_unknown_variable(job->environment, name, &nearest))
-        notices_say(&job->notices, "warning AR-ENV-UNKNOWN: nobody reads the variable %s; did you mean %s?", name, nearest);
+        warn(job, "AR-ENV-UNKNOWN", "correct its name, or unset it", "nobody reads the variable %s; did you mean %s?", name, nearest);
     for (uint32_t i = 0; i < plan->removed_count && strlen(list) < sizeof list - 100; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", strtok(strdupa(plan->removed[i]), "="));
     if (plan->removed_count)
-        notices_say(&job->notices, "warning AR-ENV-REMOVED: another launcher's variables are kept from the ranks: %s", list);
+        warn(job, "AR-ENV-REMOVED", "unset them, or start accel-run outside of the other launcher",
+             "another launcher's variables are kept from the ranks: %s", list);
     if (plan->ranks > plan->cores)
-        notices_say(&job->notices, "warning AR-CORES: %u ranks share %u core%s: they will wait for each other", plan->ranks, plan->cores,
-                    plan->cores > 1 ? "s" : "");
+        warn(job, "AR-CORES", "run as many ranks as cores, or fewer", "%u ranks share %u core%s: they will wait for each other",
+             plan->ranks, plan->cores, plan->cores > 1 ? "s" : "");
+}
+
+void report_loss(struct job *job) {
+    const struct streams *streams = &job->streams;
+    if (streams->lost_error && !job->lost_is_said)
+        warn(job, "AR-OUTPUT", "make room, or raise 'ulimit -f'; what is saved to the same disk may be lost, too",
+             "the program's output cannot be written: %s. It goes on, and what it prints is lost", strerror(streams->lost_error));
+    if (streams->log_error && !job->log_loss_is_said)
+        warn(job, "AR-LOG-DIR", "make room, or raise 'ulimit -f'", "a file of --log-dir ends here: %s", strerror(streams->log_error));
+    job->lost_is_said = streams->lost_error;
+    job->log_loss_is_said = streams->log_error;
 }
 
 int report_end(struct job *job) {
@@ -36,7 +61,8 @@ int report_end(struct job *job) {
                                   &job->problem,
                                   job->user_signal,
                                   cores_oom_kills("") > job->oom_kills,
-                                  job->failed_where};
+                                  job->failed_where,
+                                  job->streams.lost_bytes};
     verdict_find(&facts, &verdict);
     if (verdict.is_silent || (!verdict.exit_code && job->config->log_level < CONFIG_LEVEL_WARN))
         return verdict.exit_code;

@@ -29,6 +29,7 @@ int signals_open(struct job *job) {
             sigaddset(&set, handled[i]);
     signal(SIGCHLD, SIG_DFL); /* inherited SIG_IGN would reap for us */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the call that meets it, which says what it means */
     signal(SIGTTOU, SIG_IGN); /* messages from the background (L11) */
     sigprocmask(SIG_SETMASK, &set, NULL);
     job->signal_descriptor = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -46,6 +47,7 @@ static void interrupt(struct job *job) {
     static const enum lifecycle_event events[] = {LIFECYCLE_INTERRUPT, LIFECYCLE_INTERRUPT_2, LIFECYCLE_INTERRUPT_3};
     int count = job->interrupts < 2 ? job->interrupts : 2;
     job->interrupts++;
+    job->requests_to_end++;
     job->user_signal = SIGINT;
     if (count == 0)
         signal_all(job, SIGINT);
@@ -80,6 +82,7 @@ static void handle(struct job *job, int signal) {
     case SIGHUP:
     case SIGQUIT:
         job->user_signal = signal;
+        job->requests_to_end += 2;
         signal_all(job, signal);
         supervise_event(job, LIFECYCLE_INTERRUPT);
         break;

@@ -63,14 +63,22 @@ static void add_name(pid_t pid, char *names, size_t size) {
     snprintf(names + used, size - used, "%s%s (%d)", used ? ", " : "", name, (int)pid);
 }
 
-void strays_signal(const struct strays *strays, int signal, char *names, size_t size) {
+void strays_names(const struct strays *strays, char *names, size_t size) {
     pid_t pids[CHILDREN_MAX];
     int count = list_strays(strays, pids);
     names[0] = 0;
-    for (int i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < strays->world_size; i++)
+        if (!strays->ranks[i].has_ended)
+            add_name(strays->ranks[i].pid, names, size);
+    for (int i = 0; i < count; i++)
         add_name(pids[i], names, size);
+}
+
+void strays_signal(const struct strays *strays, int signal) {
+    pid_t pids[CHILDREN_MAX];
+    int count = list_strays(strays, pids);
+    for (int i = 0; i < count; i++)
         kill(pids[i], signal);
-    }
     for (uint32_t i = 0; i < strays->world_size; i++)
         rank_signal(&strays->ranks[i], signal);
 }

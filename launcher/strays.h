@@ -22,8 +22,10 @@ struct strays {
 /* Reaps orphans that have ended. Returns how many children are left that are neither ranks nor the guard. */
 int strays_reap(const struct strays *strays);
 
-/* Sends the signal to every stray, and to what is left of every rank's group. names: list of "name (pid)" of what was hit, at most size
- * bytes. */
-void strays_signal(const struct strays *strays, int signal, char *names, size_t size);
+/* "name (pid), name (pid)" of every stray and of every rank that has not ended, at most size bytes. */
+void strays_names(const struct strays *strays, char *names, size_t size);
+
+/* Sends the signal to every stray, and to what is left of every rank's group. */
+void strays_signal(const struct strays *strays, int signal);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,8 +52,23 @@ static int make_log(struct stream *stream, const char *folder, uint32_t rank, co
                                           path, strerror(errno));
 }
 
+/* The folder, and what is missing above it. Returns 0 or -1 with errno. */
+static int make_folder(const char *folder) {
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0777); /* what goes wrong here shows below */
+        *slash = '/';
+    }
+    return mkdir(path, 0777) && errno != EEXIST ? -1 : 0;
+}
+
 static int make_logs(struct streams *streams, const char *folder, struct problem *problem) {
-    if (mkdir(folder, 0777) && errno != EEXIST)
+    if (make_folder(folder))
         return problem_set(problem, EXIT_LAUNCHER, "AR-LOG-DIR", "name a folder you may write to", "--log-dir: '%s': %s", folder,
                            strerror(errno));
     for (uint32_t rank = 0; rank < streams->world_size; rank++)
@@ -121,12 +137,13 @@ static void stream_end(struct streams *streams, uint32_t rank, int which) {
     output_end(streams->outputs[which], rank, clock_ms());
 }
 
-static void write_log(struct stream *stream, const char *bytes, size_t count) {
+static void write_log(struct streams *streams, struct stream *stream, const char *bytes, size_t count) {
     while (stream->log >= 0 && count) {
         ssize_t n = write(stream->log, bytes, count);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
+            streams->log_error = errno;
             close(stream->log);
             stream->log = -1;
             return;
@@ -143,6 +160,19 @@ static void keep_tail(struct stream *stream, const char *bytes, size_t count) {
         stream->tail[stream->bytes++ % STREAMS_TAIL_BYTES] = bytes[i];
 }
 
+/* What waited cannot be written. */
+static void give_pending_up(struct streams *streams, int which, int error) {
+    struct streams_pending *pending = &streams->pending[which];
+    if (error == EPIPE) { /* the reader has gone */
+        if (stream_of(streams, 0, which)->source >= 0)
+            stream_end(streams, 0, which);
+    } else if (!streams->console->is_terminal[which + 1]) {
+        streams->lost_error = error;
+        streams->lost_bytes += pending->end - pending->begin;
+    }
+    pending->begin = pending->end = 0;
+}
+
 /* Hands on what rank 0 said. Never blocks. */
 static void flush_pending(struct streams *streams, int which) {
     struct streams_pending *pending = &streams->pending[which];
@@ -155,10 +185,8 @@ static void flush_pending(struct streams *streams, int which) {
         ssize_t n = write(which + 1, pending->buffer + pending->begin, is_file || count < WRITE_BYTES ? count : WRITE_BYTES);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        if (n < 0) { /* the reader has gone, or the disk is full */
-            pending->begin = pending->end = 0;
-            if (stream_of(streams, 0, which)->source >= 0)
-                stream_end(streams, 0, which);
+        if (n < 0) {
+            give_pending_up(streams, which, errno);
             return;
         }
         if (n > 0 && streams->console->is_terminal[which + 1])
@@ -184,7 +212,7 @@ static bool read_stream(struct streams *streams, uint32_t rank, int which) {
         stream_end(streams, rank, which);
         return false;
     }
-    write_log(stream, buffer, (size_t)n);
+    write_log(streams, stream, buffer, (size_t)n);
     keep_tail(stream, buffer, (size_t)n);
     if (streams->world_size > 1)
         output_feed(streams->outputs[which], rank, buffer, (size_t)n, clock_ms());

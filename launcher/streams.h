@@ -5,7 +5,8 @@
  * Rules
  *  - Rank 0's bytes pass as they are, in their order, none is lost: while the launcher's reader is slow nothing more is read from rank 0,
  * which then waits as it would alone. No other rank is ever made to wait.
- *  - When the launcher's reader has gone (EPIPE), rank 0's end is closed: it gets SIGPIPE, as it would alone.
+ *  - When the launcher's reader has gone (EPIPE), rank 0's end is closed: it gets SIGPIPE, as it would alone. Any other fault (a full disk) cannot be
+ *    passed on through a pipe: the bytes are lost, counted and said, and the program goes on.
  *  - One rank, without a terminal and without --log-dir, gets the launcher's own descriptors (direct).
  *  - When the launcher's stdout and stderr are the same file, each rank has one stream for both, so that the order is kept; --log-dir
  * separates them.
@@ -45,7 +46,10 @@ struct streams {
     struct stream *list;       /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
     struct output *outputs[2]; /* owned: stdout (or both), stderr */
     struct streams_pending pending[2];
-    bool line_is_open; /* the terminal's cursor stands behind half a line */
+    bool line_is_open;   /* the terminal's cursor stands behind half a line */
+    uint64_t lost_bytes; /* of rank 0's output that could not be written; not counted on a terminal that is gone */
+    int lost_error;      /* why; 0: none */
+    int log_error;       /* why a file of --log-dir was given up; 0: none */
 };
 
 struct streams_request {

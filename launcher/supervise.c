@@ -12,7 +12,9 @@
 #include "job.h"
 #include "strays.h"
 
-#define LOOK_MS 200 /* between looks at the board */
+#define LOOK_MS 200    /* between looks at the board */
+#define READER_MS 2000 /* for who reads our output, once the user wants the end */
+#define KILLS_MAX 5    /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
 static void signal_ranks(struct job *job, int signal) {
     for (uint32_t i = 0; i < job->world_size; i++)
@@ -23,12 +25,39 @@ static struct strays strays_of(struct job *job) {
     return (struct strays){job->ranks, job->world_size, job->guard.pid};
 }
 
+static void warn_of_strays(struct job *job, const char *id, const char *cure, const char *what, const char *names) {
+    struct problem problem;
+    problem_set(&problem, 0, id, cure, "%s: %s", what, names);
+    if (job->config->log_level >= CONFIG_LEVEL_WARN)
+        notices_problem(&job->notices, "warning", &problem);
+}
+
 static void stop_strays(struct job *job, int signal) {
     char names[512];
     struct strays strays = strays_of(job);
-    strays_signal(&strays, signal, names, sizeof names);
-    if (*names && signal == SIGTERM && job->config->log_level >= CONFIG_LEVEL_WARN)
-        notices_say(&job->notices, "warning AR-STRAY: processes that outlived the program are ended: %s", names);
+    strays_names(&strays, names, sizeof names);
+    strays_signal(&strays, signal);
+    if (*names && signal == SIGTERM)
+        warn_of_strays(job, "AR-STRAY", "let the program end what it starts; a service is started before accel-run, outside of it",
+                       "processes that outlived the program are ended", names);
+}
+
+/* Another user's process, or one that hangs in the kernel: no signal will end it. Returns whether it is time to leave it behind. */
+static bool give_up_killing(struct job *job) {
+    char names[512];
+    struct strays strays = strays_of(job);
+    strays_names(&strays, names, sizeof names);
+    if (strcmp(names, job->unkilled)) { /* others than last time: killing one orphans the next */
+        memcpy(job->unkilled, names, sizeof names);
+        job->kills = 0;
+    }
+    if (++job->kills <= KILLS_MAX)
+        return false;
+    warn_of_strays(job, "AR-UNKILLABLE",
+                   "end them yourself (sudo kill -9); one that hangs in the kernel waits for a device or a network disk",
+                   "processes that SIGKILL does not end are left behind", names);
+    job->state = LIFECYCLE_DONE;
+    return true;
 }
 
 static void arm(struct job *job, unsigned actions) {
@@ -45,6 +74,8 @@ void supervise_event(struct job *job, enum lifecycle_event event) {
     if (step.next != job->state && !(step.actions & LIFECYCLE_ARM))
         job->deadline_ms = 0;
     job->state = step.next;
+    if ((step.actions & (LIFECYCLE_KILL | LIFECYCLE_STRAYS_KILL)) && give_up_killing(job))
+        return;
     if (step.actions & LIFECYCLE_ABORT)
         segments_abort(&job->claims.segments);
     if (step.actions & LIFECYCLE_TERM)
@@ -127,6 +158,7 @@ static void on_time(struct job *job, uint64_t now_ms) {
             board_look(job, now_ms);
     }
     release_lines(job);
+    report_loss(job);
     notices_settle(&job->notices, now_ms, false);
     output_settle(job->streams.outputs[0], now_ms, 0);
     output_settle(job->streams.outputs[1], now_ms, 0);
@@ -136,6 +168,7 @@ static void one_round(struct job *job) {
     claims_add(&job->claims, &job->loop);
     streams_add(&job->streams, &job->loop);
     input_add(&job->input, &job->loop);
+    printer_add(&job->notices.printer, &job->loop);
     signals_add(job);
     for (uint32_t i = 0; i < job->world_size; i++)
         loop_add(&job->loop, job->ranks[i].pidfd, POLLIN, rank_ready, job, i);
@@ -145,24 +178,45 @@ static void one_round(struct job *job) {
         struct strays strays = strays_of(job);
         if (strays_reap(&strays) == 0)
             supervise_event(job, LIFECYCLE_NOTHING_LEFT);
+        else if (job->state == LIFECYCLE_SWEEP_KILL)
+            strays_signal(&strays, SIGKILL); /* those whose parents have just died */
     }
 }
 
-/* Hands on what is still in the pipes; waits for a slow reader as the program would. A second Ctrl-C ends that. */
-static void finish_output(struct job *job) {
-    int interrupts = job->interrupts;
-    while (!streams_drain(&job->streams) && job->interrupts < interrupts + 2) {
+/* Waits for a slow reader as the program would; READER_MS at most once the user has asked for the end, and not at all when he asks again. */
+static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
+    int limit = job->requests_to_end + 2;
+    uint64_t begin_ms = clock_ms();
+    while (!is_done(job) && job->requests_to_end < limit && (!job->requests_to_end || clock_ms() - begin_ms < READER_MS)) {
         streams_add(&job->streams, &job->loop);
+        printer_add(&job->notices.printer, &job->loop);
         signals_add(job);
-        loop_round(&job->loop, -1);
+        loop_round(&job->loop, job->requests_to_end ? LOOK_MS : -1);
     }
+}
+
+static bool output_is_done(struct job *job) {
+    return streams_drain(&job->streams);
+}
+
+static bool printer_is_done(struct job *job) {
+    return !printer_is_waiting(&job->notices.printer);
+}
+
+static void finish_output(struct job *job) {
+    hand_on(job, output_is_done);
     for (uint32_t i = 0; i < job->world_size; i++)
         for (int which = 0; which < 2; which++)
             output_end(job->streams.outputs[which], i, clock_ms());
     output_settle(job->streams.outputs[0], clock_ms(), 1);
     output_settle(job->streams.outputs[1], clock_ms(), 1);
     release_lines(job);
+    report_loss(job);
     notices_settle(&job->notices, clock_ms(), true);
+}
+
+void supervise_last_words(struct job *job) {
+    hand_on(job, printer_is_done);
 }
 
 void supervise_run(struct job *job) {

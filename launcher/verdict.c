@@ -107,7 +107,12 @@ static void succeeded(const struct verdict_facts *facts, struct verdict *verdict
     uint32_t claimed = claimed_count(facts);
     verdict->exit_code = quiet_code(facts);
     verdict->is_silent = facts->world_size == 1 || claimed == facts->world_size || verdict->exit_code;
-    if (!claimed)
+    if (!verdict->exit_code && facts->lost_bytes) {
+        verdict->exit_code = EXIT_LAUNCHER;
+        verdict->is_silent = false;
+        problem_set(&verdict->report, EXIT_LAUNCHER, "AR-OUTPUT", "make room, or raise 'ulimit -f', and run again",
+                    "the program ended well, but %llu bytes of its output could not be written", (unsigned long long)facts->lost_bytes);
+    } else if (!claimed)
         problem_set(&verdict->report, 0, "AR-NO-TRAINING", "accel-run divides programs that train with libtorch; start this one without it",
                     "%u copies of this program ran, none used libtorch: nothing was divided", facts->world_size);
     else

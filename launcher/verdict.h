@@ -19,6 +19,7 @@ struct verdict_facts {
     int user_signal;               /* the last that the user sent and we forwarded; 0 none */
     bool out_of_memory;            /* the kernel has killed in our cgroup since the start */
     const char *where;             /* what the failed rank was doing, in words; "" unknown */
+    uint64_t lost_bytes;           /* of the program's output that could not be written */
 };
 
 struct verdict {

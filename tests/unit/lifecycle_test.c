@@ -44,7 +44,7 @@ TEST("every state that waits for time has armed it on the way in") {
         for (int event = 0; event < LIFECYCLE_EVENTS; event++) {
             struct lifecycle_step next = lifecycle_next((enum lifecycle_state)state, (enum lifecycle_event)event);
             int waits = next.next == LIFECYCLE_ENDING || next.next == LIFECYCLE_STOPPING || next.next == LIFECYCLE_SWEEPING ||
-                        next.next == LIFECYCLE_SWEEP_TERM || next.next == LIFECYCLE_SWEEP_KILL;
+                        next.next == LIFECYCLE_SWEEP_TERM || next.next == LIFECYCLE_SWEEP_KILL || next.next == LIFECYCLE_KILLING;
             EXPECT(!waits || next.next == state || (next.actions & LIFECYCLE_ARM));
         }
 }
