@@ -19,6 +19,8 @@
 
 #include "checksum.h"
 #include "comm/comm.h"
+#include "pairs.h"
+#include "python.h"
 #include "start_check.h"
 #include "throw.h"
 #include "torch/torch.h"
@@ -85,7 +87,7 @@ void shim_comm_unlock(int *unused);
 /* ---- the hook table (table.c)
    A row of a .def file:  HOOK(name, library, NEED, "mangled symbol", return type, (arguments))
    yields the prototype of hook_<name> under its mangled name, an enum id, a table entry and an export-map line. */
-enum hook_need { REQUIRED, OPTIONAL };
+enum hook_need { REQUIRED, OPTIONAL, VARIANT };
 
 #define HOOK(name, library, need, symbol, type, arguments)                                                                                 \
     __attribute__((visibility("default"))) type hook_##name arguments __asm__(symbol);
@@ -107,8 +109,7 @@ struct hook_row {
 };
 extern struct hook_row hook_table[HOOK_COUNT];
 
-void *resolve_python(const char *symbol); /* a function of the Python interpreter, or NULL */
-void *resolve_original(enum hook_id id);  /* lazy; stops the job when a function that was called has no original */
+void *resolve_original(enum hook_id id); /* lazy; stops the job when a function that was called has no original */
 
 /* The function that would have run without us, with the row's own type. */
 #define ORIGINAL(name)                                                                                                                     \

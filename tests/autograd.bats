@@ -11,14 +11,15 @@ setup_file() {
     unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
 }
 
-# same_words NAME [argument...]: the output of 1, 2 and 3 ranks is the plain run's, on both builds (only_on BUILD: on that one)
+# same_words NAME [argument...]: the output of N ranks is the plain run's, on both builds. N = 1, where nothing is intercepted, is run on one.
 same_words() {
-    local name=$1 build n
+    local name=$1 build n builds=(debian wheel)
     shift
-    for build in ${only_on:-debian wheel}; do
+    case $name in *.py) ;; *) builds=(debian-O2 wheel-O2) ;; esac
+    for build in "${builds[@]}"; do
         plain_run "$build" "$name" "$@"
         [ "$(cat "$plain/status")" -eq 0 ] || { echo "the plain run failed" >&2 && show "$plain/err" && return 1; }
-        for n in 1 2 3; do
+        for n in 2 3 $([ "${build%-*}" = debian ] && echo 1); do
             echo "== $n ranks of $build $name $*" >&2
             ranks_run "$n" "$build" "$name" "$@"
             same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out" || return 1
@@ -27,18 +28,41 @@ same_words() {
     done
 }
 
-# stopped ID NAME [argument...]: two ranks end by the message, before anything is printed
+# stopped BUILD ID NAME [argument...]: two ranks end by the message, before anything is printed
 stopped() {
-    local id=$1 name=$2 build
-    shift 2
-    for build in debian wheel; do
-        ranks_run 2 "$build" "$name" "$@"
-        [ "$(cat "$ranks/status")" -eq 125 ] || { show "$ranks/err" && return 1; }
-        contains "$(cat "$ranks/err")" "$id"
-        rm -r "$ranks"
-    done
+    local build=$1 id=$2 name=$3
+    shift 3
+    ranks_run 2 "$build" "$name" "$@"
+    [ "$(cat "$ranks/status")" -eq 125 ] || { show "$ranks/err" && return 1; }
+    contains "$(cat "$ranks/err")" "$id"
+    [ ! -s "$ranks/out" ]
+    rm -r "$ranks"
 }
 
 @test "a leaf made from divided rows keeps its rows, and its gradient is that of its rows" {
     same_words divided_leaves.py
+}
+
+@test "what autograd calls back in Python sees whole gradients: hooks, custom functions, module hooks, checkpoints" {
+    same_words callbacks.py
+}
+
+@test "what autograd calls back in C++ sees whole gradients: hooks, custom functions" {
+    same_words callbacks
+}
+
+@test "hooks of Python in a model that was pickled whole are empty, and a removed one is not called" {
+    local name
+    for name in loaded removed; do
+        plain_run debian tensor_hooks.py "$name"
+        ranks_run 2 debian tensor_hooks.py "$name"
+        same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
+        rm -r "$ranks"
+    done
+}
+
+@test "a hook of Python on a node of the graph whose gradients nobody knows is refused by name" {
+    stopped debian AR-PY-HOOK refused.py node_hook
+    stopped debian AR-PY-HOOK refused.py module_hook
+    stopped wheel AR-PY-HOOK refused.py node_prehook
 }

@@ -123,40 +123,6 @@ work_is_divided() {
 @test "each of two ranks does much less work than the plain run, debian" { work_is_divided debian-O2; }
 @test "each of two ranks does much less work than the plain run, wheel" { work_is_divided wheel-O2; }
 
-# A hook would see this rank's share of the gradient, on whatever kind of tensor it is. A model that was pickled whole has hooks, but none in them.
-hooks_are_seen() {
-    local build=$1 name
-    for name in loaded removed; do
-        plain_run "$build" tensor_hooks.py "$name"
-        ranks_run 2 "$build" tensor_hooks.py "$name"
-        same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
-        rm -r "$ranks"
-    done
-    for name in parameter computed divided; do
-        ranks_run 2 "$build" tensor_hooks.py "$name"
-        [ "$(cat "$ranks/status")" -eq 125 ]
-        contains "$(cat "$ranks/err")" AR-PY-HOOK
-        [ ! -s "$ranks/out" ]
-        rm -r "$ranks"
-    done
-}
-
-@test "hooks of Python on tensors are refused by name, empty ones are not, debian" { hooks_are_seen debian; }
-@test "hooks of Python on tensors are refused by name, empty ones are not, wheel" { hooks_are_seen wheel; }
-
-@test "a custom autograd function on divided rows is refused by name, whether it or a layer before it divides them" {
-    local build argument
-    for build in debian wheel; do
-        for argument in alone late; do
-            ranks_run 2 "$build" custom_function.py "$argument"
-            [ "$(cat "$ranks/status")" -eq 125 ]
-            contains "$(cat "$ranks/err")" AR-CUSTOM-FUNCTION
-            [ ! -s "$ranks/out" ]
-            rm -r "$ranks"
-        done
-    done
-}
-
 @test "gradients that are retained are those of one process" {
     local build n
     for build in debian wheel; do

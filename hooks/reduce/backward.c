@@ -4,11 +4,8 @@
 
 #include "reduce.h"
 
-struct vector { /* std::vector<T> */
-    char *begin, *end, *capacity;
-};
-
 static struct backward *current; /* one backward at a time: others wait */
+static pthread_t current_thread; /* the one that runs it */
 static pthread_mutex_t backward_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t leaves_mutex = PTHREAD_MUTEX_INITIALIZER; /* device threads accumulate side by side */
 
@@ -65,6 +62,25 @@ void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
     return ORIGINAL(accumulate_grad_apply)(result, node, gradients);
 }
 
+void backward_finish_leaf(struct tensor *leaf) {
+    struct backward one = {.count = 0};
+    struct leaf_gradient found;
+    pthread_mutex_lock(&leaves_mutex);
+    for (size_t i = 0; i < current->count && !one.count; i++)
+        if (current->leaves[i].leaf == leaf) {
+            found = current->leaves[i];
+            current->leaves[i] = current->leaves[--current->count];
+            one.count = 1;
+        }
+    pthread_mutex_unlock(&leaves_mutex);
+    if (!one.count)
+        return;
+    one.leaves = malloc(sizeof found);
+    one.leaves[0] = found;
+    reduce_gradients(&one);
+    free(one.leaves);
+}
+
 void hook_input_metadata_complete(void *metadata, struct tensor **tensor) {
     if (!shim_active()) {
         ORIGINAL(input_metadata_complete)(metadata, tensor);
@@ -90,7 +106,6 @@ enum { ROOTS_MAX = 256 };
 struct seeds {
     struct tensor *tensors[ROOTS_MAX]; /* owned */
     size_t count;
-    bool divided; /* some root was computed from divided rows */
 };
 
 static void seeds_release(struct seeds *seeds) {
@@ -122,22 +137,30 @@ static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
 }
 
 /* Edge = {Node, input number}; its size is the vectors' ratio (Node ownership changed from shared_ptr to intrusive_ptr in 2.13/2.14). */
+static struct record root_record(const struct vector *roots, size_t index, size_t count) {
+    size_t edge_bytes = (size_t)(roots->end - roots->begin) / count;
+    return record_of_node(*(void **)(roots->begin + index * edge_bytes));
+}
+
+static bool roots_are_divided(const struct vector *roots, size_t count) {
+    if (dispatch_client
+            .has_gathered_history()) /* when in doubt: dividing the seed and summing the gradients is exact for any replicated root */
+        return true;
+    for (size_t i = 0; i < count; i++)
+        if (root_record(roots, i, count).kind != RECORD_NONE)
+            return true;
+    return false;
+}
+
 static void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
-    size_t count = (size_t)(inputs->end - inputs->begin) / sizeof(struct tensor *);
-    size_t edge_bytes = count ? (size_t)(roots->end - roots->begin) / count : 0;
+    size_t count = vector_tensors(inputs);
     if (count > ROOTS_MAX)
         shim_problem("AR-ROOTS", "Sum the losses before calling backward.", "backward was called with %zu roots; at most %d are supported",
                      count, ROOTS_MAX);
-    struct record records[ROOTS_MAX];
-    seeds->divided =
-        dispatch_client
-            .has_gathered_history(); /* when in doubt: dividing the seed and summing the gradients is exact for any replicated root */
     for (size_t i = 0; i < count; i++) {
-        records[i] = record_of_node(*(void **)(roots->begin + i * edge_bytes));
-        seeds->divided |= records[i].kind != RECORD_NONE;
+        struct record record = root_record(roots, i, count);
+        seeds->tensors[seeds->count++] = seed_for(&record, *vector_tensor(inputs, i));
     }
-    for (size_t i = 0; seeds->divided && i < count; i++)
-        seeds->tensors[seeds->count++] = seed_for(&records[i], ((struct tensor **)inputs->begin)[i]);
 }
 
 /* ---- the engine */
@@ -166,13 +189,26 @@ static void refuse_graph_of_gradients(bool create_graph) {
                      "backward(create_graph=True) through divided rows is not supported yet");
 }
 
+/* A backward that code called back from one begins (a checkpoint that is computed again): its gradients of parameters belong to the outer one. What is read
+   of them before that is over is a part of a sum. */
+static void *execute_nested(struct seeds *seeds, void *result, void *engine, void *roots, char keep_graph, char create_graph,
+                            void *outputs) {
+    refuse_graph_of_gradients(create_graph);
+    struct vector inputs = {(char *)seeds->tensors, (char *)(seeds->tensors + seeds->count), (char *)(seeds->tensors + seeds->count)};
+    dispatch_client.settle();
+    OPAQUE_SCOPE;
+    ORIGINAL(engine_execute)(result, engine, roots, &inputs, keep_graph, create_graph, 1, outputs);
+    reduce_mark_parts(current);
+    return result;
+}
+
 static void *execute_divided(struct seeds *seeds, void *result, void *engine, void *roots, char keep_graph, char create_graph,
                              void *outputs) {
     refuse_graph_of_gradients(create_graph);
-    boundary_check();
     pthread_mutex_lock(&backward_mutex);
     __attribute__((cleanup(backward_end))) struct backward backward = {.finished = false};
     current = &backward;
+    current_thread = pthread_self();
     struct vector inputs = {(char *)seeds->tensors, (char *)(seeds->tensors + seeds->count), (char *)(seeds->tensors + seeds->count)};
     shim_phase(BOARD_BACKWARD, "backward");
     dispatch_client.settle();
@@ -195,14 +231,15 @@ void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs,
     report_backward();
     __attribute__((cleanup(seeds_release))) struct seeds seeds;
     seeds.count = 0;
-    seeds.divided = false;
+    bool is_nested = backward_is_divided() && pthread_equal(current_thread, pthread_self());
     start_check_new_leaves();
-    seeds_make(&seeds, roots, inputs);
-    if (seeds.divided && !accumulate)
-        shim_problem("AR-AUTOGRAD-GRAD", "Use backward() and .grad, or run with -n 1 for now.",
-                     "torch.autograd.grad of a value computed from divided rows is not supported yet");
-    if (seeds.divided)
-        return execute_divided(&seeds, result, engine, roots, keep_graph, create_graph, outputs);
+    if (is_nested || roots_are_divided(roots, vector_tensors(inputs))) {
+        if (!accumulate)
+            shim_problem("AR-AUTOGRAD-GRAD", "Use backward() and .grad, or run with -n 1 for now.",
+                         "torch.autograd.grad of a value computed from divided rows is not supported yet");
+        seeds_make(&seeds, roots, inputs);
+        return (is_nested ? execute_nested : execute_divided)(&seeds, result, engine, roots, keep_graph, create_graph, outputs);
+    }
     { /* nothing to reduce: all ranks compute the same. That they do is what their notes say. */
         SHIM_COMM_SCOPE;
         comm_barrier("backward of undivided work");

@@ -1,85 +1,143 @@
 /*
- * Python's tensor hooks. tensor.register_hook(f) first gives the tensor an empty dictionary of hooks, which libtorch is told of (impl::add_hook), then puts f
- * into it; the graph's node may get the same dictionary without our seeing it. Unpickling a parameter (torch.load of a whole model) gives it a dictionary that
- * stays empty, which is harmless. So the dictionaries are remembered, and looked into when a backward through divided rows begins: what is in one would be
- * called with this rank's share, whatever kind of tensor it was put on (parameter, divided, or computed from parameters alone).
+ * Python's hooks on tensors. tensor.register_hook(f) first gives the tensor a dictionary of hooks, which libtorch is told of (impl::add_hook) by an object
+ * with one virtual function that calls what is in it; the graph's node may get another such object with the same dictionary without our seeing it. So the
+ * function is replaced for the whole class, and the dictionary says which tensor's gradient it is.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "reduce.h"
 
-struct object { /* PyObject of every CPython with a global lock */
-    int64_t references;
-    const void *type;
+struct python_hook { /* PyFunctionTensorPreHook */
+    void *table;
+    struct object *dictionary;
+    int index; /* of the gradient among those that the node is given; a size_t in later releases */
 };
 
-struct python { /* functions and types of the interpreter in this process */
-    const void *dictionary, *ordered_dictionary;
-    void (*retain)(struct object *);
-    void (*release)(struct object *);
-    int64_t (*size)(struct object *);
-    int (*lock)(void);
-    void (*unlock)(int);
+enum { CALL_SLOT = 2 }; /* FunctionPreHook has two destructors, then operator() (function_hook.h, 1.13 to 2.15) */
+
+struct watched {
+    struct object *dictionary; /* owned: its address is not used again */
+    struct record record;      /* of the tensor */
 };
 
-static struct python python;
-static struct object **watched; /* owned */
+static struct watched *watched;
 static size_t count, room;
-static pthread_mutex_t watched_mutex = PTHREAD_MUTEX_INITIALIZER; /* taken with the interpreter's lock held, never the other way round */
+static pthread_mutex_t watched_mutex =
+    PTHREAD_MUTEX_INITIALIZER; /* taken with or without the interpreter's lock, which is not asked for inside */
 
-static bool python_find(void) {
-    if (python.dictionary)
-        return true;
-    python.ordered_dictionary = resolve_python("PyODict_Type");
-    python.retain = resolve_python("Py_IncRef");
-    python.release = resolve_python("Py_DecRef");
-    python.size = resolve_python("PyDict_Size");
-    python.lock = resolve_python("PyGILState_Ensure");
-    python.unlock = resolve_python("PyGILState_Release");
-    if (!python.ordered_dictionary || !python.retain || !python.release || !python.size || !python.lock || !python.unlock)
-        return false;
-    python.dictionary = resolve_python("PyDict_Type");
-    return python.dictionary != NULL;
+static void watched_unlock(int *unused) {
+    pthread_mutex_unlock(&watched_mutex);
 }
+#define WATCHED_SCOPE __attribute__((cleanup(watched_unlock), unused)) int watched_scope_ = pthread_mutex_lock(&watched_mutex)
 
-/* Dictionaries that nobody else holds will never be called. */
-static void forget_the_dead(void) {
+/* Dictionaries that nobody else holds will never be called. Interpreter's lock held. */
+static void forget_the_dead(const struct python_api *python) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
-        if (watched[i]->references > 1)
+        if (watched[i].dictionary->references > 1)
             watched[kept++] = watched[i];
         else
-            python.release(watched[i]);
+            python->release(watched[i].dictionary);
     count = kept;
 }
 
-bool python_hooks_watch(void *const *hook) {
-    struct object *hooks = hook ? hook[1] : NULL; /* PyFunctionTensorPreHook: {virtual table, dictionary, index} */
-    if (!hooks || !python_find() || (hooks->type != python.dictionary && hooks->type != python.ordered_dictionary))
-        return false;
-    pthread_mutex_lock(&watched_mutex);
+static bool watched_find(const struct object *dictionary, struct record *record) {
+    WATCHED_SCOPE;
+    for (size_t i = count; i-- > 0;)
+        if (watched[i].dictionary == dictionary) {
+            *record = watched[i].record;
+            return true;
+        }
+    return false;
+}
+
+static void watch(struct object *dictionary, struct record record) {
+    const struct python_api *python = python_api();
+    WATCHED_SCOPE;
     if (count == room) {
-        forget_the_dead();
+        forget_the_dead(python);
         room = 2 * count + 64;
         watched = realloc(watched, room * sizeof *watched);
     }
-    python.retain(hooks);
-    watched[count++] = hooks;
-    pthread_mutex_unlock(&watched_mutex);
-    return true;
+    python->retain(dictionary);
+    watched[count++] = (struct watched){dictionary, record};
 }
 
-bool python_hooks_exist(void) {
-    if (!count)
-        return false;
-    int state = python.lock();
-    pthread_mutex_lock(&watched_mutex);
-    bool exist = false;
-    forget_the_dead();
-    for (size_t i = 0; i < count; i++)
-        exist |= python.size(watched[i]) > 0;
-    pthread_mutex_unlock(&watched_mutex);
-    python.unlock(state);
-    return exist;
+/* ---- the call: variable_list operator()(const variable_list &gradients) */
+
+typedef void *hook_call(void *result, struct python_hook *hook, const struct vector *gradients);
+static hook_call *original_call;
+
+static void free_tensors(struct tensor ***tensors) {
+    free(*tensors);
+}
+
+static void release_tensor(struct tensor **tensor) {
+    tensor_release(*tensor);
+}
+
+static void *python_hook_called(void *result, struct python_hook *hook, const struct vector *gradients) {
+    size_t index = (size_t)hook->index, all = vector_tensors(gradients);
+    struct record tensor, wanted;
+    if (!backward_is_divided() || index >= all || *vector_tensor(gradients, index) == torch_facts.undefined ||
+        !watched_find(hook->dictionary, &tensor))
+        return original_call(result, hook, gradients);
+    wanted = boundary_record_of_gradient(&tensor);
+    __attribute__((cleanup(free_tensors))) struct tensor **copies = malloc(all * sizeof *copies); /* borrowed but for the one shown */
+    memcpy(copies, gradients->begin, all * sizeof *copies);
+    __attribute__((cleanup(release_tensor))) struct tensor *seen = boundary_show(copies[index], &wanted);
+    copies[index] = seen;
+    struct vector shown = {(char *)copies, (char *)(copies + all), (char *)(copies + all)};
+    {
+        __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
+        original_call(result, hook, &shown);
+    }
+    struct tensor **returned = vector_tensor(result, index);
+    *returned = boundary_return(*returned, &wanted);
+    return result;
+}
+
+/* Hooks of C++ that come this way have something else in the dictionary's place. */
+static bool is_of_python(const struct python_hook *hook) {
+    const struct python_api *python = python_api();
+    return python && hook->dictionary &&
+           (hook->dictionary->type == python->dictionary_type || hook->dictionary->type == python->ordered_dictionary_type);
+}
+
+/* The holder, shared_ptr or unique_ptr, begins with the object's address in every release. */
+void python_hook_met(struct tensor *tensor, void *const *holder) {
+    struct python_hook *hook = *holder;
+    if (!shim_active() || dispatch_is_opaque() || !hook || !is_of_python(hook))
+        return;
+    hook_call *had = (hook_call *)virtual_replace(hook, CALL_SLOT, (void *)python_hook_called);
+    if (had)
+        original_call = had;
+    watch(hook->dictionary, record_get(tensor));
+}
+
+/* ---- register_post_accumulate_grad_hook: called by AccumulateGrad when a parameter's gradient has arrived; the program makes its step there */
+
+typedef void accumulated_call(void *hook, struct tensor *const *tensor);
+static accumulated_call *original_accumulated_call;
+
+static void accumulated_hook_called(void *hook, struct tensor *const *tensor) {
+    if (!backward_is_divided()) {
+        original_accumulated_call(hook, tensor);
+        return;
+    }
+    backward_finish_leaf(*tensor);
+    __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
+    original_accumulated_call(hook, tensor);
+}
+
+/* PostAccumulateGradHook has two destructors, then operator(); only Python makes one. */
+void hook_post_accumulate_hooks(struct tensor *const *tensor, void *holder) {
+    void *hook = *(void **)holder;
+    if (shim_active() && !dispatch_is_opaque() && hook) {
+        accumulated_call *had = (accumulated_call *)virtual_replace(hook, CALL_SLOT, (void *)accumulated_hook_called);
+        if (had)
+            original_accumulated_call = had;
+    }
+    ORIGINAL(post_accumulate_hooks)(tensor, holder);
 }

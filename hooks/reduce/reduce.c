@@ -196,7 +196,31 @@ static void settle_divided_leaves(struct backward *backward) {
     backward->count = kept;
 }
 
+/* A leaf that is gone (a checkpoint's input, detached for a nested backward) is nobody's any more. */
+static void forget_the_gone(struct backward *backward) {
+    size_t kept = 0;
+    for (size_t i = 0; i < backward->count; i++) {
+        struct leaf_gradient leaf = backward->leaves[i];
+        if (leaf_by_ordinal(leaf.ordinal) == leaf.leaf)
+            backward->leaves[kept++] = leaf;
+        else
+            tensor_release(leaf.before);
+    }
+    backward->count = kept;
+}
+
+void reduce_mark_parts(struct backward *backward) {
+    forget_the_gone(backward);
+    settle_divided_leaves(backward);
+    for (size_t i = 0; i < backward->count; i++) {
+        struct tensor *gradient = gradient_of(&backward->leaves[i]);
+        if (gradient && tensor_is_plain(gradient))
+            record_set(gradient, (struct record){.kind = RECORD_PARTIAL});
+    }
+}
+
 void reduce_gradients(struct backward *backward) {
+    forget_the_gone(backward);
     settle_divided_leaves(backward);
     SHIM_COMM_SCOPE;
     agree(backward);

@@ -12,6 +12,16 @@
 
 #include "../../shim/shim.h"
 
+struct vector { /* std::vector<T> */
+    char *begin, *end, *capacity;
+};
+static inline size_t vector_tensors(const struct vector *vector) {
+    return (size_t)(vector->end - vector->begin) / sizeof(struct tensor *);
+}
+static inline struct tensor **vector_tensor(const struct vector *vector, size_t index) {
+    return (struct tensor **)vector->begin + index;
+}
+
 struct leaf_gradient {
     struct tensor *leaf; /* borrowed: the graph holds it during the backward */
     size_t ordinal;
@@ -26,14 +36,28 @@ struct backward {
 
 /* True while the engine runs a backward whose roots were computed from divided rows. */
 bool backward_is_divided(void);
-/* Stops the job when Python code would be called back in a divided backward (boundary.c). */
-void boundary_check(void);
-/* Remembers the dictionary of a hook object of Python's that libtorch is told of; false: it is none. The interpreter's lock is held. */
-bool python_hooks_watch(void *const *hook);
-/* Has the program put a hook into one of those that are alive? The interpreter's lock is not held. */
-bool python_hooks_exist(void);
+/* Makes the gradient that this backward has brought to a leaf final now: the program is about to use it. */
+void backward_finish_leaf(struct tensor *leaf);
+
+/* ---- code of the program that autograd calls back (boundary.c): it runs at user level and is shown what one process would show */
+/* The gradient of a divided tensor is divided like it; that of anything replicated is a partial sum; that of a partial sum is replicated. */
+struct record boundary_record_of_gradient(const struct record *tensor);
+/* A gradient of the engine's as the program may see it. Borrowed in, owned out. */
+struct tensor *boundary_show(struct tensor *gradient, const struct record *record);
+/* Brings a value that the program gives (taken) into the form in which it flows on. Owned. A collective when the form differs. */
+struct tensor *boundary_return(struct tensor *returned, const struct record *wanted);
+/* Python's hooks on tensors (python_hooks.c): notes of which tensor a hook object's gradient is. Interpreter's lock held. */
+void python_hook_met(struct tensor *tensor, void *const *holder);
+/* The records of a custom function's inputs and results by its node (custom_function.c); false: it is none. */
+struct custom;
+const struct custom *custom_of_node(void *node);
+struct record custom_input(const struct custom *custom, size_t index);
+struct record custom_output(const struct custom *custom, size_t index);
+
 /* Sums the new gradients of the leaves over all ranks and adds those from before back in. Every rank calls it for the same backward. */
 void reduce_gradients(struct backward *backward);
+/* In the middle of a backward: marks the gradients that have arrived so far as what they are, for code of the program that reads them. */
+void reduce_mark_parts(struct backward *backward);
 /* After a backward that has thrown: gradients are what they were before. */
 void reduce_undo(struct backward *backward);
 

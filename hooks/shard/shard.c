@@ -98,8 +98,9 @@ static bool narrows_special(const struct shard_call *call) {
 
 static void gather_or_refuse(struct shard_call *call) {
     if (writes_shard(call))
-        refuse_write(call, "its rows are divided among the ranks");
-    execute_gathered(call);
+        execute_write_gathered(call);
+    else
+        execute_gathered(call);
 }
 
 static void materialise_partials(struct shard_call *call) {

@@ -187,6 +187,8 @@ void execute_narrow(struct shard_call *call);
 void execute_local(struct shard_call *call);
 /* Gathers every shard and materialises every partial argument, runs opaquely, results replicated (GATHERED when they have history or share memory). */
 void execute_gathered(struct shard_call *call);
+/* The same for an operator that writes to a divided tensor: each rank takes its rows of the written whole (write.c). */
+void execute_write_gathered(struct shard_call *call);
 /* Replaces the value in a slot by `fresh` (owned). */
 void slot_replace(struct value *slot, struct value fresh);
 /* Drops the arguments and leaves `results` (owned) on the stack. */

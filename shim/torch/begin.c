@@ -5,12 +5,25 @@
 #include "../resolve.h"
 #include "functions.h"
 
+static bool row_exists(const struct hook_row *row) {
+    return resolve_function(row->library, row->symbol) != NULL;
+}
+
+/* Rows that spell one function: their names are alike up to the last '_'. */
+static bool some_variant_exists(const struct hook_row *row) {
+    size_t length = (size_t)(strrchr(row->name, '_') - row->name) + 1;
+    for (int id = 0; id < HOOK_COUNT; id++)
+        if (hook_table[id].need == VARIANT && !strncmp(hook_table[id].name, row->name, length) && row_exists(&hook_table[id]))
+            return true;
+    return false;
+}
+
 /* Every REQUIRED row must exist in the loaded libtorch: said by name before training, not when it is first called. */
 static void check_rows(void) {
     for (int id = 0; id < HOOK_COUNT; id++) {
         const struct hook_row *row = &hook_table[id];
         bool of_libtorch = !strcmp(row->library, "libtorch_cpu") || !strcmp(row->library, "libc10");
-        if (row->need == REQUIRED && of_libtorch && !resolve_function(row->library, row->symbol))
+        if (of_libtorch && ((row->need == REQUIRED && !row_exists(row)) || (row->need == VARIANT && !some_variant_exists(row))))
             torch_unsupported("hook rows", "%s lacks %s (%s)", row->library, row->name, row->symbol);
     }
 }

@@ -21,9 +21,6 @@ void calibrate_values(void);
 void dispatch_register(void);
 void selfcheck_run(void);
 void record_begin(void);
-/* Says that this libtorch is not supported, naming the check that failed. */
-void torch_unsupported(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
-
 /* Runs the kernel for an explicit key set (rows that are fallthrough removed). */
 void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack *stack);
 uint64_t dispatch_without_fallthrough(const struct handle *handle, uint64_t key_set);

@@ -294,6 +294,20 @@ size_t record_count(void);
 /* Calls visit for every live record (a snapshot: visit may set and clear records). */
 void record_each(void (*visit)(struct tensor *tensor, const struct record *record));
 
+/* ---- virtual functions (virtual.c). Calls must not overlap: the interpreter's lock, or the lock of the caller's table. */
+typedef void *node_apply(void *result, void *node, void *gradients); /* variable_list Node::apply(variable_list &&) */
+/* From now on the engine calls `apply` for this node of a custom function: the same one for all nodes. */
+void node_replace_apply(void *node, node_apply *apply);
+/* What it called before. */
+node_apply *node_original_apply(void *node);
+bool node_is_replaced(void *node);
+/* Puts a function into a slot of an object's table, for all objects of its class; returns what stood there, NULL when it is there already. Tables of shared
+   libraries only (their pages are never executable). */
+void *virtual_replace(void *object, int slot, void *function);
+
+/* Says that this libtorch is not supported, naming the check that failed. */
+void torch_unsupported(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+
 /* ---- leaves (leaf.c): tensors that gradients are accumulated into */
 size_t leaf_ordinal(struct tensor *leaf);       /* the order in which the program made it; known from then on and marked as a parameter */
 size_t leaf_count(void);                        /* ordinals given so far */

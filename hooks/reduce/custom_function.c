@@ -1,0 +1,222 @@
+/*
+ * Custom autograd functions (torch::autograd::Function, torch.autograd.Function). The forward is code of the program at user level, so it follows the rules
+ * already. The backward is made to do so: the node's virtual function is ours, which shows the program gradients with records, runs it at user level, and
+ * brings what it returns into the form in which it flows on. All functions, since a gradient is a part of a sum also where no argument is divided.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "reduce.h"
+
+struct custom {
+    size_t input_count, output_count;
+    struct record records[]; /* of the inputs, then of the outputs */
+};
+
+static struct pairs customs; /* node → struct custom; an entry outlives its node and is replaced when the address is used again */
+static pthread_mutex_t customs_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void customs_unlock(int *unused) {
+    pthread_mutex_unlock(&customs_mutex);
+}
+#define CUSTOMS_SCOPE __attribute__((cleanup(customs_unlock), unused)) int customs_scope_ = pthread_mutex_lock(&customs_mutex)
+
+const struct custom *custom_of_node(void *node) {
+    CUSTOMS_SCOPE;
+    return pairs_get(&customs, node);
+}
+
+struct record custom_input(const struct custom *custom, size_t index) {
+    return index < custom->input_count ? custom->records[index] : (struct record){.kind = RECORD_NONE};
+}
+
+struct record custom_output(const struct custom *custom, size_t index) {
+    return index < custom->output_count ? custom->records[custom->input_count + index] : (struct record){.kind = RECORD_NONE};
+}
+
+/* ---- backward */
+
+static void *custom_apply(void *result, void *node, void *arguments) {
+    const struct custom *custom = custom_of_node(node);
+    node_apply *original;
+    {
+        CUSTOMS_SCOPE;
+        original = node_original_apply(node);
+    }
+    if (!backward_is_divided() || !custom)
+        return original(result, node, arguments);
+    struct vector *gradients = arguments; /* an rvalue: ours to change */
+    for (size_t i = 0; i < vector_tensors(gradients); i++) {
+        struct tensor **gradient = vector_tensor(gradients, i), *seen = *gradient;
+        if (seen == torch_facts.undefined)
+            continue;
+        struct record output = custom_output(custom, i), record = boundary_record_of_gradient(&output);
+        *gradient = boundary_show(seen, &record);
+        tensor_release(seen);
+    }
+    {
+        __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
+        original(result, node, gradients);
+    }
+    struct vector *returned = result;
+    for (size_t i = 0; i < vector_tensors(returned); i++) {
+        struct record input = custom_input(custom, i), wanted = boundary_record_of_gradient(&input);
+        *vector_tensor(returned, i) = boundary_return(*vector_tensor(returned, i), &wanted);
+    }
+    return result;
+}
+
+/* ---- the end of a forward */
+
+/* A custom function's forward is the last stretch without grad mode before its outputs are wrapped (Function::apply in C++, THPFunction_apply):
+   whether rows were divided in it is known from the count at its beginning. */
+static __thread uint64_t count_at_grad_off;
+
+void hook_set_grad_mode(char enabled) {
+    if (shim_active() && !enabled && grad_mode_is_enabled())
+        count_at_grad_off = dispatch_divided_count();
+    ORIGINAL(set_grad_mode)(enabled);
+}
+
+/* What _wrap_outputs is given, whatever its spelling. */
+struct wrapping {
+    struct tensor *const *inputs; /* the tensors, or their addresses one level down */
+    bool inputs_are_addresses;    /* ArrayRef<const Tensor *> (2.15) */
+    size_t input_count;
+    char *outputs;           /* optional<Tensor>, of the forward; the results are a vector of such */
+    bool tensor_comes_first; /* std::optional; c10::optional has its flag first */
+    size_t output_count;
+    void *node; /* NULL: nothing requires grad, so no backward of the program's will run */
+};
+
+static struct tensor *wrapping_input(const struct wrapping *wrapping, size_t index) {
+    return wrapping->inputs_are_addresses ? *((struct tensor *const *const *)wrapping->inputs)[index] : wrapping->inputs[index];
+}
+
+/* Of an array of optional<Tensor>, 16 bytes each; the undefined one when it is empty. */
+static struct tensor *wrapping_tensor(const struct wrapping *wrapping, char *array, size_t index) {
+    char *optional = array + 16 * index;
+    bool engaged = optional[wrapping->tensor_comes_first ? 8 : 0];
+    return engaged ? *(struct tensor **)(optional + (wrapping->tensor_comes_first ? 0 : 8)) : torch_facts.undefined;
+}
+
+static struct record record_of(struct tensor *tensor) {
+    return tensor != torch_facts.undefined ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
+}
+
+/* The records before the outputs get their histories. NULL: not our concern. */
+static struct custom *wrapping_begin(const struct wrapping *wrapping) {
+    if (!shim_active() || dispatch_is_opaque() || !wrapping->node)
+        return NULL;
+    size_t count = wrapping->input_count + wrapping->output_count;
+    struct custom *custom = malloc(sizeof *custom + count * sizeof custom->records[0]);
+    custom->input_count = wrapping->input_count;
+    custom->output_count = wrapping->output_count;
+    bool divided = dispatch_divided_count() != count_at_grad_off;
+    for (size_t i = 0; i < wrapping->input_count; i++) {
+        custom->records[i] = record_of(wrapping_input(wrapping, i));
+        divided |= custom->records[i].kind != RECORD_NONE;
+    }
+    for (size_t i = 0; i < wrapping->output_count; i++) {
+        struct record *record = &custom->records[wrapping->input_count + i];
+        *record = record_of(wrapping_tensor(wrapping, wrapping->outputs, i));
+        if (record->kind == RECORD_NONE && divided) /* whole, but computed from rows: without grad mode nothing said so */
+            record->kind = RECORD_GATHERED;
+    }
+    return custom;
+}
+
+/* The outputs have new histories, or are views of what the forward returned: marked anew. Takes custom. */
+static void wrapping_end(const struct wrapping *wrapping, struct custom *custom, const struct vector *results) {
+    if (!custom)
+        return;
+    for (size_t i = 0; i < custom->output_count && results->begin + 16 * i < results->end; i++) {
+        struct tensor *result = wrapping_tensor(wrapping, results->begin, i);
+        struct record record = custom_output(custom, i);
+        if (record.kind == RECORD_NONE || result == torch_facts.undefined || !tensor_is_plain(result))
+            continue;
+        if (record.kind != RECORD_GATHERED || record.is_view_of_gathered || tensor_requires_grad(result))
+            record_set(result, record);
+    }
+    CUSTOMS_SCOPE;
+    node_replace_apply(wrapping->node, custom_apply);
+    free(pairs_put(&customs, wrapping->node, custom));
+}
+
+/* At local sizes: they are what the engine compares gradients with. */
+static struct opaque_scope wrapping_level(const struct custom *custom) {
+    return custom ? opaque_enter() : (struct opaque_scope){NULL};
+}
+#define WRAPPING_SCOPE(custom) __attribute__((cleanup(opaque_leave), unused)) struct opaque_scope level = wrapping_level(custom)
+
+/* inputs: std::vector<Tensor> */
+static struct wrapping wrapping_of(struct tensor *const *const *inputs, void *outputs, size_t output_count, void *const *node) {
+    return (struct wrapping){.inputs = inputs[0],
+                             .input_count = (size_t)(inputs[1] - inputs[0]),
+                             .outputs = outputs,
+                             .output_count = output_count,
+                             .node = *node};
+}
+
+void *hook_wrap_outputs_first(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+                              void *const *node, void *c, void *d) {
+    struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
+    struct custom *custom = wrapping_begin(&wrapping);
+    WRAPPING_SCOPE(custom);
+    ORIGINAL(wrap_outputs_first)(result, inputs, a, b, outputs, output_count, node, c, d);
+    wrapping_end(&wrapping, custom, result);
+    return result;
+}
+
+void *hook_wrap_outputs_second(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+                               void *const *node, void *c, void *d) {
+    struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
+    struct custom *custom = wrapping_begin(&wrapping);
+    WRAPPING_SCOPE(custom);
+    ORIGINAL(wrap_outputs_second)(result, inputs, a, b, outputs, output_count, node, c, d);
+    wrapping_end(&wrapping, custom, result);
+    return result;
+}
+
+void *hook_wrap_outputs_third(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+                              void *const *node, void *c, void *d, void *e) {
+    struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
+    wrapping.tensor_comes_first = true;
+    struct custom *custom = wrapping_begin(&wrapping);
+    WRAPPING_SCOPE(custom);
+    ORIGINAL(wrap_outputs_third)(result, inputs, a, b, outputs, output_count, node, c, d, e);
+    wrapping_end(&wrapping, custom, result);
+    return result;
+}
+
+void *hook_wrap_outputs_fourth(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+                               void *const *node, void *c, void *d, void *e, void *f, void *g) {
+    struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
+    wrapping.tensor_comes_first = true;
+    struct custom *custom = wrapping_begin(&wrapping);
+    WRAPPING_SCOPE(custom);
+    ORIGINAL(wrap_outputs_fourth)(result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
+    wrapping_end(&wrapping, custom, result);
+    return result;
+}
+
+void *hook_wrap_outputs_again(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+                               void *const *node, void *c, void *d, void *e, void *f, void *g) {
+    struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
+    wrapping.tensor_comes_first = true;
+    struct custom *custom = wrapping_begin(&wrapping);
+    WRAPPING_SCOPE(custom);
+    ORIGINAL(wrap_outputs_again)(result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
+    wrapping_end(&wrapping, custom, result);
+    return result;
+}
+
+void *hook_wrap_outputs_fifth(void *result, struct tensor *const *inputs, size_t input_count, void *a, void *b, void *outputs,
+                              size_t output_count, void *const *node, void *c, void *d, void *e, void *f, void *g) {
+    struct wrapping wrapping = {inputs, true, input_count, outputs, true, output_count, *node};
+    struct custom *custom = wrapping_begin(&wrapping);
+    WRAPPING_SCOPE(custom);
+    ORIGINAL(wrap_outputs_fifth)(result, inputs, input_count, a, b, outputs, output_count, node, c, d, e, f, g);
+    wrapping_end(&wrapping, custom, result);
+    return result;
+}

@@ -1,0 +1,127 @@
+/*
+ * Python's hooks on nodes of the graph (tensor.grad_fn.register_hook, register_prehook), which Module.register_full_backward_hook uses on the nodes of a
+ * custom function of its own. Of a custom function's node it is known what its gradients are (custom_function.c), so the hook is shown whole ones; a hook on
+ * another node stops the job when a backward through divided rows reaches it.
+ */
+#include "reduce.h"
+
+enum { POST_HOOK, PRE_HOOK };
+
+struct node_hook { /* in a bytes object; the node holds the hook, so it is alive when the hook is called */
+    void *node;
+    int kind;
+};
+
+static const struct custom *custom_or_stop(const struct node_hook *hook) {
+    const struct custom *custom = node_is_replaced(hook->node) ? custom_of_node(hook->node) : NULL;
+    if (!custom)
+        shim_problem("AR-PY-HOOK", "Put it on the tensor (tensor.register_hook), or on the module with register_full_backward_hook; or run with -n 1.",
+                     "a hook of Python on a node of the graph (grad_fn.register_hook, register_prehook, Module.register_backward_hook) is reached by a "
+                     "backward through divided rows: it would see this rank's part");
+    return custom;
+}
+
+/* The gradients of a custom function's inputs, or of its outputs. */
+static struct record record_of_gradient(const struct custom *custom, bool of_inputs, size_t index) {
+    struct record tensor = of_inputs ? custom_input(custom, index) : custom_output(custom, index);
+    return boundary_record_of_gradient(&tensor);
+}
+
+typedef struct tensor *tensor_conversion(struct tensor *tensor, const struct record *record); /* borrowed in, owned out */
+
+static struct tensor *show(struct tensor *tensor, const struct record *record) {
+    return boundary_show(tensor, record);
+}
+
+static struct tensor *take_back(struct tensor *tensor, const struct record *record) {
+    tensor_retain(tensor);
+    return boundary_return(tensor, record);
+}
+
+/* A new tuple with each tensor converted. Borrowed in, owned out. */
+static struct object *convert(struct object *tuple, const struct custom *custom, bool of_inputs, tensor_conversion *conversion) {
+    const struct python_api *python = python_api();
+    int64_t count = python->tuple_size(tuple);
+    struct object *converted = python->tuple_new(count);
+    for (int64_t i = 0; i < count; i++) {
+        struct object *item = python->tuple_get(tuple, i);
+        struct tensor *tensor = item == python->none ? NULL : python_tensor(item);
+        if (tensor) {
+            struct record record = record_of_gradient(custom, of_inputs, (size_t)i);
+            struct tensor *result = conversion(tensor, &record);
+            item = python_object(result);
+            tensor_release(result);
+        } else
+            python->retain(item);
+        python->tuple_set(converted, i, item);
+    }
+    return converted;
+}
+
+/* A single gradient may be returned without a tuple. Takes returned. */
+static struct object *convert_returned(struct object *returned, const struct custom *custom, bool of_inputs) {
+    const struct python_api *python = python_api();
+    if (!returned || returned == python->none)
+        return returned;
+    struct object *tuple = returned;
+    if (returned->type != python->tuple_type) {
+        tuple = python->tuple_new(1);
+        python->tuple_set(tuple, 0, returned);
+    }
+    struct object *converted = convert(tuple, custom, of_inputs, take_back);
+    python->release(tuple);
+    return converted;
+}
+
+/* self: (the program's function, a node_hook); arguments: (gradients of inputs, gradients of outputs), or the latter alone. */
+static struct object *node_hook_called(struct object *self, struct object *arguments) {
+    const struct python_api *python = python_api();
+    struct object *function = python->tuple_get(self, 0);
+    if (!backward_is_divided())
+        return python->call(function, arguments);
+    struct node_hook hook;
+    memcpy(&hook, python->bytes_text(python->tuple_get(self, 1)), sizeof hook);
+    const struct custom *custom = custom_or_stop(&hook);
+    int64_t count = python->tuple_size(arguments);
+    struct object *shown = python->tuple_new(count);
+    for (int64_t i = 0; i < count; i++)
+        python->tuple_set(shown, i, convert(python->tuple_get(arguments, i), custom, i == 0 && count == 2, show));
+    struct opaque_scope level = user_enter();
+    struct object *returned = python->call(function, shown);
+    user_leave(&level);
+    python->release(shown);
+    return convert_returned(returned, custom, hook.kind == POST_HOOK);
+}
+
+static const struct python_method method = {"hook", node_hook_called, PYTHON_VARARGS, NULL};
+
+/* What is registered instead. Owned; NULL: the program's own. */
+static struct object *replacement(void *node, struct object *function, int kind) {
+    const struct python_api *python = python_api();
+    if (!shim_active() || dispatch_is_opaque() || !python)
+        return NULL;
+    struct node_hook hook = {node, kind};
+    struct object *self = python->tuple_new(2);
+    python->retain(function);
+    python->tuple_set(self, 0, function);
+    python->tuple_set(self, 1, python->bytes_new(&hook, sizeof hook));
+    struct object *own = python_function(&method, self);
+    python->release(self);
+    return own;
+}
+
+void *hook_register_node_hook(void *node, void *function) {
+    struct object *own = replacement(node, function, POST_HOOK);
+    void *handle = ORIGINAL(register_node_hook)(node, own ? own : function);
+    if (own)
+        python_api()->release(own);
+    return handle;
+}
+
+void *hook_register_node_prehook(void *node, void *function) {
+    struct object *own = replacement(node, function, PRE_HOOK);
+    void *handle = ORIGINAL(register_node_prehook)(node, own ? own : function);
+    if (own)
+        python_api()->release(own);
+    return handle;
+}

@@ -1,0 +1,55 @@
+/* The interpreter's functions, and the way between its tensors and libtorch's. */
+#include "python.h"
+
+#include "resolve.h"
+#include "shim.h"
+
+static struct python_api api;
+
+static bool api_find(void) {
+#define PYTHON(name, type, arguments, symbol)                                                                                              \
+    if (!(api.name = (__typeof__(api.name))resolve_python(symbol)))                                                                        \
+        return false;
+#include "python.def"
+#undef PYTHON
+    return true;
+}
+
+const struct python_api *python_api(void) {
+    static _Atomic int known; /* 0: not asked, 1: there, 2: not. A race finds the same twice. */
+    int state = atomic_load_explicit(&known, memory_order_acquire);
+    if (!state)
+        atomic_store_explicit(&known, state = api_find() ? 1 : 2, memory_order_release);
+    return state == 1 ? &api : NULL;
+}
+
+struct tensor *python_tensor(struct object *object) {
+    struct object *address = api.attribute(object, "_cdata"); /* torch.Tensor has it in every release */
+    if (!address) {
+        api.error_clear();
+        return NULL;
+    }
+    struct tensor *tensor = api.number_address(address);
+    api.release(address);
+    return tensor;
+}
+
+/* PyObject *THPVariable_Wrap(at::TensorBase), later (const at::TensorBase &): both get an address; the former may leave nothing there. */
+struct object *python_object(struct tensor *tensor) {
+    static struct object *(*wrap)(struct tensor **);
+    if (!wrap)
+        wrap = resolve_function("libtorch_python", "_Z16THPVariable_WrapRKN2at10TensorBaseE");
+    if (!wrap)
+        wrap = resolve_function("libtorch_python", "_Z16THPVariable_WrapN2at10TensorBaseE");
+    if (!wrap)
+        torch_unsupported("functions", "THPVariable_Wrap is missing");
+    tensor_retain(tensor);
+    struct tensor *cell = tensor;
+    struct object *object = wrap(&cell);
+    tensor_release(cell);
+    return object;
+}
+
+struct object *python_function(const struct python_method *method, struct object *self) {
+    return api.function_new(method, self, NULL);
+}

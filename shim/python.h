@@ -1,0 +1,44 @@
+/*
+ * The Python interpreter in this process, if there is one. It is reached by names resolved at run time, as libtorch is. Whoever calls into it
+ * holds its lock (api->lock); what it says is owned must be given back with api->release.
+ */
+#ifndef ACCEL_SHIM_PYTHON_H
+#define ACCEL_SHIM_PYTHON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tensor;
+
+struct object { /* PyObject of every CPython with a global lock */
+    int64_t references;
+    const void *type;
+};
+
+/* PyMethodDef. Lives as long as the process. */
+struct python_method {
+    const char *name;
+    struct object *(*body)(struct object *self, struct object *arguments); /* self borrowed; arguments: a borrowed tuple; result owned, NULL: raised */
+    int flags;                                                             /* PYTHON_VARARGS */
+    const char *documentation;
+};
+enum { PYTHON_VARARGS = 1 };
+
+struct python_api { /* functions as they are in C, objects by address: python.def */
+#define PYTHON(name, type, arguments, symbol) type(*name) arguments;
+#include "python.def"
+#undef PYTHON
+};
+
+/* A function of the interpreter; NULL in a program without one. */
+void *resolve_python(const char *symbol);
+/* NULL when there is no interpreter, or one that lacks a function. */
+const struct python_api *python_api(void);
+/* The tensor behind a Python object, borrowed from it; NULL: it is none. */
+struct tensor *python_tensor(struct object *object);
+/* A Python object for a tensor (its own, if it has one). Owned. */
+struct object *python_object(struct tensor *tensor);
+/* A function of ours that Python code can call; self (a reference is taken) is handed to its body. Owned. */
+struct object *python_function(const struct python_method *method, struct object *self);
+
+#endif

@@ -1,0 +1,93 @@
+/* Code of a program that autograd calls back: custom functions and hooks on tensors. What it is shown is printed. */
+#include <torch/torch.h>
+
+#include <cstdio>
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+static void show(const char *name, const Tensor &tensor) {
+    printf("%s (%d dimensions, %d) %.5f %.5f\n", name, static_cast<int>(tensor.dim()), static_cast<int>(tensor.numel()),
+           tensor.to(torch::kDouble).norm().item<double>(), tensor.reshape({-1})[-1].item<double>());
+}
+
+/* The gradient is scaled to norm one over the batch and clipped: not linear in a part of the rows. */
+struct Clipped : torch::autograd::Function<Clipped> {
+    static Tensor forward(AutogradContext *context, Tensor x, Tensor weight) {
+        show("forward", x);
+        context->save_for_backward({x, weight});
+        context->saved_data["limit"] = x.abs().max().item<double>() / 20;
+        return x.mm(weight).relu();
+    }
+    static variable_list backward(AutogradContext *context, variable_list gradients) {
+        auto saved = context->get_saved_variables();
+        double limit = context->saved_data["limit"].toDouble();
+        show("backward", gradients[0]);
+        Tensor gradient = gradients[0] / gradients[0].norm() * (saved[0].mm(saved[1]) > 0);
+        gradient = gradient.clamp(-limit, limit);
+        return {gradient.mm(saved[1].t()), saved[0].t().mm(gradient)};
+    }
+};
+
+/* Two results of different shapes, of which one may have no gradient. */
+struct Split : torch::autograd::Function<Split> {
+    static variable_list forward(AutogradContext *context, Tensor x, double factor) {
+        context->saved_data["factor"] = factor;
+        return {x * factor, x.mean(0)};
+    }
+    static variable_list backward(AutogradContext *context, variable_list gradients) {
+        double factor = context->saved_data["factor"].toDouble();
+        show("rows", gradients[0]);
+        show("mean", gradients[1]);
+        return {gradients[0] * factor + gradients[1].expand_as(gradients[0]) / gradients[0].size(0), Tensor()};
+    }
+};
+
+/* Of a parameter alone. */
+struct Round : torch::autograd::Function<Round> {
+    static Tensor forward(AutogradContext *context, Tensor weight) {
+        return (weight * 8).round() / 8;
+    }
+    static variable_list backward(AutogradContext *context, variable_list gradients) {
+        show("round", gradients[0]);
+        return {gradients[0].clamp(-0.02, 0.02)};
+    }
+};
+
+int main() {
+    torch::manual_seed(1);
+    Tensor images = torch::randn({23, 6}), targets = torch::arange(23) % 3;
+    torch::nn::Linear first(6, 8), second(8, 3);
+    std::vector<Tensor> parameters = {first->weight, first->bias, second->weight, second->bias};
+    for (int step = 0; step < 6; step++) {
+        Tensor hidden = first(images), out;
+        if (step % 3 == 0) {
+            out = torch::nn::functional::linear(Clipped::apply(hidden, torch::eye(8)), Round::apply(second->weight));
+        } else if (step % 3 == 1) {
+            variable_list parts = Split::apply(hidden, 1.5);
+            out = second(parts[0].tanh());
+            if (step > 3) {
+                out = out + parts[1].sum() * 0.1;
+            }
+        } else {
+            out = second(Clipped::apply(images, first->weight.t()));
+            out.register_hook([](Tensor gradient) {
+                show("out", gradient);
+                return gradient / gradient.norm();
+            });
+            second->weight.register_hook([](Tensor gradient) { show("weight", gradient); });
+        }
+        Tensor loss = torch::nn::functional::cross_entropy(out, targets);
+        loss.backward();
+        printf("step %d loss %.5f\n", step, loss.item<double>());
+        torch::NoGradGuard no_grad;
+        for (Tensor &parameter : parameters) {
+            if (parameter.grad().defined()) {
+                show("parameter", parameter.grad());
+                parameter.sub_(0.1 * parameter.grad());
+                parameter.mutable_grad() = Tensor();
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+"""What is stopped by name, one case each: python refused.py CASE."""
+import sys
+
+import torch
+
+torch.manual_seed(1)
+images, targets = torch.randn(23, 6), torch.arange(23) % 3
+first, second = torch.nn.Linear(6, 8), torch.nn.Linear(8, 3)
+
+
+def node_hook():
+    hidden = first(images)
+    hidden.grad_fn.register_hook(lambda inputs, outputs: print(inputs[0].norm()))
+    return second(hidden)
+
+
+def node_prehook():
+    hidden = first(images).relu()
+    hidden.grad_fn.register_prehook(lambda outputs: print(outputs[0].norm()))
+    return second(hidden)
+
+
+def module_hook():
+    first.register_backward_hook(lambda module, inputs, outputs: print(outputs[0].norm()))
+    return second(first(images).relu())
+
+
+out = globals()[sys.argv[1]]()
+torch.nn.functional.cross_entropy(out, targets).backward()
+print("not stopped")
