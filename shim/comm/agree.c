@@ -84,11 +84,14 @@ void agree_enter(const char *label, const struct agree_call *call) {
     post->blocks = call->blocks;
     post->shape = call->shape;
     copy_text(post->label, label, sizeof post->label);
+    struct segment_control *control = segment_control(segment.options.rank);
+    uint64_t what = agree_mix(call->bytes, call->dtype);
     uint64_t hash = agree_mix(segment.sequence,
-                              (uint64_t)call->kind | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16 | (uint64_t)call->root << 24);
-    hash = agree_mix(agree_mix(agree_mix(hash, call->bytes), call->blocks), call->shape);
+                              (uint64_t)call->kind | (uint64_t)call->op << 16 | (uint64_t)call->root << 24 | (uint64_t)(call->list != 0) << 31);
+    hash = agree_mix(agree_mix(agree_mix(hash, call->list ? 0 : what), call->blocks), call->shape);
     hash = agree_mix(hash_text(hash, label), post->notes_hash);
-    atomic_store_explicit(&segment_control(segment.options.rank)->check[segment.sequence % 2], hash, memory_order_relaxed);
+    atomic_store_explicit(&control->check[segment.sequence % 2], hash, memory_order_relaxed);
+    atomic_store_explicit(&control->list[segment.sequence % 2], call->list ? agree_mix(call->list, what) : 0, memory_order_relaxed);
 }
 
 static int describe_call(char *text, size_t room, uint32_t rank, const struct segment_post *post) {
@@ -167,6 +170,16 @@ void agree_pass(void) {
     struct segment_post *next = own_post(segment.sequence + 1);
     next->note_count = 0;
     next->notes_hash = 0;
+}
+
+int agree_same_list(void) {
+    uint64_t zero = atomic_load_explicit(&segment_control(0)->list[segment.sequence % 2], memory_order_relaxed);
+    for (uint32_t rank = 1; rank < segment.options.world_size; rank++) {
+        if (atomic_load_explicit(&segment_control(rank)->list[segment.sequence % 2], memory_order_relaxed) != zero) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 void agree_leave(void) {

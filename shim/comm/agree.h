@@ -12,6 +12,7 @@ struct agree_call {
     uint32_t dtype, op, root;
     uint64_t bytes, blocks;
     uint64_t shape; /* hash of anything else: the parts of an all-gather */
+    uint64_t list;  /* not 0: hash of a list that the ranks may have different; bytes and dtype then belong to the list */
 };
 
 /* Enters a collective: board, sequence number, clock, post. Waits for nobody. */
@@ -19,6 +20,9 @@ void agree_enter(const char *label, const struct agree_call *call);
 
 /* The first barrier of a collective: returns when all ranks have entered the same one, else ends in options.fail("AR-RANKS-PARTED", ...). */
 void agree_pass(void);
+
+/* After agree_pass(): have all ranks the same list? The same answer on all ranks. */
+int agree_same_list(void);
 
 /* Leaves the collective: board and statistics. */
 void agree_leave(void);

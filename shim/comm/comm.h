@@ -70,6 +70,11 @@ void comm_barrier(const char *label);
    through staging memory in cache-sized chunks as one stream. Bit-identical on all ranks. */
 void comm_all_reduce(const char *label, const struct comm_span *spans, size_t count, enum comm_dtype dtype, enum comm_op op);
 
+/* The same, of a list that the ranks may have made different (gradients of parameters that only some of them reached). list: a hash of it, not 0. Returns 1;
+   or, where the lists, bytes or types differ, 0 on all ranks with nothing changed, at the price of one barrier. */
+int comm_all_reduce_listed(const char *label, uint64_t list, const struct comm_span *spans, size_t count, enum comm_dtype dtype,
+                           enum comm_op op);
+
 /* full: `blocks` blocks, each the concatenation over the ranks of bytes[r] bytes (bytes has world_size entries, the same on all ranks). On entry the
    rank's own part of each block is in place; on return all parts are. */
 void comm_all_gather(const char *label, void *full, size_t blocks, const size_t *bytes);

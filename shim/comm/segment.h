@@ -40,6 +40,7 @@ struct segment_post {
 struct segment_control {
     _Atomic uint64_t arrived;  /* barriers entered since the start */
     _Atomic uint64_t check[2]; /* hash of the post of the same turn */
+    _Atomic uint64_t list[2];  /* hash of the list of the same turn: the ranks may differ in it without having parted */
     struct segment_post posts[2] __attribute__((aligned(128)));
 };
 

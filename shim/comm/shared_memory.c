@@ -19,8 +19,9 @@
 #include <string.h>
 
 enum {
-    REDUCE_FLAT_BYTES = 4096, /* up to here each rank reads all of all ranks: one barrier instead of two */
-    CHUNK_BYTES = 128 << 10,  /* 64 to 256 KiB are equal within the noise of tests/bench/all_reduce.c */
+    FLAT_BYTES = 32 << 10,   /* up to here, over the ranks, each rank reads all of all ranks: one barrier instead of two */
+    FLAT_PIECE_BYTES = 4096, /* of them at a time */
+    CHUNK_BYTES = 128 << 10, /* 64 to 256 KiB are equal within the noise of tests/bench/all_reduce.c */
     CACHE_LINE = 64,
 };
 
@@ -116,10 +117,14 @@ static void finish_chunk(struct reduction *reduction, size_t chunk) {
     }
 }
 
-static void reduce_staged(struct reduction *reduction) {
+/* 0: the ranks' lists differ, nothing was changed. */
+static int reduce_staged(struct reduction *reduction) {
     size_t chunks = chunks_of(reduction->bytes, reduction->chunk);
     stage_chunk(reduction, 0);
     agree_pass();
+    if (!agree_same_list()) {
+        return 0;
+    }
     for (size_t chunk = 0; chunk < chunks; chunk++) {
         if (chunk) {
             finish_chunk(reduction, chunk - 1);
@@ -131,26 +136,35 @@ static void reduce_staged(struct reduction *reduction) {
         barrier_pass();
     }
     finish_chunk(reduction, chunks - 1);
+    return 1;
 }
 
 /* Small ones: everybody stages all and reduces all. Through a buffer of our own, so that the same instructions see the same bytes on all ranks. */
-static void reduce_flat(struct reduction *reduction) {
-    unsigned char result[REDUCE_FLAT_BYTES] __attribute__((aligned(CACHE_LINE)));
+static int reduce_flat(struct reduction *reduction) {
+    unsigned char result[FLAT_PIECE_BYTES] __attribute__((aligned(CACHE_LINE)));
     const void *sources[BOARD_RANKS_MAX];
-    size_t turn = segment_claim((size_t)reduction->bytes);
-    stream_read(&reduction->staged, segment_stage(segment.options.rank, turn), (size_t)reduction->bytes, memcpy);
+    size_t bytes = (size_t)reduction->bytes, turn = segment_claim(bytes);
+    stream_read(&reduction->staged, segment_stage(segment.options.rank, turn), bytes, memcpy);
     agree_pass();
-    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
-        sources[rank] = segment_stage(rank, turn);
+    if (!agree_same_list()) {
+        return 0;
     }
-    reduction->kernel(result, NULL, sources, segment.options.world_size, (size_t)reduction->bytes / reduction->element);
-    stream_write(&reduction->finished, result, (size_t)reduction->bytes);
+    for (size_t done = 0; done < bytes; done += FLAT_PIECE_BYTES) {
+        size_t piece = smaller(bytes - done, FLAT_PIECE_BYTES);
+        for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+            sources[rank] = segment_stage(rank, turn) + done;
+        }
+        reduction->kernel(result, NULL, sources, segment.options.world_size, piece / reduction->element);
+        stream_write(&reduction->finished, result, piece);
+    }
+    return 1;
 }
 
-void comm_all_reduce(const char *label, const struct comm_span *spans, size_t count, enum comm_dtype dtype, enum comm_op op) {
+static int reduce_spans(const char *label, uint64_t list, const struct comm_span *spans, size_t count, enum comm_dtype dtype,
+                        enum comm_op op) {
     uint32_t ranks = segment.options.world_size;
     if (ranks < 2) {
-        return;
+        return 1;
     }
     struct reduction reduction = {.kernel = kernels_reduce(dtype, op), .element = comm_dtype_bytes(dtype)};
     for (size_t index = 0; index < count; index++) {
@@ -163,13 +177,23 @@ void comm_all_reduce(const char *label, const struct comm_span *spans, size_t co
         reduction.slot = ((size_t)reduction.bytes / ranks / CACHE_LINE + 1) * CACHE_LINE;
     }
     reduction.chunk = reduction.slot * ranks;
-    agree_enter(label, &(struct agree_call){.kind = KIND_ALL_REDUCE, .dtype = dtype, .op = op, .bytes = reduction.bytes});
-    if (reduction.bytes <= REDUCE_FLAT_BYTES) {
-        reduce_flat(&reduction);
-    } else {
-        reduce_staged(&reduction);
+    agree_enter(label, &(struct agree_call){.kind = KIND_ALL_REDUCE, .dtype = dtype, .op = op, .bytes = reduction.bytes, .list = list});
+    size_t turn_before = segment.ring_offset;
+    int done = reduction.bytes <= FLAT_BYTES / ranks ? reduce_flat(&reduction) : reduce_staged(&reduction);
+    if (!done) { /* turns of different sizes were claimed */
+        segment.ring_offset = turn_before;
     }
     agree_leave();
+    return done;
+}
+
+void comm_all_reduce(const char *label, const struct comm_span *spans, size_t count, enum comm_dtype dtype, enum comm_op op) {
+    reduce_spans(label, 0, spans, count, dtype, op);
+}
+
+int comm_all_reduce_listed(const char *label, uint64_t list, const struct comm_span *spans, size_t count, enum comm_dtype dtype,
+                           enum comm_op op) {
+    return reduce_spans(label, list, spans, count, dtype, op);
 }
 
 /* ---- copies: all-gather and broadcast ---- */

@@ -105,6 +105,36 @@ TEST("thousands of small spans, empty ones among them, are one stream across all
     run_worlds(many_spans);
 }
 
+/* ---- lists ---- */
+
+/* Rank 1 has a list, a type and a size of its own; afterwards the ranks are still in step. */
+static void other_list(void) {
+    static float data[40000];
+    for (size_t round = 0; round < 3 && world > 1; round++) {
+        size_t count = self == 1 ? 40000 : round * 1000;
+        data[0] = 7;
+        struct comm_span span = {data, count};
+        RANK_EXPECT(!comm_all_reduce_listed("listed", self == 1 ? 5 : 6, &span, 1, self == 1 ? COMM_INT32 : COMM_FLOAT32, COMM_SUM));
+        RANK_EXPECT(data[0] == 7);
+        reduce_floats(50000, 0);
+    }
+}
+
+static void same_list(void) {
+    float value = (float)self + 1;
+    RANK_EXPECT(comm_all_reduce_listed("listed", 9, &(struct comm_span){&value, 1}, 1, COMM_FLOAT32, COMM_SUM));
+    RANK_EXPECT(value == (float)(world * (world + 1)) / 2);
+    RANK_EXPECT(comm_all_reduce_listed("listed", 9, NULL, 0, COMM_FLOAT32, COMM_SUM));
+}
+
+TEST("ranks with different lists are told so, nothing is reduced, and the next collective is right") {
+    run_worlds(other_list);
+}
+
+TEST("ranks with one list reduce it") {
+    run_worlds(same_list);
+}
+
 /* As on a machine where plain stores are slow, whichever this one is: three chunks that took a second each. */
 static void meet_slow_stores(void) {
     for (int chunk = 0; chunk < 3; chunk++) {
