@@ -32,6 +32,17 @@ void hook_accumulate_grad_base(void *node, struct tensor **variable) {
     leaf_constructed(node, leaf);
 }
 
+/* Zeros that zero_grad() has left (the default before libtorch 2.0) are accumulated into as in one process: putting them aside would take the memory of all
+   gradients once more, made anew in each step (a fifth of the time of a step of 20 M parameters). */
+static bool gradient_is_zero(struct tensor *leaf, struct tensor *gradient) {
+    bool in_place = !grad_mode_is_enabled() && !tensor_is_marked(leaf) && !tensor_is_marked(gradient);
+    if (!in_place || !tensor_is_plain(gradient) || !tensor_is_on_host(gradient) || !tensor_is_dense(gradient))
+        return false;
+    const unsigned char *bytes = tensor_data(gradient);
+    size_t count = (size_t)tensor_elements(gradient) * dtype_bytes(tensor_dtype(gradient));
+    return !count || (!bytes[0] && !memcmp(bytes, bytes + 1, count - 1)); /* each byte equals the one before it */
+}
+
 /* First arrival of this backward at a leaf: put aside what is there. */
 static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     for (size_t i = backward->count; i-- > 0;)
@@ -43,8 +54,10 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     }
     struct tensor **slot = tensor_grad_slot(leaf);
     bool has_gradient = *slot && *slot != torch_facts.undefined;
-    backward->leaves[backward->count++] = (struct leaf_gradient){leaf, leaf_ordinal(leaf), has_gradient ? *slot : NULL};
-    if (has_gradient)
+    bool was_zero = has_gradient && gradient_is_zero(leaf, *slot);
+    bool put_aside = has_gradient && !was_zero;
+    backward->leaves[backward->count++] = (struct leaf_gradient){leaf, leaf_ordinal(leaf), put_aside ? *slot : NULL, was_zero};
+    if (put_aside)
         *slot = torch_facts.undefined;
 }
 

@@ -24,6 +24,12 @@ static void targets_free(struct targets *targets) {
     free(targets->spans);
 }
 
+static void targets_drop_copies(struct targets *targets) {
+    for (size_t i = 0; i < targets->count; i++)
+        if (targets->list[i].copy)
+            tensor_release(targets->list[i].copy);
+}
+
 static int by_ordinal(const void *one, const void *other) {
     size_t a = ((const struct leaf_gradient *)one)->ordinal, b = ((const struct leaf_gradient *)other)->ordinal;
     return a < b ? -1 : a > b;
@@ -57,16 +63,16 @@ static void add_missing(struct backward *backward) {
         value_drop(plain);
         backward->leaves = realloc(backward->leaves, (backward->count + 1) * sizeof *backward->leaves);
         backward->room = ++backward->count;
-        backward->leaves[backward->count - 1] = (struct leaf_gradient){leaf, ordinal, has_gradient ? *slot : NULL};
+        backward->leaves[backward->count - 1] = (struct leaf_gradient){leaf, ordinal, has_gradient ? *slot : NULL, false};
         *slot = zeros.tensor;
     }
     free(reached);
 }
 
-/* All ranks must reduce the same list: agreed by a hash, by a bitmap where it differs. */
-static void agree(struct backward *backward) {
+/* Leaves that got no defined gradient have none. The others in the order of their making, which is the same on all ranks. */
+static void keep_reached(struct backward *backward) {
     size_t kept = 0;
-    for (size_t i = 0; i < backward->count; i++) { /* a leaf that got no defined gradient has none */
+    for (size_t i = 0; i < backward->count; i++) {
         struct leaf_gradient leaf = backward->leaves[i];
         if (gradient_of(&leaf))
             backward->leaves[kept++] = leaf;
@@ -75,17 +81,13 @@ static void agree(struct backward *backward) {
     }
     backward->count = kept;
     qsort(backward->leaves, kept, sizeof *backward->leaves, by_ordinal);
-    uint64_t hash = kept, all[BOARD_RANKS_MAX];
-    for (size_t i = 0; i < kept; i++)
+}
+
+static uint64_t list_hash(const struct backward *backward) {
+    uint64_t hash = backward->count;
+    for (size_t i = 0; i < backward->count; i++)
         hash = (hash ^ backward->leaves[i].ordinal) * 0x9E3779B97F4A7C15ull;
-    comm_all_gather_words("list of gradients", hash, all);
-    bool same = true;
-    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
-        same &= all[rank] == hash;
-    if (same)
-        return;
-    add_missing(backward);
-    qsort(backward->leaves, backward->count, sizeof *backward->leaves, by_ordinal);
+    return hash | 1; /* 0 means no list */
 }
 
 static struct target target_of(const struct leaf_gradient *leaf) {
@@ -153,15 +155,21 @@ static void put_back(struct backward *backward, struct targets *targets) {
     }
 }
 
-static void sum_targets(struct targets *targets) {
+/* Whether all ranks have this list is agreed in the first collective, at no price when they have: false, nothing summed, when they have not. */
+static bool sum_targets(struct targets *targets, uint64_t list) {
+    bool agreed = false;
     for (int dtype = 0; dtype < COMM_DTYPES; dtype++) {
         size_t count = 0;
         for (size_t i = 0; i < targets->count; i++)
             if ((int)targets->list[i].dtype == dtype)
                 targets->spans[count++] = targets->list[i].span;
-        if (count)
-            comm_all_reduce("gradients", targets->spans, count, (enum comm_dtype)dtype, COMM_SUM);
+        if (!count)
+            continue;
+        if (!comm_all_reduce_listed("gradients", agreed ? 0 : list, targets->spans, count, (enum comm_dtype)dtype, COMM_SUM))
+            return false;
+        agreed = true;
     }
+    return agreed || comm_all_reduce_listed("gradients", list, NULL, 0, COMM_FLOAT32, COMM_SUM);
 }
 
 /* The gradient of a leaf that holds this rank's rows (features taken with detach().requires_grad_()), owned by its slot, in its final form. */
@@ -219,25 +227,43 @@ void reduce_mark_parts(struct backward *backward) {
     }
 }
 
-void reduce_gradients(struct backward *backward) {
-    forget_the_gone(backward);
-    settle_divided_leaves(backward);
-    SHIM_COMM_SCOPE;
-    agree(backward);
+static bool sum_listed(struct backward *backward) {
     __attribute__((cleanup(targets_free))) struct targets targets = {.list = calloc(backward->count + 1, sizeof(struct target)),
                                                                      .spans = calloc(backward->count + 1, sizeof(struct comm_span)),
                                                                      .count = backward->count};
     for (size_t i = 0; i < backward->count; i++)
         targets.list[i] = target_of(&backward->leaves[i]);
     separate_overlaps(&targets);
-    sum_targets(&targets);
-    put_back(backward, &targets);
+    bool summed = sum_targets(&targets, list_hash(backward));
+    if (summed)
+        put_back(backward, &targets);
+    else
+        targets_drop_copies(&targets);
+    return summed;
+}
+
+void reduce_gradients(struct backward *backward) {
+    forget_the_gone(backward);
+    settle_divided_leaves(backward);
+    SHIM_COMM_SCOPE;
+    keep_reached(backward);
+    if (sum_listed(backward))
+        return;
+    add_missing(backward);
+    qsort(backward->leaves, backward->count, sizeof *backward->leaves, by_ordinal);
+    if (!sum_listed(backward))
+        shim_problem("AR-RANKS-PARTED", "Run this program with -n 1 and report it.",
+                     "the ranks have gradients of different kinds for the same parameters");
 }
 
 void reduce_undo(struct backward *backward) {
     for (size_t i = 0; i < backward->count; i++) {
         struct leaf_gradient *leaf = &backward->leaves[i];
         struct tensor **slot = tensor_grad_slot(leaf->leaf);
+        if (leaf->was_zero) {
+            value_drop(TORCH_CALL("aten::zero_", "", value_tensor(*slot)));
+            continue;
+        }
         if (*slot != torch_facts.undefined)
             tensor_release(*slot);
         *slot = leaf->before ? leaf->before : torch_facts.undefined;

@@ -3,7 +3,8 @@
  *
  * Rules of hooks/reduce/
  *  - Gradients are final when backward() returns: programs clip them and read them right after.
- *  - Only what this backward added is reduced: a gradient that was there before is put aside, the new one is summed over the ranks, then added to it.
+ *  - Only what this backward added is reduced: a gradient that was there before, and is not all zeros, is put aside, the new one is summed over the
+ *    ranks, then added to it.
  *  - Summed, never averaged: the sum over ranks of the local losses is the loss.
  *  - Nothing is reduced when nothing divided took part: then all ranks have computed the same.
  */
@@ -26,6 +27,7 @@ struct leaf_gradient {
     struct tensor *leaf; /* borrowed: the graph holds it during the backward */
     size_t ordinal;
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
+    bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
 };
 
 struct backward {
