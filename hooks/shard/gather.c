@@ -70,8 +70,9 @@ struct tensor *whole_empty(struct tensor *tensor, const struct record *record) {
 }
 
 struct tensor *rows_of(struct tensor *whole, const struct record *record, int dim) {
-    return TORCH_CALL("aten::narrow", "", value_tensor(whole), value_int(dim), value_int(record->first * record->inner),
-                      value_int(record_local(record)))
+    int64_t first = record->first * record->inner; /* slice: half of what the composite narrow costs */
+    return TORCH_CALL("aten::slice", "Tensor", value_tensor(whole), value_int(dim), value_int(first),
+                      value_int(first + record_local(record)), value_int(1))
         .tensor;
 }
 

@@ -74,40 +74,52 @@ RULE_FUNCTION(squeezed_loss) {
     return decide_loss(call, rule, dims[0]);
 }
 
-/* The weight of this rank's targets: how many are not ignored, or the sum of their classes' weights. */
+/* Targets that are not ignored; -1: not in memory that can be counted through. */
+static int64_t count_valid(struct tensor *targets, int64_t ignored) {
+    if (!tensor_is_plain(targets) || !tensor_is_on_host(targets) || !tensor_is_dense(targets) || tensor_dtype(targets) != DTYPE_INT64)
+        return -1;
+    const int64_t *labels = tensor_data(targets);
+    int64_t count = tensor_elements(targets), valid = 0;
+    for (int64_t i = 0; i < count; i++)
+        valid += labels[i] != ignored;
+    return valid;
+}
+
+/* The sum of the weights of the targets' classes. Ignored targets may lie outside the classes: class 0 is looked up instead. */
+static struct value sum_weights(struct value targets, struct value valid, struct value class_weights) {
+    struct value inside = TORCH_CALL("aten::mul", "Tensor", targets, valid);
+    struct value flat = TORCH_CALL("aten::flatten", "using_ints", inside, value_int(0), value_int(-1));
+    struct value plain = TORCH_CALL("aten::detach", "", class_weights);
+    struct value weights = TORCH_CALL("aten::index_select", "", plain, value_int(0), flat);
+    struct value valid_flat = TORCH_CALL("aten::flatten", "using_ints", valid, value_int(0), value_int(-1));
+    struct value kept = TORCH_CALL("aten::mul", "Tensor", weights, valid_flat);
+    struct value sum = TORCH_CALL("aten::sum", "", kept, value_int(DTYPE_FLOAT64));
+    struct value made[] = {inside, flat, plain, weights, valid_flat, kept};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        value_drop(made[i]);
+    return sum;
+}
+
+/* The weight of the targets that this rank has: how many are not ignored, or the sum of their classes' weights. */
 static double target_weight(struct shard_call *call, const struct rule *rule) {
     OPAQUE_SCOPE;
-    struct value rows = value_tensor(rows_of(call->values[1].tensor, &call->record, 0));
-    if (call->arguments[1].record.kind == RECORD_SHARD) {
-        value_drop(rows);
-        rows = call->values[1];
-        tensor_retain(rows.tensor);
-    }
-    struct value valid = TORCH_CALL("aten::ne", "Scalar", rows, value_int(call_int(call, rule->b, -100)));
-    struct value sum;
-    if (call_is_none(call, 2)) {
-        sum = TORCH_CALL("aten::sum", "", valid, value_none());
-    } else {
-        /* ignored targets may lie outside the classes: look class 0 up instead */
-        struct value inside = TORCH_CALL("aten::mul", "Tensor", rows, valid);
-        struct value flat = TORCH_CALL("aten::flatten", "using_ints", inside, value_int(0), value_int(-1));
-        struct value plain = TORCH_CALL("aten::detach", "", call->values[2]);
-        struct value weights = TORCH_CALL("aten::index_select", "", plain, value_int(0), flat);
-        struct value valid_flat = TORCH_CALL("aten::flatten", "using_ints", valid, value_int(0), value_int(-1));
-        struct value kept = TORCH_CALL("aten::mul", "Tensor", weights, valid_flat);
-        sum = TORCH_CALL("aten::sum", "", kept, value_int(DTYPE_FLOAT64));
-        value_drop(inside);
-        value_drop(flat);
-        value_drop(plain);
-        value_drop(weights);
-        value_drop(valid_flat);
-        value_drop(kept);
-    }
+    struct value targets = call->values[1];
+    int64_t ignored = call_int(call, rule->b, -100), counted = call_is_none(call, 2) ? count_valid(targets.tensor, ignored) : -1;
+    if (counted >= 0)
+        return (double)counted;
+    struct value valid = TORCH_CALL("aten::ne", "Scalar", targets, value_int(ignored));
+    struct value sum =
+        call_is_none(call, 2) ? TORCH_CALL("aten::sum", "", valid, value_none()) : sum_weights(targets, valid, call->values[2]);
     struct value number = TORCH_CALL("aten::item", "", sum);
     value_drop(sum);
     value_drop(valid);
-    value_drop(rows);
     return number.tag == TAG_DOUBLE ? number.real : (double)number.integer;
+}
+
+/* The weight of all ranks' targets. Targets that are not divided yet are here as a whole, the same on all ranks. */
+static double whole_target_weight(struct shard_call *call, const struct rule *rule, bool divided) {
+    double weight = target_weight(call, rule);
+    return divided ? sum_double("loss denominator", weight) : weight;
 }
 
 /* nll_loss_forward, nll_loss2d_forward (self, target, weight, reduction, ignore_index): a mean is the sum divided by the weight of all ranks'
@@ -125,7 +137,7 @@ RULE_FUNCTION(nll_loss) {
         return RULE_GATHER;
     int64_t reduction = call_int(call, rule->a, REDUCTION_MEAN);
     if (reduction == REDUCTION_MEAN) {
-        call->scale = 1.0 / sum_double("loss denominator", target_weight(call, rule));
+        call->scale = 1.0 / whole_target_weight(call, rule, target->record.kind == RECORD_SHARD);
         call->values[rule->a].integer = REDUCTION_SUM;
     }
     if (target->record.kind != RECORD_SHARD)
