@@ -30,11 +30,21 @@ $(O)/programs/$(1)-$(2)/%: tests/programs/%.cpp tests/programs/dump.h $(O)/progr
 	$(Q)nice $(CXX) $$(PROGRAM_FLAGS_$(1)) -$(2) $(PROGRAM_WARN) -include $(O)/programs/$(1)-$(2)/precompiled/torch.h \
 		-o $$@ $$< -Wl,--as-needed $$(PROGRAM_LINK_$(1))
 endef
+define bench_rule
+$(O)/bench/$(1)/%: tests/bench/%.cpp $(O)/programs/$(1)-O2/precompiled/torch.h.gch
+	@mkdir -p $$(@D)
+	$(Q)nice $(CXX) $$(PROGRAM_FLAGS_$(1)) -O2 $(PROGRAM_WARN) -include $(O)/programs/$(1)-O2/precompiled/torch.h \
+		-o $$@ $$< -Wl,--as-needed $$(PROGRAM_LINK_$(1))
+endef
 $(foreach build,debian wheel,$(foreach opt,O0 O2,$(eval $(call program_rules,$(build),$(opt)))))
+$(foreach build,debian wheel,$(eval $(call bench_rule,$(build))))
 
 # What the tests use: all programs optimised, three of them not, on both builds; the wheel's only where the wheel is installed.
 PROGRAM_BUILDS = debian $(if $(PROGRAM_TORCH),wheel)
 PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(PROGRAM_NAMES:%=$(O)/programs/$(build)-O2/%) $(PROGRAM_NAMES_O0:%=$(O)/programs/$(build)-O0/%))
+
+# What tests/bench/peers times.
+BENCH_TRAINING = $(foreach build,$(PROGRAM_BUILDS),$(patsubst tests/bench/%.cpp,$(O)/bench/$(build)/%,$(wildcard tests/bench/*.cpp)))
 
 .PHONY: programs
 programs: $(PROGRAMS)

@@ -52,7 +52,7 @@ $(O)/bench/%: tests/bench/%.c $$(call UNIT_SOURCES,tests/bench/%.c) $(wildcard s
 bench: deps
 	@$(MAKE) --no-print-directory bench-all
 
-bench-all: all programs $(BENCH_PROGRAMS)
+bench-all: all programs $(BENCH_PROGRAMS) $(BENCH_TRAINING)
 	@set -e; for benchmark in $(BENCH_PROGRAMS) $(BENCH_SCRIPTS); do echo "== $$(basename $$benchmark)"; $$benchmark; done
 
 # ---- the C files as .clang-format has them. clang-format 14 takes `struct operator *op` for C++'s keyword: the star is moved back.
