@@ -18,8 +18,9 @@ struct object { /* PyObject of every CPython with a global lock */
 /* PyMethodDef. Lives as long as the process. */
 struct python_method {
     const char *name;
-    struct object *(*body)(struct object *self, struct object *arguments); /* self borrowed; arguments: a borrowed tuple; result owned, NULL: raised */
-    int flags;                                                             /* PYTHON_VARARGS */
+    struct object *(*body)(struct object *self,
+                           struct object *arguments); /* self borrowed; arguments: a borrowed tuple; result owned, NULL: raised */
+    int flags;                                        /* PYTHON_VARARGS */
     const char *documentation;
 };
 enum { PYTHON_VARARGS = 1 };

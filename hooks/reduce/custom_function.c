@@ -201,7 +201,7 @@ void *hook_wrap_outputs_fourth(void *result, struct tensor *const *const *inputs
 }
 
 void *hook_wrap_outputs_again(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
-                               void *const *node, void *c, void *d, void *e, void *f, void *g) {
+                              void *const *node, void *c, void *d, void *e, void *f, void *g) {
     struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
     wrapping.tensor_comes_first = true;
     struct custom *custom = wrapping_begin(&wrapping);

@@ -15,8 +15,10 @@ struct node_hook { /* in a bytes object; the node holds the hook, so it is alive
 static const struct custom *custom_or_stop(const struct node_hook *hook) {
     const struct custom *custom = node_is_replaced(hook->node) ? custom_of_node(hook->node) : NULL;
     if (!custom)
-        shim_problem("AR-PY-HOOK", "Put it on the tensor (tensor.register_hook), or on the module with register_full_backward_hook; or run with -n 1.",
-                     "a hook of Python on a node of the graph (grad_fn.register_hook, register_prehook, Module.register_backward_hook) is reached by a "
+        shim_problem("AR-PY-HOOK",
+                     "Put it on the tensor (tensor.register_hook), or on the module with register_full_backward_hook; or run with -n 1.",
+                     "a hook of Python on a node of the graph (grad_fn.register_hook, register_prehook, Module.register_backward_hook) is "
+                     "reached by a "
                      "backward through divided rows: it would see this rank's part");
     return custom;
 }

@@ -46,7 +46,8 @@ static struct object *unpack(struct object *self, struct object *arguments) {
     return result;
 }
 
-static const struct python_method pack_method = {"pack", pack, PYTHON_VARARGS, NULL}, unpack_method = {"unpack", unpack, PYTHON_VARARGS, NULL};
+static const struct python_method pack_method = {"pack", pack, PYTHON_VARARGS, NULL},
+                                  unpack_method = {"unpack", unpack, PYTHON_VARARGS, NULL};
 
 /* Both functions are owned by whom they are passed to. */
 static void replace(struct object **function, const struct python_method *method) {

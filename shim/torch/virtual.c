@@ -11,9 +11,9 @@
 #include "functions.h"
 
 enum {
-    HEADER_WORDS = 2,  /* offset to top, type information: before the address that objects have */
-    SLOTS_MAX = 24,    /* Node has 6 (1.13) to 17 (2.15) virtual functions */
-    TABLES_MAX = 256,  /* classes of custom functions in one program */
+    HEADER_WORDS = 2, /* offset to top, type information: before the address that objects have */
+    SLOTS_MAX = 24,   /* Node has 6 (1.13) to 17 (2.15) virtual functions */
+    TABLES_MAX = 256, /* classes of custom functions in one program */
 };
 
 struct table {
@@ -48,7 +48,8 @@ static struct table *table_of(void *node) {
 
 static struct table *table_copy(void *node, node_apply *apply) {
     if (table_count == TABLES_MAX)
-        shim_problem("AR-CUSTOM-FUNCTION", "Please report the program.", "it has more than %d classes of custom autograd functions", TABLES_MAX);
+        shim_problem("AR-CUSTOM-FUNCTION", "Please report the program.", "it has more than %d classes of custom autograd functions",
+                     TABLES_MAX);
     void **words = *(void ***)node;
     int slot = apply_slot();
     struct table *table = malloc(sizeof *table);
