@@ -117,6 +117,17 @@ static void calibrate_key_set(struct tensor *tensor) {
     torch_facts.tensor_vtable = *(void **)tensor;
 }
 
+/* A new tensor with one owner: both counts are 1. (Since 2.7 the C ABI counts, and what stands here is of no interest.) */
+static void calibrate_counts(struct tensor *tensor) {
+    const uint32_t *halves = (const uint32_t *)((const char *)tensor + 8);
+    if (halves[0] == 1 && halves[1] == 1)
+        torch_facts.weak_count = 12;
+    else if (halves[0] == 1 && halves[1] == 0 && halves[2] == 1 && halves[3] == 0)
+        torch_facts.weak_count = 16;
+    else if (!torch_functions.new_tensor_handle || !torch_functions.delete_tensor_object)
+        torch_unsupported("reference counts", "%u %u %u %u in a tensor with one owner", halves[0], halves[1], halves[2], halves[3]);
+}
+
 static void calibrate_dtype(void) {
     static const int dtypes[] = {DTYPE_FLOAT32, DTYPE_INT64, DTYPE_FLOAT64, DTYPE_INT32, DTYPE_INT16};
     struct value tensors[5];
@@ -264,6 +275,7 @@ struct value value_tensor_list(struct tensor *const *tensors, size_t count) {
 void calibrate_values(void) {
     struct value tensor = calibration_range(0, 6, DTYPE_FLOAT32);
     calibrate_key_set(tensor.tensor);
+    calibrate_counts(tensor.tensor);
     calibrate_dtype();
     calibrate_storage(tensor.tensor);
     calibrate_list(tensor.tensor);

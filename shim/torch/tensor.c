@@ -4,10 +4,25 @@
 #include "../shim.h"
 #include "functions.h"
 
-/* Refcounts: from 2.7 by the C ABI (later layouts pack both counts and a Python bit into one word); before, the two counters at +8 and +16 that never moved. */
+/* Refcounts: since 2.7 by the C ABI (later layouts pack both counts and a Python bit into one word). Before, two counters that calibration found:
+   both of a machine word (1.13 to 2.1), or both of 32 bits (2.3 to 2.6). */
 static bool references_by_abi(void) {
     return torch_functions.new_tensor_handle && torch_functions.delete_tensor_object;
 }
+
+static bool counts_are_words(void) {
+    return torch_facts.weak_count == 16;
+}
+
+/* Adds to the counter at `at` and returns the new count. */
+static size_t count_add(struct tensor *tensor, long at, int change) {
+    char *count = (char *)tensor + at;
+    if (counts_are_words())
+        return __atomic_add_fetch((size_t *)count, (size_t)change, __ATOMIC_ACQ_REL);
+    return __atomic_add_fetch((uint32_t *)count, (uint32_t)change, __ATOMIC_ACQ_REL);
+}
+
+enum { STRONG_COUNT = 8 };
 
 void tensor_retain(struct tensor *tensor) {
     if (tensor == torch_facts.undefined)
@@ -17,19 +32,18 @@ void tensor_retain(struct tensor *tensor) {
         torch_functions.new_tensor_handle(&cell, &box);
         free(box); /* the box only: the reference stays */
     } else
-        __atomic_add_fetch((size_t *)((char *)tensor + 8), 1, __ATOMIC_SEQ_CST);
+        count_add(tensor, STRONG_COUNT, 1);
 }
 
 /* intrusive_ptr::reset_ of the releases before the C ABI (c10/util/intrusive_ptr.h of 1.13 to 2.5). */
 static void release_by_hand(struct tensor *tensor) {
-    if (__atomic_sub_fetch((size_t *)((char *)tensor + 8), 1, __ATOMIC_ACQ_REL))
+    if (count_add(tensor, STRONG_COUNT, -1))
         return;
     void (**virtual)(void *) = *(void (***)(void *))tensor;
-    size_t *weak = (size_t *)((char *)tensor + 16);
-    bool last = __atomic_load_n(weak, __ATOMIC_ACQUIRE) == 1;
+    bool last = count_add(tensor, torch_facts.weak_count, 0) == 1;
     if (!last) {
         virtual[2](tensor); /* release_resources */
-        last = __atomic_sub_fetch(weak, 1, __ATOMIC_ACQ_REL) == 0;
+        last = count_add(tensor, torch_facts.weak_count, -1) == 0;
     }
     if (last)
         virtual[1](tensor); /* deleting destructor */

@@ -80,6 +80,7 @@ struct torch_facts {
     uint16_t key_shard, key_parameter, key_composite;
     long table, table_stride;       /* first boxed function of the dispatch table within OperatorDef, and the distance of two */
     long key_set;                   /* TensorImpl::key_set_; the policy byte stands two bytes before it */
+    long weak_count;                /* TensorImpl::weakcount_: 16, after a word, or 12, after 32 bits; the strong count is at 8 */
     long dtype;                     /* TensorImpl::data_type_ */
     long storage;                   /* TensorImpl::storage_ */
     long storage_data;              /* StorageImpl: the data pointer */

@@ -23,6 +23,19 @@ static torch::Tensor sum_of_pointer(const torch::Tensor &tensor) {
     return torch::tensor(sum);
 }
 
+static torch::Tensor sum_of_const_pointers(const torch::Tensor &tensor) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 5) /* const_data_ptr<const float> since 2.3 */
+    const float *values = tensor.const_data_ptr<float>(), *same = tensor.const_data_ptr<const float>();
+    double sum = 0;
+    for (int64_t i = 0; i < tensor.numel(); i++) {
+        sum += (values[i] + same[i] + tensor.mutable_data_ptr<float>()[i]) * static_cast<double>(i % 5);
+    }
+    return torch::tensor(sum);
+#else
+    return sum_of_pointer(tensor);
+#endif
+}
+
 static torch::Tensor through_accessor(const torch::Tensor &tensor) {
     auto values = tensor.accessor<float, 2>();
     double sum = 0;
@@ -108,6 +121,7 @@ int main(int count, char **words) {
         {"print_history", [](Layers &m, Batch &t) { return from_text(m.flat(t.flat)); }},
         {"print_mask", [](Layers &m, Batch &t) { return from_text(m.flat(t.flat) > 0); }},
         {"pointer", [](Layers &m, Batch &t) { return sum_of_pointer(m.flat(t.flat)); }},
+        {"pointer_const", [](Layers &m, Batch &t) { return sum_of_const_pointers(m.flat(t.flat)); }},
         {"pointer_detached", [](Layers &m, Batch &t) { return sum_of_pointer(m.flat(t.flat).detach()); }},
         {"pointer_transposed", [](Layers &m, Batch &t) { return sum_of_pointer(m.flat(t.flat).t().contiguous()); }},
         {"pointer_loss", [](Layers &m, Batch &t) { return torch::tensor(m.flat(t.flat).mean().data_ptr<float>()[0]); }},
