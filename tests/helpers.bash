@@ -16,6 +16,33 @@ requires() {
     esac
 }
 
+# python_of BUILD: the interpreter that has this build of libtorch. wheel-VERSION, debian-13 and so on: tests/matrix/install
+python_of() {
+    local build=${1%-O[0-9]}
+    case $build in
+    debian) echo /usr/bin/python3 ;;
+    wheel) echo "$BUILD/venv/bin/python" ;;
+    *) echo "$BUILD/matrix/$build/bin/python" ;;
+    esac
+}
+
+# builds: what a test goes through, optimised: the two builds that every test run has, or the one that `make check-matrix` is at
+builds() {
+    local build
+    for build in ${MATRIX_BUILD:-debian wheel}; do
+        [ ! -d "$BUILD/programs/$build-O2" ] || echo "$build-O2"
+    done
+}
+
+# pythons: their interpreters
+pythons() {
+    local build python
+    for build in ${MATRIX_BUILD:-debian wheel}; do
+        python=$(python_of "$build")
+        [ ! -x "$python" ] || echo "$python"
+    done
+}
+
 # retry COUNT DELAY command...: until it succeeds; this is how tests wait (never a bare sleep)
 retry() {
     local count=$1 delay=$2 i

@@ -6,14 +6,6 @@
 
 COMPARE=$REPOSITORY/tests/compare
 
-# python_of BUILD: the interpreter that has this build of libtorch
-python_of() {
-    case $1 in
-    debian*) echo /usr/bin/python3 ;;
-    wheel*) echo "$BUILD/venv/bin/python" ;;
-    esac
-}
-
 # set_command BUILD NAME: the program and its arguments, in $command; skips the test where this build of libtorch is not installed
 set_command() {
     local build=$1 name=$2

@@ -13,10 +13,10 @@ setup_file() {
     export OMP_NUM_THREADS=1
 }
 
-# sweep NAME [stopped]: 1, 2 and 3 ranks on both builds
+# sweep NAME [stopped]: 1, 2 and 3 ranks on each build
 sweep() {
     local build n
-    for build in debian-O2 wheel-O2; do
+    for build in $(builds); do
         set_command "$build" "$1"
         for n in 1 2 3; do
             echo "$build $n ranks"

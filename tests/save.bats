@@ -8,18 +8,6 @@ setup() {
     mkdir "$PLAIN" "$RANKS"
 }
 
-builds() {
-    local build
-    for build in debian-O2 wheel-O2; do
-        [ ! -d "$BUILD/programs/$build" ] || echo "$build"
-    done
-}
-
-pythons() {
-    echo /usr/bin/python3
-    [ ! -x "$BUILD/venv/bin/python" ] || echo "$BUILD/venv/bin/python"
-}
-
 # both command... FILE: plain in $PLAIN, with two ranks in $RANKS; all outputs must be the same
 both() {
     local file=${*: -1}
@@ -66,13 +54,14 @@ FILE_LIMIT=32768
 }
 
 @test "a file that the plain run left is read by the ranks, and the other way round" {
-    modes=$BUILD/programs/debian-O2/save_modes
+    modes=$BUILD/programs/${MATRIX_BUILD:-debian}-O2/save_modes
+    python=$(python_of "${MATRIX_BUILD:-debian}")
     both "$modes" model file.pt
     cat >"$BATS_TEST_TMPDIR/sizes.py" <<'PYTHON'
 import sys, torch
 print([list(value.shape) for value in torch.jit.load(sys.argv[1]).parameters()])
 PYTHON
-    [ "$(/usr/bin/python3 "$BATS_TEST_TMPDIR/sizes.py" "$PLAIN/file.pt")" = "$(/usr/bin/python3 "$BATS_TEST_TMPDIR/sizes.py" "$RANKS/file.pt")" ]
+    [ "$("$python" "$BATS_TEST_TMPDIR/sizes.py" "$PLAIN/file.pt")" = "$("$python" "$BATS_TEST_TMPDIR/sizes.py" "$RANKS/file.pt")" ]
 }
 
 @test "Python's torch.save by name" {
@@ -136,13 +125,13 @@ PYTHON
     touch "$RANKS/file.accel-0123abcd" "$RANKS/file.accel-89abcdef" "$RANKS/other.accel-0123abcd" "$RANKS/file.accel-notes"
     exec 9<"$RANKS/file.accel-89abcdef"
     flock -x 9
-    both "$BUILD/programs/debian-O2/save_modes" model file.pt 9>&-
+    both "$BUILD/programs/${MATRIX_BUILD:-debian}-O2/save_modes" model file.pt 9>&-
     exec 9>&-
     only file.pt file.accel-89abcdef other.accel-0123abcd file.accel-notes
 }
 
 @test "devices, links and files of two names are written as the plain run writes them" {
-    modes=$BUILD/programs/debian-O2/save_modes
+    modes=$BUILD/programs/${MATRIX_BUILD:-debian}-O2/save_modes
     "$ACCEL_RUN" -n 2 "$modes" again /dev/null
     [ -c /dev/null ]
     echo old >"$RANKS/target.pt"

@@ -18,11 +18,14 @@ check-unit: $(UNIT_BINARIES)
 # ---- programs that train, for both builds of libtorch
 include tests/programs.mk
 
+# ---- the programs on other builds of libtorch
+include tests/matrix.mk
+
 # ---- the templates of hooks/null/
 include tests/templates.mk
 
 # ---- what a newcomer types. The second make sees the virtual environment which the first one may have made.
-BATS_FILES := $(sort $(wildcard tests/*.bats))
+BATS_FILES := $(filter-out tests/matrix.bats,$(sort $(wildcard tests/*.bats)))
 export O
 
 .PHONY: deps demo check check-all check-bats bench bench-all

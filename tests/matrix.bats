@@ -1,0 +1,57 @@
+#!/usr/bin/env bats
+# The core of the tests on one build of libtorch, for `make check-matrix`: MATRIX_BUILD names it (tests/matrix/install). What stands
+# before the colon of a name is its column in the table.
+
+bats_require_minimum_version 1.5.0
+load helpers
+load programs
+
+export BATS_TEST_TIMEOUT=900
+
+setup_file() {
+    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
+}
+
+compiled() { same_run "$MATRIX_BUILD-O2" "$1" 1 2 3; }
+script() { same_run "$MATRIX_BUILD" "$1" 1 2 3; }
+
+@test "C++: fashion" { compiled fashion; }
+@test "C++: mlp_loader" { compiled mlp_loader; }
+@test "C++: index_loop" { compiled index_loop; }
+@test "C++: gru" { compiled gru; }
+@test "C++: transformer" { compiled transformer; }
+@test "C++: vae" { compiled vae; }
+@test "C++: gan" { compiled gan; }
+@test "C++: batchnorm" { compiled batchnorm; }
+@test "C++: accumulate" { compiled accumulate; }
+@test "C++: l2" { compiled l2; }
+@test "C++: throws" { compiled throws; }
+@test "C++: autoencoder" { compiled autoencoder; }
+@test "C++: multi_model" { compiled multi_model; }
+@test "Python: classifier.py" { script classifier.py; }
+@test "Python: gpt.py" { script gpt.py; }
+@test "Python: vae.py" { script vae.py; }
+@test "Python: batchnorm.py" { script batchnorm.py; }
+@test "Python: lstm.py" { script lstm.py; }
+
+@test "refused: hooks of Python on tensors, by name" {
+    local argument
+    for argument in parameter computed divided; do
+        ranks_run 2 "$MATRIX_BUILD" tensor_hooks.py "$argument"
+        [ "$(cat "$ranks/status")" -eq 125 ]
+        contains "$(cat "$ranks/err")" AR-PY-HOOK
+        [ ! -s "$ranks/out" ]
+        rm -r "$ranks"
+    done
+}
+
+@test "refused: a custom autograd function on divided rows, by name" {
+    local argument
+    for argument in alone late; do
+        ranks_run 2 "$MATRIX_BUILD" custom_function.py "$argument"
+        [ "$(cat "$ranks/status")" -eq 125 ]
+        contains "$(cat "$ranks/err")" AR-CUSTOM-FUNCTION
+        [ ! -s "$ranks/out" ]
+        rm -r "$ranks"
+    done
+}
