@@ -109,7 +109,8 @@ struct hook_row {
 };
 extern struct hook_row hook_table[HOOK_COUNT];
 
-void *resolve_original(enum hook_id id); /* lazy; stops the job when a function that was called has no original */
+void *resolve_function(const char *library, const char *symbol); /* a function or datum of a library of torch, or NULL */
+void *resolve_original(enum hook_id id);                         /* lazy; stops the job when a function that was called has no original */
 
 /* The function that would have run without us, with the row's own type. */
 #define ORIGINAL(name)                                                                                                                     \

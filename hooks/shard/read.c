@@ -295,6 +295,12 @@ struct tensor *read_stand_in(struct tensor *tensor) {
 #include "pointers.def"
 #undef HOOK
 
+/* Elsewhere its own calls of data_ptr are seen. */
+void *hook_print(void *stream, struct tensor **self, int64_t width) {
+    struct tensor *whole = torch_facts.is_bound ? read_stand_in(*self) : NULL;
+    return ORIGINAL(print)(stream, whole ? &whole : self, width);
+}
+
 /* A tensor that requires grad is refused by libtorch itself, unless force. */
 void *hook_tensor_to_numpy(struct tensor **self, char force) {
     bool refused = shim_active() && !force && tensor_requires_grad(*self) && grad_mode_is_enabled();

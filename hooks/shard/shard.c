@@ -159,6 +159,8 @@ static void free_arguments(struct argument **arguments) {
 }
 
 static void shard_call(struct dispatch_call *dispatch) {
+    if (torch_facts.is_bound)
+        python_read_begin();
     const struct rule *rule = rule_of(dispatch->op);
     struct stack *stack = dispatch->stack;
     struct shard_call call;

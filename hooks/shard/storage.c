@@ -52,7 +52,7 @@ static void compare_storage(struct tensor *tensor, const struct record *record) 
     wanted.extent = extent;
 }
 
-static void *stand_in_storage(void *storage) {
+struct tensor *storage_stand_in(void *storage) {
     static _Atomic long field;
     long known = atomic_load(&field);
     if (!known)
@@ -69,10 +69,11 @@ static void *stand_in_storage(void *storage) {
                      "the program takes the storage (deepcopy, pickle, torch.save, storage()) of a tensor whose rows are divided among the "
                      "ranks and which shares "
                      "memory with another part of itself");
-    return tensor_storage(whole);
+    return whole;
 }
 
 void *hook_storage_to_python(void **storage) {
-    void *whole = shim_active() && !dispatch_is_opaque() && record_count() ? stand_in_storage(*storage) : NULL;
-    return ORIGINAL(storage_to_python)(whole ? &whole : storage);
+    struct tensor *whole = shim_active() && !dispatch_is_opaque() && record_count() ? storage_stand_in(*storage) : NULL;
+    void *other = whole ? tensor_storage(whole) : NULL;
+    return ORIGINAL(storage_to_python)(whole ? &other : storage);
 }

@@ -60,6 +60,16 @@ void hook_set_requires_grad(struct tensor *tensor, char requires_grad) {
         leaf_ordinal(tensor);
 }
 
+/* The metadata of a leaf requires a gradient from the start; that of a result gets its node later, that of a view is of another class. */
+void hook_set_autograd_meta(struct tensor *tensor, void ***meta) {
+    void *class = *meta ? **meta : NULL;
+    ORIGINAL(set_autograd_meta)(tensor, meta);
+    if (!torch_facts.is_bound || !shim_active() || class != torch_facts.leaf_meta)
+        return; /* elsewhere the constructor of its node is seen */
+    if (tensor_requires_grad(tensor) && !tensor_node(tensor))
+        leaf_ordinal(tensor);
+}
+
 void hook_set_engine_stub(void *stub) {
     ORIGINAL(set_engine_stub)(stub);
     shim_training_begins();

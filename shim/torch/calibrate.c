@@ -281,5 +281,6 @@ void calibrate_values(void) {
     calibrate_list(tensor.tensor);
     calibrate_arguments();
     calibrate_int_list();
+    bound_begin(tensor.tensor);
     value_drop(tensor);
 }

@@ -19,6 +19,8 @@ void calibrate_keys(void);
 void calibrate_table(uint16_t key, uint16_t next_key, void *fallback);
 void calibrate_values(void);
 void dispatch_register(void);
+/* Puts our functions into tables of virtual functions where the loader has not; `tensor` is a plain one. After calibration. */
+void bound_begin(struct tensor *tensor);
 void selfcheck_run(void);
 void record_begin(void);
 /* Runs the kernel for an explicit key set (rows that are fallthrough removed). */

@@ -61,6 +61,11 @@ void leaf_node_made(void *node, struct tensor *leaf) {
 }
 
 struct tensor *leaf_of_node(void *node) {
+    if (torch_facts.is_bound) {
+        struct tensor *leaf = *(struct tensor **)((char *)node + torch_facts.node_leaf);
+        leaf_ordinal(leaf);
+        return leaf;
+    }
     LEAF_SCOPE;
     return pairs_get(&nodes, node);
 }

@@ -293,15 +293,26 @@ void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, voi
     return result;
 }
 
-/* x.data = y, Module::to, Module::clone: the tensor takes over y's key set, and with it loses the mark of a leaf or gains one of divided rows. */
-void hook_copy_metadata(struct tensor *from, struct tensor *to, void *version, char allow_change) {
-    bool parameter = shim_active() && tensor_is_parameter(to);
-    if (shim_active())
+struct record_move record_move_begin(struct tensor *to) {
+    struct record_move move = {.is_active = shim_active()};
+    if (move.is_active) {
+        move.was_parameter = tensor_is_parameter(to);
         record_clear(to);
-    ORIGINAL(copy_metadata)(from, to, version, allow_change);
-    if (!shim_active())
+    }
+    return move;
+}
+
+void record_move_end(const struct record_move *move, struct tensor *from, struct tensor *to) {
+    if (!move->is_active)
         return;
-    if (parameter)
+    if (move->was_parameter)
         tensor_mark_parameter(to);
     record_copy(from, to);
+}
+
+/* x.data = y, Module::to, Module::clone: the tensor takes over y's key set, and with it loses the mark of a leaf or gains one of divided rows. */
+void hook_copy_metadata(struct tensor *from, struct tensor *to, void *version, char allow_change) {
+    struct record_move move = record_move_begin(to);
+    ORIGINAL(copy_metadata)(from, to, version, allow_change);
+    record_move_end(&move, from, to);
 }

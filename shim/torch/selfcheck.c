@@ -90,6 +90,15 @@ static void check_gradient(struct tensor *weight, int64_t rows) {
     }
 }
 
+/* Leaves made by other ways than set_requires_grad, and x.data = y, which must not take the mark of a leaf away. */
+static void check_leaves(struct tensor *weight) {
+    struct value other = matrix(FEATURES, OUTPUTS);
+    value_drop(USER_CALL("aten::set_data", "", value_tensor(weight), other));
+    value_drop(other);
+    if (!tensor_is_parameter(weight))
+        torch_unsupported("self-check: leaves", "x.data = y is not seen");
+}
+
 static void grad_mode_restore(char *enabled) {
     torch_functions.set_grad_mode(*enabled);
 }
@@ -102,6 +111,7 @@ void selfcheck_run(void) {
     value_drop(USER_CALL("aten::requires_grad_", "", weight, value_bool(true)));
     if (!tensor_is_parameter(weight.tensor))
         torch_unsupported("self-check: leaves", "set_requires_grad is not seen");
+    check_leaves(weight.tensor);
     struct value hidden = USER_CALL("aten::mm", "", data, weight);
     check_forward(hidden.tensor, rows);
     struct value active = USER_CALL("aten::relu", "", hidden);

@@ -89,6 +89,9 @@ struct torch_facts {
     long arguments, argument_bytes; /* FunctionSchema's arguments within OperatorDef, sizeof(c10::Argument) */
     long overload;                  /* overload name within OperatorDef (the name is at 0) */
     uint32_t tag_bool, tag_list;
+    bool is_bound;            /* libtorch's calls to itself do not reach us: bound.c */
+    long node_leaf;           /* then: the leaf within an AccumulateGrad node */
+    void *leaf_meta;          /* then: the table of virtual functions of a leaf's AutogradMeta */
     struct tensor *undefined; /* UndefinedTensorImpl's singleton */
     void *tensor_vtable;      /* of a plain TensorImpl */
 };
@@ -289,6 +292,12 @@ struct record record_get(struct tensor *tensor);
 void record_set(struct tensor *tensor, struct record record);
 /* Removes mark and record. */
 void record_clear(struct tensor *tensor);
+/* Around what gives a tensor another one's metadata (x.data = y): the mark of a leaf stays, and that of divided rows comes or goes with the rows. */
+struct record_move {
+    bool is_active, was_parameter;
+};
+struct record_move record_move_begin(struct tensor *to);
+void record_move_end(const struct record_move *move, struct tensor *from, struct tensor *to);
 /* The record of a live tensor whose node is `node`, else RECORD_NONE. For the roots of a backward. */
 struct record record_of_node(void *node);
 size_t record_count(void);
@@ -305,6 +314,8 @@ bool node_is_replaced(void *node);
 /* Puts a function into a slot of an object's table, for all objects of its class; returns what stood there, NULL when it is there already. Tables of shared
    libraries only (their pages are never executable). */
 void *virtual_replace(void *object, int slot, void *function);
+/* Puts a function into a slot of a table. */
+void virtual_write(void **slot, void *function);
 
 /* Says that this libtorch is not supported, naming the check that failed. */
 void torch_unsupported(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));

@@ -2,6 +2,8 @@
  * Virtual functions of objects that we did not make, replaced without an offset: the slot of Node::apply is where AccumulateGrad's table has
  * AccumulateGrad::apply, and an object is given a copy of its own table in which that slot is ours.
  */
+#define _GNU_SOURCE
+#include <link.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -77,15 +79,46 @@ bool node_is_replaced(void *node) {
     return table && *(void ***)node == table->words + HEADER_WORDS;
 }
 
+struct page_search {
+    uintptr_t address;
+    bool is_writable; /* as mapped now: not part of what was made read-only after relocation */
+};
+
+static int visit_object(struct dl_phdr_info *info, size_t size, void *data) {
+    struct page_search *search = data;
+    bool found = false, relro = false;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + header->p_vaddr;
+        bool inside = search->address >= begin && search->address < begin + header->p_memsz;
+        if (inside && header->p_type == PT_LOAD) {
+            found = true;
+            search->is_writable = header->p_flags & PF_W;
+        }
+        relro |= inside && header->p_type == PT_GNU_RELRO;
+    }
+    if (found && relro)
+        search->is_writable = false;
+    return found;
+}
+
+/* A program's copy of a table (a COPY relocation) is writable and stays so. */
+void virtual_write(void **slot, void *function) {
+    struct page_search search = {.address = (uintptr_t)slot};
+    dl_iterate_phdr(visit_object, &search);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *begin = (void *)((uintptr_t)slot & ~(page - 1));
+    if (!search.is_writable && mprotect(begin, page, PROT_READ | PROT_WRITE))
+        torch_unsupported("virtual functions", "a table of them cannot be made writable");
+    __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+    if (!search.is_writable)
+        mprotect(begin, page, PROT_READ);
+}
+
 void *virtual_replace(void *object, int slot, void *function) {
     void **place = *(void ***)object + slot, *had = *place;
     if (had == function)
         return NULL;
-    long page = sysconf(_SC_PAGESIZE);
-    void *begin = (void *)((uintptr_t)place & ~(uintptr_t)(page - 1));
-    if (mprotect(begin, (size_t)page, PROT_READ | PROT_WRITE))
-        torch_unsupported("virtual functions", "a table of them cannot be made writable");
-    *place = function;
-    mprotect(begin, (size_t)page, PROT_READ);
+    virtual_write(place, function);
     return had;
 }
