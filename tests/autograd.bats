@@ -66,3 +66,7 @@ stopped() {
     stopped debian AR-PY-HOOK refused.py module_hook
     stopped wheel AR-PY-HOOK refused.py node_prehook
 }
+
+@test "gradients computed in the loss, and their derivatives, are those of one process" {
+    same_words second_derivative.py
+}

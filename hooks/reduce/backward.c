@@ -150,9 +150,12 @@ static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
 }
 
 /* Edge = {Node, input number}; its size is the vectors' ratio (Node ownership changed from shared_ptr to intrusive_ptr in 2.13/2.14). */
+static size_t edge_bytes(const struct vector *roots, size_t count) {
+    return (size_t)(roots->end - roots->begin) / count;
+}
+
 static struct record root_record(const struct vector *roots, size_t index, size_t count) {
-    size_t edge_bytes = (size_t)(roots->end - roots->begin) / count;
-    return record_of_node(*(void **)(roots->begin + index * edge_bytes));
+    return record_of_node(*(void **)(roots->begin + index * edge_bytes(roots, count)));
 }
 
 static bool roots_are_divided(const struct vector *roots, size_t count) {
@@ -196,45 +199,46 @@ static void mark_retained_gradient(struct tensor *tensor, const struct record *r
     record_set(gradient, record->kind == RECORD_SHARD ? *record : (struct record){.kind = RECORD_PARTIAL});
 }
 
-static void refuse_graph_of_gradients(bool create_graph) {
-    if (create_graph)
-        shim_problem("AR-CREATE-GRAPH", "Run this program with -n 1 for now.",
-                     "backward(create_graph=True) through divided rows is not supported yet");
+/* One call of the engine, as it was asked for; inputs are the seeds. */
+struct execution {
+    void *result; /* variable_list: the gradients asked for by outputs, of torch::autograd::grad */
+    void *engine, *roots, *outputs;
+    struct vector inputs;
+    char keep_graph, create_graph, accumulate;
+};
+
+static void execute(const struct execution *execution) {
+    struct vector inputs = execution->inputs;
+    dispatch_client.settle();
+    OPAQUE_SCOPE;
+    ORIGINAL(engine_execute)
+    (execution->result, execution->engine, execution->roots, &inputs, execution->keep_graph, execution->create_graph, execution->accumulate,
+     execution->outputs);
 }
 
 /* A backward that code called back from one begins (a checkpoint that is computed again): its gradients of parameters belong to the outer one. What is read
    of them before that is over is a part of a sum. */
-static void *execute_nested(struct seeds *seeds, void *result, void *engine, void *roots, char keep_graph, char create_graph,
-                            void *outputs) {
-    refuse_graph_of_gradients(create_graph);
-    struct vector inputs = {(char *)seeds->tensors, (char *)(seeds->tensors + seeds->count), (char *)(seeds->tensors + seeds->count)};
-    dispatch_client.settle();
-    OPAQUE_SCOPE;
-    ORIGINAL(engine_execute)(result, engine, roots, &inputs, keep_graph, create_graph, 1, outputs);
-    reduce_mark_parts(current);
-    return result;
+static void execute_nested(const struct execution *execution) {
+    execute(execution);
+    if (execution->accumulate)
+        reduce_mark_parts(current);
 }
 
-static void *execute_divided(struct seeds *seeds, void *result, void *engine, void *roots, char keep_graph, char create_graph,
-                             void *outputs) {
-    refuse_graph_of_gradients(create_graph);
+static void execute_divided(const struct execution *execution) {
     pthread_mutex_lock(&backward_mutex);
-    __attribute__((cleanup(backward_end))) struct backward backward = {.finished = false};
+    __attribute__((cleanup(backward_end))) struct backward backward = {.has_graph = execution->create_graph};
     current = &backward;
     current_thread = pthread_self();
-    struct vector inputs = {(char *)seeds->tensors, (char *)(seeds->tensors + seeds->count), (char *)(seeds->tensors + seeds->count)};
     shim_phase(BOARD_BACKWARD, "backward");
-    dispatch_client.settle();
-    OPAQUE_SCOPE;
-    ORIGINAL(engine_execute)(result, engine, roots, &inputs, keep_graph, create_graph, 1, outputs);
+    execute(execution);
     current = NULL;
     shim_phase(BOARD_REDUCE, "gradients");
+    OPAQUE_SCOPE;
     reduce_gradients(&backward);
     record_each(mark_retained_gradient);
     backward.finished = true;
     shim_step_done();
     shim_phase(BOARD_STEP, "after backward");
-    return result;
 }
 
 void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
@@ -247,11 +251,14 @@ void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs,
     bool is_nested = backward_is_divided() && pthread_equal(current_thread, pthread_self());
     start_check_new_leaves();
     if (is_nested || roots_are_divided(roots, vector_tensors(inputs))) {
-        if (!accumulate)
-            shim_problem("AR-AUTOGRAD-GRAD", "Use backward() and .grad, or run with -n 1 for now.",
-                         "torch.autograd.grad of a value computed from divided rows is not supported yet");
         seeds_make(&seeds, roots, inputs);
-        return (is_nested ? execute_nested : execute_divided)(&seeds, result, engine, roots, keep_graph, create_graph, outputs);
+        char *begin = (char *)seeds.tensors, *end = (char *)(seeds.tensors + seeds.count);
+        struct execution execution = {result, engine, roots, outputs, {begin, end, end}, keep_graph, create_graph, accumulate};
+        __attribute__((cleanup(capture_free))) struct capture capture;
+        capture_begin(&capture, outputs, accumulate ? 0 : seeds.count ? edge_bytes(roots, seeds.count) : 0);
+        (is_nested ? execute_nested : execute_divided)(&execution);
+        capture_end(&capture, result);
+        return result;
     }
     { /* nothing to reduce: all ranks compute the same. That they do is what their notes say. */
         SHIM_COMM_SCOPE;

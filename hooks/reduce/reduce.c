@@ -227,6 +227,38 @@ void reduce_mark_parts(struct backward *backward) {
     }
 }
 
+static void stop_for_other_kinds(void) {
+    shim_problem("AR-RANKS-PARTED", "Run this program with -n 1 and report it.",
+                 "the ranks have gradients of different kinds for the same parameters");
+}
+
+static void agree_on_list(const struct backward *backward) {
+    SHIM_COMM_SCOPE;
+    if (!comm_all_reduce_listed("gradients", list_hash(backward), NULL, 0, COMM_FLOAT32, COMM_SUM))
+        stop_for_other_kinds();
+}
+
+/* create_graph: the sum is part of the graph, and what was there before is added by it. */
+static void sum_with_graph(struct backward *backward) {
+    agree_on_list(backward);
+    for (size_t i = 0; i < backward->count; i++) {
+        struct tensor **slot = tensor_grad_slot(backward->leaves[i].leaf), *before = backward->leaves[i].before;
+        record_set(*slot, (struct record){.kind = RECORD_PARTIAL});
+        struct value sum = value_tensor(dispatch_client.whole(*slot));
+        if (before) {
+            struct value total = TORCH_CALL("aten::add", "Tensor", value_tensor(before), sum, value_int(1));
+            value_drop(sum);
+            tensor_release(before);
+            backward->leaves[i].before = NULL;
+            sum = total;
+        }
+        tensor_release(*slot);
+        *slot = sum.tensor;
+        if (tensor_requires_grad(sum.tensor))
+            record_set(sum.tensor, (struct record){.kind = RECORD_GATHERED});
+    }
+}
+
 static bool sum_listed(struct backward *backward) {
     __attribute__((cleanup(targets_free))) struct targets targets = {.list = calloc(backward->count + 1, sizeof(struct target)),
                                                                      .spans = calloc(backward->count + 1, sizeof(struct comm_span)),
@@ -245,15 +277,18 @@ static bool sum_listed(struct backward *backward) {
 void reduce_gradients(struct backward *backward) {
     forget_the_gone(backward);
     settle_divided_leaves(backward);
-    SHIM_COMM_SCOPE;
     keep_reached(backward);
+    if (backward->has_graph) {
+        sum_with_graph(backward);
+        return;
+    }
+    SHIM_COMM_SCOPE;
     if (sum_listed(backward))
         return;
     add_missing(backward);
     qsort(backward->leaves, backward->count, sizeof *backward->leaves, by_ordinal);
     if (!sum_listed(backward))
-        shim_problem("AR-RANKS-PARTED", "Run this program with -n 1 and report it.",
-                     "the ranks have gradients of different kinds for the same parameters");
+        stop_for_other_kinds();
 }
 
 void reduce_undo(struct backward *backward) {

@@ -33,6 +33,7 @@ struct leaf_gradient {
 struct backward {
     struct leaf_gradient *leaves;
     size_t count, room;
+    bool has_graph; /* create_graph: the gradients are to be differentiated again */
     bool finished;
 };
 
@@ -55,6 +56,17 @@ struct custom;
 const struct custom *custom_of_node(void *node);
 struct record custom_input(const struct custom *custom, size_t index);
 struct record custom_output(const struct custom *custom, size_t index);
+
+/* ---- torch::autograd::grad (capture.c): gradients that are handed out instead of accumulated */
+struct capture {
+    struct record *tensors; /* what the gradients are asked of */
+    size_t count;
+};
+/* Before the engine runs. edges: std::vector<Edge> of edge_bytes each; 0: nothing is handed out. */
+void capture_begin(struct capture *capture, const struct vector *edges, size_t edge_bytes);
+/* gradients: what the engine has returned; in their final form afterwards. A collective. */
+void capture_end(const struct capture *capture, const struct vector *gradients);
+void capture_free(struct capture *capture);
 
 /* Sums the new gradients of the leaves over all ranks and adds those from before back in. Every rank calls it for the same backward. */
 void reduce_gradients(struct backward *backward);

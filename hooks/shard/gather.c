@@ -108,6 +108,8 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
 
 /* The gradient of a gathered value: each rank has its part of the sum; the sum is what flows into the own rows. */
 static struct tensor *sum_gradient(struct tensor *gradient, void *label) {
+    if (tensor_is_recorded(gradient)) /* create_graph: to be differentiated again */
+        return gather_partial(label, gradient);
     struct value copy = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_int(0));
     record_clear(copy.tensor);
     sum_in_place(label, copy.tensor);

@@ -185,11 +185,8 @@ static void shard_call(struct dispatch_call *dispatch) {
 static struct tensor *shard_whole(struct tensor *tensor) {
     struct record record = record_get(tensor);
     if (record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL) {
-        struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-        struct tensor *whole =
-            record.kind == RECORD_SHARD ? gather_shard("whole value", plain.tensor, &record) : gather_partial("whole value", plain.tensor);
-        value_drop(plain);
-        return whole;
+        OPAQUE_SCOPE;
+        return record.kind == RECORD_SHARD ? gather_shard("whole value", tensor, &record) : gather_partial("whole value", tensor);
     }
     tensor_retain(tensor);
     return tensor;

@@ -192,6 +192,24 @@ struct record record_of_node(void *node) {
     return found;
 }
 
+struct record record_of_output(void *node, uint32_t number) {
+    enum { CANDIDATES = 64 };
+    struct tensor *tensors[CANDIDATES];
+    size_t count = 0;
+    {
+        TABLE_SCOPE;
+        for (size_t i = 0; i < table_size && count < CANDIDATES; i++)
+            if (table[i] && tensor_node(table[i]->tensor) == node)
+                tensors[count++] = table[i]->tensor;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct value own = TORCH_CALL("aten::output_nr", "", value_tensor(tensors[i]));
+        if (own.integer == (int64_t)number)
+            return record_get(tensors[i]);
+    }
+    return (struct record){.kind = RECORD_NONE};
+}
+
 void record_each(void (*visit)(struct tensor *tensor, const struct record *record)) {
     size_t count = 0, room;
     struct tensor **tensors;

@@ -257,7 +257,8 @@ struct dispatch_client {
     void (*operator_met)(struct operator *op); /* once per operator: attach op->client */
     void (*call)(struct dispatch_call *call);
     struct tensor *(*whole)(
-        struct tensor *tensor);         /* the whole value of a marked tensor, owned, without history; every rank must call it alike */
+        struct tensor
+            *tensor); /* the whole value of a marked tensor, owned, part of the graph where its rows are; every rank must call it alike */
     bool (*has_gathered_history)(void); /* some live graph leads back to divided rows, so a root without a record may, too */
     void (*settle)(void);               /* before a backward: what the program wrote through pointers into divided memory is taken back */
 };
@@ -300,6 +301,8 @@ struct record_move record_move_begin(struct tensor *to);
 void record_move_end(const struct record_move *move, struct tensor *from, struct tensor *to);
 /* The record of a live tensor whose node is `node`, else RECORD_NONE. For the roots of a backward. */
 struct record record_of_node(void *node);
+/* The record of the live tensor that is the numbered output of a node, else RECORD_NONE. Slow. */
+struct record record_of_output(void *node, uint32_t number);
 size_t record_count(void);
 /* Calls visit for every live record (a snapshot: visit may set and clear records). */
 void record_each(void (*visit)(struct tensor *tensor, const struct record *record));
@@ -311,6 +314,7 @@ void node_replace_apply(void *node, node_apply *apply);
 /* What it called before. */
 node_apply *node_original_apply(void *node);
 bool node_is_replaced(void *node);
+bool node_is_accumulator(void *node); /* an AccumulateGrad */
 /* Puts a function into a slot of an object's table, for all objects of its class; returns what stood there, NULL when it is there already. Tables of shared
    libraries only (their pages are never executable). */
 void *virtual_replace(void *object, int slot, void *function);

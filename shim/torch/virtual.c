@@ -40,6 +40,11 @@ static int apply_slot(void) {
     torch_unsupported("virtual functions", "apply is not in the table of AccumulateGrad");
 }
 
+bool node_is_accumulator(void *node) {
+    void *function = (*(void ***)node)[apply_slot()];
+    return function == (void *)ORIGINAL(accumulate_grad_apply) || function == hook_table[HOOK_accumulate_grad_apply].own;
+}
+
 static struct table *table_of(void *node) {
     void **words = *(void ***)node;
     for (int i = 0; i < table_count; i++)

@@ -55,6 +55,15 @@ struct Round : torch::autograd::Function<Round> {
     }
 };
 
+/* A penalty on the gradient with respect to the images: a derivative of a derivative. */
+static Tensor penalty(torch::nn::Linear &first, torch::nn::Linear &second, const Tensor &images) {
+    Tensor points = images.clone().requires_grad_();
+    Tensor scores = second(first(points).tanh());
+    Tensor gradient = torch::autograd::grad({scores}, {points}, {torch::ones_like(scores)}, true, true)[0];
+    show("gradient", gradient.detach());
+    return (gradient.norm(2, 1) - 1).pow(2).mean();
+}
+
 int main() {
     torch::manual_seed(1);
     Tensor images = torch::randn({23, 6}), targets = torch::arange(23) % 3;
@@ -79,6 +88,9 @@ int main() {
             second->weight.register_hook([](Tensor gradient) { show("weight", gradient); });
         }
         Tensor loss = torch::nn::functional::cross_entropy(out, targets);
+        if (step == 4) {
+            loss = loss + penalty(first, second, images);
+        }
         loss.backward();
         printf("step %d loss %.5f\n", step, loss.item<double>());
         torch::NoGradGuard no_grad;

@@ -1,0 +1,53 @@
+/*
+ * torch::autograd::grad: the gradient of divided rows is divided like them, that of anything replicated (parameters, a whole batch) is summed over the ranks.
+ * With create_graph both stay part of the graph.
+ */
+#include <stdlib.h>
+
+#include "reduce.h"
+
+/* Edge: the node, last its output's number (4 bytes, padded to 8). */
+static struct record record_of_edge(const char *edge, size_t edge_bytes) {
+    void *node = *(void *const *)edge;
+    struct tensor *leaf = node && node_is_accumulator(node) ? leaf_of_node(node) : NULL;
+    if (leaf)
+        return record_get(leaf);
+    return record_of_output(node, *(const uint32_t *)(edge + edge_bytes - 8));
+}
+
+void capture_begin(struct capture *capture, const struct vector *edges, size_t edge_bytes) {
+    capture->count = edge_bytes ? (size_t)(edges->end - edges->begin) / edge_bytes : 0;
+    capture->tensors = malloc((capture->count + 1) * sizeof *capture->tensors);
+    for (size_t i = 0; i < capture->count; i++)
+        capture->tensors[i] = record_of_edge(edges->begin + i * edge_bytes, edge_bytes);
+}
+
+/* Takes the gradient. Owned. */
+static struct tensor *final_gradient(struct tensor *gradient, const struct record *tensor) {
+    if (!tensor_is_plain(gradient))
+        shim_problem("AR-SPARSE-GRAD", "Use dense gradients (sparse=false), or run with -n 1 for now.",
+                     "torch.autograd.grad gives a sparse gradient");
+    struct record record = boundary_record_of_gradient(tensor);
+    struct tensor *seen = boundary_show(gradient, &record);
+    tensor_release(gradient);
+    if (record.kind == RECORD_SHARD)
+        return seen;
+    struct tensor *whole = dispatch_client.whole(seen);
+    tensor_release(seen);
+    if (tensor_requires_grad(whole))
+        record_set(whole, (struct record){.kind = RECORD_GATHERED});
+    return whole;
+}
+
+void capture_end(const struct capture *capture, const struct vector *gradients) {
+    OPAQUE_SCOPE;
+    for (size_t i = 0; i < capture->count && i < vector_tensors(gradients); i++) {
+        struct tensor **gradient = vector_tensor(gradients, i);
+        if (*gradient != torch_facts.undefined)
+            *gradient = final_gradient(*gradient, &capture->tensors[i]);
+    }
+}
+
+void capture_free(struct capture *capture) {
+    free(capture->tensors);
+}
