@@ -1,4 +1,5 @@
 """All-reduce of float32 between two processes by PyTorch over Gloo: prints bytes and the best time in microseconds, a line a size."""
+import socket
 import sys
 import time
 
@@ -22,7 +23,6 @@ def rank_main(rank, port, sizes):
 
 
 if __name__ == "__main__":
-    import socket
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         chosen = probe.getsockname()[1]

@@ -3,11 +3,13 @@ of resident memory in KiB. Plain by itself: accel-run makes ranks of it. With dd
 DistributedDataParallel over Gloo, half the batch in each of two processes; ddp-silent leaves the all-reduce out."""
 import contextlib
 import resource
+import socket
 import statistics
 import sys
 import time
 
 import torch
+import torch.multiprocessing
 
 
 def build(width, layers):
@@ -50,11 +52,9 @@ def main():
         median = train(build(width, layers), width, batch, steps)
         print(f"{median:.1f} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}")
         return
-    import socket
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    import torch.multiprocessing
     torch.multiprocessing.spawn(rank_main, (port, width, layers, batch, steps, kind == "ddp-silent"), nprocs=2)
 
 
