@@ -39,11 +39,44 @@ struct board_rank {
     char where[BOARD_WHERE_CHARS]; /* label of the last collective or phase; may be torn, for messages only */
 } __attribute__((aligned(128)));
 
+/*
+ * Where the ranks meet when the program changes the file system (shim/meeting.h): apart from the collectives, which may run on another
+ * thread meanwhile.
+ */
+#define BOARD_PATH_CHARS 4096
+#define BOARD_MEETING_CHARS 240
+#define BOARD_ENDS 256 /* how many ends of files are remembered */
+
+struct board_arrival {
+    _Atomic uint64_t number;        /* meetings this rank has come to */
+    uint32_t kind;                  /* what it wants: enum meeting_kind */
+    char path[BOARD_MEETING_CHARS]; /* for messages */
+} __attribute__((aligned(64)));
+
+/* What rank 0 has done with a file that was opened in a meeting. */
+struct board_end {
+    _Atomic uint64_t seen;   /* number of the meeting: the name is there */
+    _Atomic uint64_t number; /* likewise: it is closed */
+    _Atomic uint64_t bytes;  /* the file's size */
+    _Atomic int32_t error;   /* of close, an errno */
+};
+
+struct board_meetings {
+    _Atomic uint32_t bell;             /* futex, rung at every change */
+    _Atomic uint64_t answered;         /* meetings that rank 0 has answered; its answer to the last: */
+    int32_t error;                     /* an errno, or 0 */
+    uint32_t answer;                   /* what it did: the hook's */
+    char paths[2][BOARD_PATH_CHARS];   /* rank 0's spelling of the names */
+    struct board_end ends[BOARD_ENDS]; /* at number % BOARD_ENDS */
+    struct board_arrival arrivals[BOARD_RANKS_MAX];
+};
+
 struct board {
     uint32_t magic;
     uint32_t world_size;
     _Atomic uint32_t abort; /* 0 running; else the job is being stopped: 1 + rank that asked, or BOARD_ABORT_LAUNCHER */
     struct board_rank ranks[BOARD_RANKS_MAX];
+    struct board_meetings meetings;
 };
 
 #define BOARD_ABORT_LAUNCHER 0xffffffffu

@@ -24,7 +24,10 @@ static void snapshot(struct job *job, uint32_t number) {
     struct board_rank *board = &job->claims.segments.list[rank->generation - 1].board->ranks[number];
     seen->phase = atomic_load_explicit(&board->phase, memory_order_relaxed);
     seen->step = atomic_load_explicit(&board->step, memory_order_relaxed);
-    seen->collective = atomic_load_explicit(&board->collective, memory_order_relaxed);
+    /* Collectives and meetings: who has been to fewer is waited for. */
+    const struct board_meetings *meetings = &job->claims.segments.list[rank->generation - 1].board->meetings;
+    seen->collective = atomic_load_explicit(&board->collective, memory_order_relaxed) +
+                       atomic_load_explicit(&meetings->arrivals[number].number, memory_order_relaxed);
     seen->is_waiting = atomic_load_explicit(&board->waiting, memory_order_relaxed) != 0;
     memcpy(seen->where, board->where, sizeof seen->where);
     seen->where[BOARD_WHERE_CHARS - 1] = 0;

@@ -3,6 +3,8 @@
  * that only training programs reach asks the launcher for the rank; one grant per rank. Everything else passes through.
  */
 #define _GNU_SOURCE
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -14,6 +16,8 @@
 
 _Atomic uint8_t shim_kind_now;
 _Atomic uint8_t shim_active_now;
+
+_Thread_local uint8_t shim_files_aside_now;
 
 static struct protocol_grant grant;
 static pthread_mutex_t comm_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -66,8 +70,10 @@ static void kind_granted(void) {
         return; /* one rank is the plain program: nothing is intercepted */
     torch_begin();
     atomic_store(&shim_active_now, 1);
+    meeting_begin(grant.world_size, grant.collective_timeout_ms);
     torch_selfcheck(); /* like torch_begin, does not return when libtorch is not supported */
     report_begin();
+    files_client.rank_begins();
 }
 
 bool shim_training_begins(void) {
@@ -91,6 +97,10 @@ uint32_t shim_rank(void) {
     return grant.rank;
 }
 
+uint32_t shim_slot(void) {
+    return link_slot();
+}
+
 uint32_t shim_world_size(void) {
     return grant.world_size;
 }
@@ -107,6 +117,40 @@ const char *shim_job_secret(void) {
 bool shim_in_job(void) {
     uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
     return kind != SHIM_OTHER && kind != SHIM_WORKER && link_cookie();
+}
+
+/* ---- who may become a rank */
+
+struct mapped {
+    bool libtorch, python;
+};
+
+static int visit_library(struct dl_phdr_info *info, size_t size, void *data) {
+    struct mapped *mapped = data;
+    const char *base = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    base = base ? base + 1 : "";
+    mapped->libtorch |= !strncmp(base, "libtorch_cpu", 12);
+    mapped->python |= !strncmp(base, "libpython", 9);
+    return 0;
+}
+
+bool shim_has_libtorch(void) {
+    struct mapped mapped = {false, false};
+    dl_iterate_phdr(visit_library, &mapped);
+    return mapped.libtorch;
+}
+
+/* By name and not by a symbol: a failed dlsym allocates and overwrites the program's dlerror(). */
+bool shim_may_train(void) {
+    char path[PATH_MAX];
+    struct mapped mapped = {false, false};
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = 0;
+    const char *base = strrchr(path, '/');
+    if (base && !strncmp(base + 1, "python", 6))
+        return true;
+    dl_iterate_phdr(visit_library, &mapped);
+    return mapped.libtorch || mapped.python;
 }
 
 void shim_comm_lock(void) {

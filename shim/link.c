@@ -55,6 +55,10 @@ const char *link_cookie(void) {
     return cookie[0] ? cookie : NULL;
 }
 
+uint32_t link_slot(void) {
+    return slot;
+}
+
 /* Takes the descriptor over, moved out of the way of programs that count descriptors. */
 static struct own_descriptor own_take(int low) {
     struct stat status;

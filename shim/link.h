@@ -10,6 +10,7 @@
 /* Reads the environment once. Called by the constructor: raw getenv, no allocation. Returns false when there is no launcher. */
 bool link_snapshot(void);
 const char *link_cookie(void);
+uint32_t link_slot(void); /* from the environment; 0 without a launcher */
 /* Asks for the rank. 1: granted, *grant filled and the segment mapped; 0: denied or no launcher. One thread. */
 int link_claim(struct protocol_grant *grant);
 void *link_segment(void);

@@ -18,6 +18,7 @@ void report_gather(void) {
 
 void report_backward(void) {
     atomic_fetch_add_explicit(&backwards, 1, memory_order_relaxed);
+    files_client.training_goes_on();
 }
 
 void report_begin(void) {

@@ -19,8 +19,10 @@
 
 #include "checksum.h"
 #include "comm/comm.h"
+#include "meeting.h"
 #include "pairs.h"
 #include "python.h"
+#include "replace.h"
 #include "start_check.h"
 #include "throw.h"
 #include "torch/torch.h"
@@ -61,6 +63,31 @@ bool shim_explains(void); /* --explain */
 const char *shim_job_secret(void);
 /* True in any process that was started under the launcher and may still become a rank or is one (not WORKER, not OTHER). */
 bool shim_in_job(void);
+
+/* True in a process that is likely to train: libtorch is mapped, or it is a Python interpreter. Allocates nothing. Any thread. */
+bool shim_may_train(void);
+/* True when libtorch is mapped. Allocates nothing. */
+bool shim_has_libtorch(void);
+/* The rank that this process tree may claim, also before it has; 0 outside a job. */
+uint32_t shim_slot(void);
+
+/* ---- files. Their rows are hooks/files'; other features take part like this. */
+
+/* Above 0: what this thread does with files is the shim's own doing, or another feature sees to it. Rows of files pass through. */
+extern _Thread_local uint8_t shim_files_aside_now;
+static inline void shim_files_back(int *unused) {
+    shim_files_aside_now--;
+}
+#define SHIM_FILES_ASIDE __attribute__((cleanup(shim_files_back), unused)) int shim_aside_scope_ = (shim_files_aside_now++, 0)
+
+/* hooks/files: */
+struct files_client {
+    void (*rank_begins)(void);      /* the process has become a rank of several; all ranks come by */
+    void (*training_goes_on)(void); /* a backward is run */
+};
+extern const struct files_client files_client;
+/* hooks/seed: a file of agreed bytes when path is the system's random device, opened for reading; else -1. Keeps errno. */
+int seed_open_device(const char *path, int flags);
 
 /* ---- saying things (link.c) */
 

@@ -75,7 +75,7 @@ PYTHON
     done
 }
 
-# Every rank opens, and truncates, the file: none may do so any more when the first one reads it back.
+# One process writes; the others come to the reading when it has closed the file.
 @test "Python's torch.save to a file object that is read back" {
     for python in $(pythons); do
         (cd "$PLAIN" && "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" file.pt objects) >"$PLAIN.out"

@@ -13,6 +13,7 @@ static void leave(struct save **save) {
 #define SAVE_SCOPE(path) /* defines `save`, begun */                                                                                       \
     struct save save_storage_;                                                                                                             \
     struct save *save __attribute__((cleanup(leave))) = &save_storage_;                                                                    \
+    SHIM_FILES_ASIDE;                                                                                                                      \
     save_begin(save, save_text(path));                                                                                                     \
     save_current = save
 
@@ -59,36 +60,6 @@ void hook_save_module_old(void *module, void *path, void *extra_files) {
     SAVE_SCOPE(path);
     ORIGINAL(save_module_old)(module, &save->opened, extra_files);
     save_finish(save);
-}
-
-/* ---- to a stream or a function of the program: on all ranks */
-
-void save_meet(const char *where) {
-    if (!is_outermost())
-        return;
-    shim_phase(BOARD_SAVE, where);
-    SHIM_COMM_SCOPE;
-    comm_barrier(where);
-}
-
-void hook_save_stream(void *archive, void *stream) {
-    save_meet("saving to a stream");
-    ORIGINAL(save_stream)(archive, stream);
-}
-
-void hook_save_function(void *archive, void *function) {
-    save_meet("saving by a function");
-    ORIGINAL(save_function)(archive, function);
-}
-
-void hook_save_module_stream(void *module, void *stream, void *extra_files) {
-    save_meet("saving to a stream");
-    ORIGINAL(save_module_stream)(module, stream, extra_files);
-}
-
-void hook_save_module_stream_old(void *module, void *stream, void *extra_files) {
-    save_meet("saving to a stream");
-    ORIGINAL(save_module_stream_old)(module, stream, extra_files);
 }
 
 /* ---- what is saved */

@@ -8,9 +8,8 @@
  *    one, whole. The file gets the name, permissions and bytes that a plain run would give it.
  *  - A save ends with an exchange: a load right after it finds the file on every rank. When rank 0 fails (disk full), the others throw what
  *    libtorch throws. A save that fails on another rank only has parted the ranks: the job stops.
- *  - Memory is everybody's own: saves to streams and to functions of the program happen on all ranks. Where the stream is a file, all ranks
- *    write the same bytes to the same places of it; the barrier before keeps a late rank's truncation from cutting what another has
- *    written.
+ *  - Memory is everybody's own: saves to streams and to functions of the program happen on all ranks. Where the stream is a file, it is one
+ *    of the program's files (hooks/files).
  *  - What is saved is the whole value: a shard or a partial sum is put together first.
  *  - Collectives run on the thread that saves: all ranks must save at the same point of the training. (A checkpoint thread beside the
  *    training stops the job.)
@@ -37,14 +36,16 @@ void save_set_string(struct save_string *string, const char *text) {
 
 void save_begin(struct save *save, const char *path) {
     shim_phase(BOARD_SAVE, path);
-    save->file = -1;
-    save->is_unnamed = save->is_written = save->has_failed = save->is_over = false;
+    save->file.file = -1;
+    save->is_written = save->has_failed = save->is_over = false;
     snprintf(save->path, sizeof save->path, "%s", path);
     save_set_string(&save->opened, path);
     SHIM_COMM_SCOPE;
     comm_note("path of the file that is saved", checksum_bytes(0, path, strlen(path)));
     if (shim_rank() == 0)
-        file_begin(save);
+        save->way = (enum save_way)replace_begin(&save->file, path);
+    if (shim_rank() == 0 && save->way == SAVE_REPLACE)
+        save_set_string(&save->opened, save->file.name);
     uint64_t way = save->way;
     comm_broadcast("saving begins", &way, sizeof way, 0);
     if (shim_rank() == 0)
@@ -74,7 +75,7 @@ void save_finish(struct save *save) {
     int problem = 0;
     save->is_written = true;
     if (save->way == SAVE_REPLACE && !save->has_failed)
-        problem = file_commit(save);
+        problem = replace_commit(&save->file);
     uint64_t outcome = save_exchange(save, save->has_failed || problem ? OUTCOME_FAILED : OUTCOME_WRITTEN);
     if (outcome == OUTCOME_WRITTEN || save->has_failed) /* it has thrown on this rank already */
         return;
@@ -85,5 +86,5 @@ void save_finish(struct save *save) {
 void save_abandon(struct save *save) {
     if (!save->is_over)
         save_exchange(save, OUTCOME_FAILED);
-    file_discard(save);
+    replace_discard(&save->file);
 }

@@ -8,10 +8,10 @@
 #include "../../shim/shim.h"
 
 enum save_way {
-    SAVE_REPLACE, /* rank 0: into a temporary file, which takes the target's name at the end */
-    SAVE_DIRECT,  /* rank 0: the path itself: a device, a pipe, a file with several names, a directory where nothing can be created */
-    SAVE_NOWHERE, /* the other ranks */
-    SAVE_FAIL,    /* every rank: opening the path fails, and the program shall hear why from libtorch */
+    SAVE_REPLACE = REPLACE_WHOLE, /* rank 0: into a temporary file, which takes the target's name at the end */
+    SAVE_DIRECT = REPLACE_DIRECT, /* rank 0: the path itself */
+    SAVE_FAIL = REPLACE_FAIL,     /* every rank: opening the path fails, and the program shall hear why from libtorch */
+    SAVE_NOWHERE,                 /* the other ranks */
 };
 
 /* A std::string to pass to libtorch, of either ABI: in both, the first word points to the characters. */
@@ -29,13 +29,10 @@ struct save {
     enum save_way way;
     struct save_string opened; /* what libtorch opens */
     char path[PATH_MAX];       /* the program's */
-    char target[PATH_MAX];     /* REPLACE: the file that is replaced, without symbolic links */
-    int file;                  /* REPLACE: the temporary file, locked; -1 */
-    bool is_unnamed;           /* it has no name yet */
+    struct replacement file;   /* REPLACE: rank 0's */
     bool is_written;           /* libtorch has returned: all bytes are in the file */
     bool has_failed;           /* libtorch has thrown before */
     bool is_over;              /* the ranks have told each other how it went */
-    mode_t mode;               /* REPLACE: permissions of the file that is replaced, 0: there is none */
 };
 
 /* The save that this thread is beginning, for writer_setup. */
@@ -53,18 +50,5 @@ void save_begin(struct save *save, const char *path);
 void save_finish(struct save *save);
 /* The same while an exception passes (and nothing otherwise): never throws. A cleanup. */
 void save_abandon(struct save *save);
-
-/* ---- rank 0's file (file.c) */
-
-/* Decides between REPLACE, DIRECT and FAIL; in the first case makes the temporary file and sets save->opened. */
-void file_begin(struct save *save);
-/* libtorch is about to open save->opened: exchanges the temporary file for one without a name where the file system has such. */
-void file_unname(struct save *save);
-/* Puts the temporary file in the target's place. Returns 0 or an errno. */
-int file_commit(struct save *save);
-/* Removes the temporary file if it is still there. */
-void file_discard(struct save *save);
-/* All ranks have come to this save to memory of their own, or to a file that each has opened itself. Within a save by name: nothing. */
-void save_meet(const char *where);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Rows of libtorch's file writer. Python's torch.save(value, "file") makes one, writes records to it and ends it: three calls from
  * libtorch_python, which frame a save as archive.c's scopes do. Writers within such a scope are the program's save already. Writers to
- * Python's file objects write on all ranks: each has opened, and truncated, the file itself.
+ * Python's file objects write on all ranks, to files as hooks/files opens them.
  */
 #include "save.h"
 
@@ -63,7 +63,9 @@ static void pending_add(struct pending *pending, void *writer) {
     pendings = pending;
 }
 
-#define CONSTRUCTOR_SCOPE struct pending *pending __attribute__((cleanup(leave_constructor))) = enter_constructor(writer, path)
+#define CONSTRUCTOR_SCOPE                                                                                                                  \
+    struct pending *pending __attribute__((cleanup(leave_constructor))) = enter_constructor(writer, path);                                 \
+    SHIM_FILES_ASIDE
 #define OPENED (pending ? &pending->save.opened : path)
 
 void hook_writer_1(void *writer, void *path) {
@@ -102,36 +104,14 @@ void hook_writer_old_3(void *writer, void *path, char checksums) {
     pending_add(pending, writer);
 }
 
-/* with open(path, "wb") as file: torch.save(value, file). The ranks write the same bytes to the same places; none may truncate the file any more. */
-static const char to_file_object[] = "saving to a file object";
-
-void hook_writer_function_1(void *writer, void *function) {
-    save_meet(to_file_object);
-    ORIGINAL(writer_function_1)(writer, function);
-}
-
-void hook_writer_function_2(void *writer, void *function) {
-    save_meet(to_file_object);
-    ORIGINAL(writer_function_2)(writer, function);
-}
-
-void hook_writer_function_3(void *writer, void *function, char checksums) {
-    save_meet(to_file_object);
-    ORIGINAL(writer_function_3)(writer, function, checksums);
-}
-
-void hook_writer_function_4(void *writer, void *function, char checksums, uint64_t alignment) {
-    save_meet(to_file_object);
-    ORIGINAL(writer_function_4)(writer, function, checksums, alignment);
-}
-
 /* ---- the file is opened: inside the constructor, where a call through the PLT can be seen */
 
 static void *exchange_path(void *path) {
     struct save *save = save_current;
-    if (!save || save->way != SAVE_REPLACE || save->is_unnamed || strcmp(save_text(path), save->opened.text))
+    if (!save || save->way != SAVE_REPLACE || save->file.is_unnamed || strcmp(save_text(path), save->opened.text))
         return path;
-    file_unname(save);
+    replace_unname(&save->file);
+    save_set_string(&save->opened, save->file.name);
     return &save->opened;
 }
 

@@ -23,7 +23,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,27 +42,6 @@ static atomic_flag preparing = ATOMIC_FLAG_INIT;
 
 static bool is_main_thread(void) {
     return syscall(SYS_gettid) == getpid();
-}
-
-/* ---- who draws agreed entropy */
-
-static int visit_library(struct dl_phdr_info *info, size_t size, void *found) {
-    const char *base = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-    base = base ? base + 1 : "";
-    *(bool *)found |= !strncmp(base, "libtorch_cpu", 12) || !strncmp(base, "libpython", 9);
-    return *(bool *)found;
-}
-
-/* By name and not by a symbol: a failed dlsym allocates and overwrites the program's dlerror(). */
-static bool is_training(void) {
-    char path[BLOCK_BYTES];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[length < 0 ? 0 : length] = 0;
-    const char *base = strrchr(path, '/');
-    bool found = base && !strncmp(base + 1, "python", 6);
-    if (!found)
-        dl_iterate_phdr(visit_library, &found);
-    return found;
 }
 
 /* ---- what a draw depends on */
@@ -113,7 +91,7 @@ bool seed_is_agreed(void) {
     if (!text) /* no launcher */
         return false;
     int saved_errno = errno;
-    if (is_training()) /* not cached when false: Python and plugins load libtorch late */
+    if (shim_may_train()) /* not cached when false: Python and plugins load libtorch late */
         prepare(text);
     errno = saved_errno;
     return atomic_load_explicit(&agreed, memory_order_acquire);

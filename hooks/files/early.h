@@ -1,0 +1,10 @@
+/* Files that a process has opened for writing before it became a rank. */
+#ifndef ACCEL_HOOKS_FILES_EARLY_H
+#define ACCEL_HOOKS_FILES_EARLY_H
+
+/* An open for writing in a process that may become a rank; the result is that of open_written(). */
+int early_open(const char *path, int flags, unsigned mode);
+/* The process is a rank: ranks but 0 go on with private copies of what they have open. */
+void early_divert(void);
+
+#endif

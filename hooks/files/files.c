@@ -1,0 +1,139 @@
+/*
+ * One writer: what the program does to the file system is done once, by rank 0, and all ranks see the same.
+ *
+ * Rules of hooks/files/
+ *  - Where the program opens a file for writing, or changes names (mkdir, rename, unlink, links), the ranks meet (shim/meeting.h): rank 0
+ *    acts when all have come, the others get its result, errno included. So no rank has yet to look at what is being changed, and all go on
+ *    when it is done: between two meetings the disk is what one process would see. Looks (stat, opendir, reading) need no exchange.
+ *  - The others write to private copies without names, which are gone when they are closed; closing waits until rank 0 has closed its own.
+ *    While a file is open for writing, looks at its name see the private copy (view.c).
+ *  - A file that is written as a whole (opened with truncation) is written beside its place and takes its name when it is closed
+ *    (shim/replace.h), or earlier: when a backward is run or the process ends (then it is a log, and shall be seen), when the program looks
+ *    at its name, or starts a child. All else is written in place.
+ *  - Only the thread that claimed the rank meets. On other threads nothing can be agreed: files that are written as a whole are written by
+ *    every rank, each time whole; additions to files by rank 0 alone; names are changed by every rank.
+ *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway; files whose names the program draws so that nobody else
+ *    has them (mkstemp, Python's tempfile): each rank has its own (scratch.c).
+ *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main() opens first of
+ *    all is one log. Python claims at `import torch`; what it has opened before is diverted then (early.c). No other process below the
+ *    launcher is touched: neither shells nor compilers nor the ranks' children, whose files have N writers. Which of them belong to the
+ *    program's own and which to a rank's private work is not to be told from outside, and a child must read what its parent's other child
+ *    has written.
+ *  - Rows of open, close and stat are reached by everything, allocators included: one relaxed load in processes that are no ranks, no
+ *    allocation and no lock of ours in any, errno kept, and libc's own function is known before the first call or a system call replaces it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "early.h"
+#include "files.h"
+
+_Atomic uint8_t files_watched;
+
+static pid_t image;   /* the process at its start: a fork of it does not claim */
+static pid_t process; /* the rank; 0: not yet */
+static bool is_linked_with_libtorch;
+
+/* The constructors of the libraries that this program is linked with have run (P23). */
+__attribute__((constructor)) static void files_start(void) {
+    if (!shim_job_secret())
+        return;
+    image = getpid();
+    is_linked_with_libtorch = shim_has_libtorch();
+    atomic_store(&files_watched, 1);
+}
+
+static enum files_place place_of_undecided(void) {
+    if (getpid() != image || syscall(SYS_gettid) != image)
+        return FILES_PASS;
+    if (is_linked_with_libtorch)
+        return shim_training_begins() ? FILES_MEET : FILES_PASS;
+    return shim_may_train() ? FILES_EARLY : FILES_PASS;
+}
+
+static enum files_place place_of_rank(void) {
+    if (shim_world_size() < 2)
+        atomic_store_explicit(&files_watched, 0, memory_order_relaxed);
+    if (!process || process != getpid())
+        return FILES_PASS;
+    return meeting_is_here() ? FILES_MEET : FILES_BESIDE;
+}
+
+enum files_place files_place_slowly(void) {
+    if (shim_files_aside_now)
+        return FILES_PASS;
+    int saved_errno = errno;
+    enum files_place place = FILES_PASS;
+    uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
+    if (kind == SHIM_UNDECIDED)
+        place = place_of_undecided();
+    else if (kind == SHIM_RANK)
+        place = place_of_rank();
+    errno = saved_errno;
+    return place;
+}
+
+/* ---- the shim's other parts call */
+
+static void rank_begins(void) {
+    struct meeting meeting;
+    SHIM_FILES_ASIDE;
+    early_divert();
+    meeting_come(&meeting, MEETING_START, "", NULL);
+    if (shim_rank() == 0)
+        meeting_answer(&meeting, 0, 0);
+    else
+        meeting_await(&meeting);
+    process = getpid();
+}
+
+const struct files_client files_client = {rank_begins, written_publish_all};
+
+/* Files that are still open at the end. libc writes streams out after all destructors: for these files it is done here. */
+__attribute__((destructor)) static void files_end(void) {
+    if (!atomic_load(&written_views) || files_place() < FILES_MEET)
+        return;
+    fflush(NULL);
+    written_publish_all();
+}
+
+/* ---- paths */
+
+const char *files_whole_path(int directory, const char *path, char *out) {
+    char link[64];
+    if (path[0] == '/' || directory == AT_FDCWD)
+        return path;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+    ssize_t length = readlink(link, out, PATH_MAX - 1);
+    if (length <= 0)
+        return path;
+    out[length] = 0;
+    snprintf(out + length, PATH_MAX - (size_t)length, "/%s", path);
+    return out;
+}
+
+void files_locate(const char *path, char *real) {
+    int saved_errno = errno;
+    if (!replace_locate(path, real))
+        snprintf(real, PATH_MAX, "%s", path);
+    errno = saved_errno;
+}
+
+bool files_is_left_alone(const char *real) {
+    static const char *const roots[] = {"/dev/", "/proc/", "/sys/"};
+    /* Python's compiled modules, libraries' and compilers' caches: made for several processes at a time, by names and renames of their own. */
+    static const char *const folders[] = {"/__pycache__/", "/.cache/", "/.nv/", "/.triton/"};
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
+        if (!strncmp(real, roots[i], strlen(roots[i])))
+            return true;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (strstr(real, folders[i]))
+            return true;
+    return scratch_has(real);
+}

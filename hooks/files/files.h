@@ -1,0 +1,105 @@
+/* Files of the program, as all ranks go through them. The rules stand in files.c. */
+#ifndef ACCEL_HOOKS_FILES_H
+#define ACCEL_HOOKS_FILES_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "../../shim/shim.h"
+
+/* libc's own function, looked up by a constructor (hooks/seed); NULL before that, when an allocator starts, for instance. */
+#define NEXT(name) ((__typeof__(&hook_##name))atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_relaxed))
+
+/* ---- who acts (files.c) */
+
+enum files_place {
+    FILES_PASS,   /* not a rank of several, or the shim's own doing */
+    FILES_EARLY,  /* a process that may become a rank */
+    FILES_MEET,   /* a rank, on the thread that claimed */
+    FILES_BESIDE, /* a rank, on another thread */
+};
+
+extern _Atomic uint8_t files_watched; /* 0: FILES_PASS for sure */
+
+/* Where a call that changes files comes from. May claim the rank. */
+enum files_place files_place_slowly(void);
+static inline enum files_place files_place(void) {
+    if (__builtin_expect(!atomic_load_explicit(&files_watched, memory_order_relaxed), 1))
+        return FILES_PASS;
+    return files_place_slowly();
+}
+
+/* The path as a whole: out[PATH_MAX] is filled when it belongs to a directory's descriptor. Borrowed. */
+const char *files_whole_path(int directory, const char *path, char *out);
+
+/* True for names that are every process's own business: devices, caches that programs share, this rank's scratch files. real: without links */
+bool files_is_left_alone(const char *real);
+/* The real path, or the given one when there is none. real[PATH_MAX]. */
+void files_locate(const char *path, char *real);
+
+/* Scratch files and directories: names that this rank alone has. */
+void scratch_add(const char *path);
+bool scratch_has(const char *real);
+void scratch_forget(const char *real);
+
+/* ---- files that are open for writing (written.c) */
+
+struct written {
+    _Atomic uint8_t state;
+    bool is_own;               /* this rank's private copy */
+    _Atomic bool is_temporary; /* not in its place yet */
+    int descriptor;
+    dev_t device;
+    ino_t inode;
+    uint64_t number;     /* of the meeting that opened it; 0: none */
+    char path[PATH_MAX]; /* real; empty: it has none any more */
+    struct replacement replacement;
+};
+
+/* Nothing to look for when 0: files that are not in their place, private copies, names of other spelling. */
+extern _Atomic uint32_t written_views;
+
+/* An entry for a descriptor, or NULL: the table is full. It is seen by others from written_show() on. Any thread, no locks. */
+struct written *written_new(const char *real);
+void written_show(struct written *file, int descriptor, uint64_t number);
+void written_drop(struct written *file);
+/* NULL: not a file of ours. */
+struct written *written_find(int descriptor);
+struct written *written_find_path(const char *real);
+/* Is there an open file with this last component? A cheap question before paths are made real. */
+bool written_has_base(const char *path);
+/* How many there are that the ranks have met for: the same on all ranks. */
+uint32_t written_count(void);
+void written_each(void (*visit)(struct written *file));
+/* Puts a file that is not in its place yet there. Returns 0 or an errno. Any thread. */
+int written_publish(struct written *file);
+/* The same for all of them: they shall be seen now. Nothing in a child. */
+void written_publish_all(void);
+
+/* ---- private copies (sink.c) */
+
+/* A file of this rank's own, without a name, opened with the access of flags. With the content of `real` unless flags truncate. -1: no room. */
+int sink_open(const char *real, int flags);
+
+/* ---- opening (open.c) */
+
+enum { OPEN_PASS = -2 };
+/* The descriptor, or -1 with errno, or OPEN_PASS: open it as usual. */
+int open_written(int directory, const char *path, int flags, unsigned mode);
+
+/* The descriptor is being closed by other means: its file, if it is one of ours, ends. */
+void open_end(int descriptor);
+
+/* ---- looks (view.c) */
+
+/* The name under which the call finds what one process would find. buffer[PATH_MAX]. Keeps errno. */
+const char *view_slowly(int directory, const char *path, char *buffer);
+static inline const char *view(int directory, const char *path, char *buffer) {
+    if (__builtin_expect(!atomic_load_explicit(&written_views, memory_order_relaxed), 1) || !path)
+        return path;
+    return view_slowly(directory, path, buffer);
+}
+/* Rank 0 spells this one differently. Both whole paths. */
+void view_add_alias(const char *own, const char *rank_0s);
+
+#endif

@@ -1,0 +1,89 @@
+/* Rows that come before others, or nobody, can look: children, and ends without destructors. What is written so far takes its place. */
+#define _GNU_SOURCE
+#include <pthread.h>
+
+#include "files.h"
+
+/* A child is about to start. While files are open the ranks meet: what rank 0 has written so far is there for the children of all. */
+static void before_child(void) {
+    struct meeting meeting;
+    written_publish_all();
+    if (!written_count() || files_place() != FILES_MEET)
+        return;
+    meeting_come(&meeting, MEETING_CHILD, "", NULL);
+    if (shim_rank() == 0)
+        meeting_answer(&meeting, 0, 0);
+    else
+        meeting_await(&meeting);
+}
+
+int hook_system(const char *command) {
+    before_child();
+    return ORIGINAL(system)(command);
+}
+
+void *hook_popen(const char *command, const char *mode) {
+    before_child();
+    return ORIGINAL(popen)(command, mode);
+}
+
+int hook_posix_spawn(void *pid, const char *path, const void *actions, const void *attributes, void *arguments, void *environment) {
+    before_child();
+    return ORIGINAL(posix_spawn)(pid, path, actions, attributes, arguments, environment);
+}
+
+int hook_posix_spawnp(void *pid, const char *path, const void *actions, const void *attributes, void *arguments, void *environment) {
+    before_child();
+    return ORIGINAL(posix_spawnp)(pid, path, actions, attributes, arguments, environment);
+}
+
+/* Python's subprocess: its vfork() returns twice and cannot be hooked; before it there is always a pipe. */
+int hook_pipe2(int *ends, int flags) {
+    before_child();
+    return ORIGINAL(pipe2)(ends, flags);
+}
+
+__attribute__((constructor)) static void last_start(void) {
+    if (shim_job_secret())
+        pthread_atfork(written_publish_all, NULL, NULL);
+}
+
+/* The descriptors may be closed without a call of ours: what they wrote is in its place then. */
+int hook_close_range(unsigned first, unsigned last, int flags) {
+    written_publish_all();
+    return ORIGINAL(close_range)(first, last, flags);
+}
+
+int hook_dup2(int from, int to) {
+    open_end(to);
+    return ORIGINAL(dup2)(from, to);
+}
+
+int hook_dup3(int from, int to, int flags) {
+    open_end(to);
+    return ORIGINAL(dup3)(from, to, flags);
+}
+
+void hook_exit_now(int code) {
+    written_publish_all();
+    ORIGINAL(exit_now)(code);
+    __builtin_unreachable();
+}
+
+void hook_exit_now_c99(int code) {
+    written_publish_all();
+    ORIGINAL(exit_now_c99)(code);
+    __builtin_unreachable();
+}
+
+void hook_exit_quick(int code) {
+    written_publish_all();
+    ORIGINAL(exit_quick)(code);
+    __builtin_unreachable();
+}
+
+void hook_abort(void) {
+    written_publish_all();
+    ORIGINAL(abort)();
+    __builtin_unreachable();
+}

@@ -1,0 +1,334 @@
+/* Rows of opening and closing. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "early.h"
+#include "files.h"
+
+/* libc exports this one under a second name, which nobody interposes. */
+extern int __open64(const char *path, int flags, ...);
+
+enum { ANSWER_OPENED, ANSWER_PASS };
+
+static bool writes(int flags) {
+    if (flags & (O_PATH | O_DIRECTORY)) /* O_TMPFILE has O_DIRECTORY in it: nobody else sees such a file */
+        return false;
+    return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
+}
+
+/* Rewritten as a whole: may be written elsewhere until it is complete. A file that must not be there yet is a lock as often as a save: at once. */
+static bool is_whole(int flags) {
+    return flags & O_TRUNC && !(flags & O_EXCL) && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+/* How Python's tempfile opens. */
+static bool is_scratch(int flags, unsigned mode) {
+    const int drawn = O_CREAT | O_EXCL | O_NOFOLLOW;
+    return (flags & drawn) == drawn && !(mode & 077);
+}
+
+static int open_scratch(const char *path, int flags, unsigned mode) {
+    int descriptor = open(path, flags, mode);
+    int saved_errno = errno;
+    if (descriptor >= 0)
+        scratch_add(path);
+    errno = saved_errno;
+    return descriptor;
+}
+
+/* Opens the file itself, or a temporary one for it. -1 with errno. */
+static int open_real(struct written *file, const char *path, int flags, unsigned mode) {
+    bool may_be_made = flags & O_CREAT || !access(path, F_OK);
+    if (file && is_whole(flags) && may_be_made && replace_open(&file->replacement, path, flags, mode) == REPLACE_WHOLE) {
+        file->is_temporary = true;
+        return file->replacement.file;
+    }
+    return open(path, flags, mode);
+}
+
+/* Rank 0's part of a meeting: all have come. */
+static int open_first(struct meeting *meeting, struct written *file, const char *path, int flags, unsigned mode) {
+    int descriptor = open_real(file, path, flags, mode);
+    meeting_answer(meeting, descriptor < 0 ? errno : 0, ANSWER_OPENED);
+    return descriptor;
+}
+
+/* The others' part. A private copy that cannot be made would part this rank from the others. */
+static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags) {
+    int sink = sink_open(file ? file->path : path, flags);
+    if (sink < 0)
+        shim_problem("AR-FILE-COPY", "Free some space in /tmp, or raise the limit of open files (ulimit -n).",
+                     "rank %u cannot make a private copy of '%s': %s", shim_rank(), path, strerrordesc_np(errno));
+    meeting_come(meeting, MEETING_OPEN, path, NULL);
+    meeting_await(meeting);
+    if (meeting->error) {
+        close(sink);
+        errno = meeting->error;
+        return -1;
+    }
+    if (file)
+        file->is_own = true;
+    view_add_alias(path, meeting->paths[0]);
+    return sink;
+}
+
+static int open_meeting(const char *path, const char *real, int flags, unsigned mode) {
+    struct meeting meeting;
+    struct written *file = written_new(real);
+    int descriptor;
+    if (shim_rank() == 0) {
+        meeting_come(&meeting, MEETING_OPEN, path, NULL);
+        descriptor = open_first(&meeting, file, path, flags, mode);
+    } else {
+        descriptor = open_copy(&meeting, file, path, flags);
+    }
+    int saved_errno = errno;
+    if (file && descriptor >= 0)
+        written_show(file, descriptor, meeting.number);
+    else if (file)
+        written_drop(file);
+    errno = saved_errno;
+    return descriptor;
+}
+
+/* On a thread that does not meet. Whole files: every rank writes them, each time whole. Additions and changes in place: rank 0 alone. */
+static int open_beside(const char *path, const char *real, int flags, unsigned mode) {
+    bool is_copied = shim_rank() && !is_whole(flags) && !(flags & O_EXCL);
+    struct written *file = written_new(real);
+    int descriptor = is_copied ? sink_open(real, flags) : open_real(file, path, flags, mode);
+    int saved_errno = errno;
+    if (file)
+        file->is_own = is_copied;
+    if (file && descriptor >= 0)
+        written_show(file, descriptor, 0);
+    else if (file)
+        written_drop(file);
+    errno = saved_errno;
+    return descriptor;
+}
+
+int open_written(int directory, const char *path, int flags, unsigned mode) {
+    enum files_place place;
+    if (!path || !writes(flags) || (place = files_place()) == FILES_PASS)
+        return OPEN_PASS;
+    if (place == FILES_EARLY)
+        return early_open(path, flags, mode);
+    char whole[PATH_MAX], viewed[PATH_MAX], real[PATH_MAX];
+    struct stat now;
+    path = files_whole_path(directory, path, whole);
+    if (shim_rank() == 0)
+        path = view(AT_FDCWD, path, viewed); /* what is not in its place yet goes there */
+    SHIM_FILES_ASIDE;
+    files_locate(path, real);
+    bool is_special = !stat(real, &now) && !S_ISREG(now.st_mode);
+    if (is_special || files_is_left_alone(real))
+        return OPEN_PASS;
+    if (is_scratch(flags, mode))
+        return open_scratch(path, flags, mode);
+    return place == FILES_MEET ? open_meeting(path, real, flags, mode) : open_beside(path, real, flags, mode);
+}
+
+/* ---- open */
+
+int hook_openat(int directory, const char *path, int flags, unsigned mode) {
+    char buffer[PATH_MAX];
+    int descriptor = seed_open_device(path, flags);
+    if (descriptor >= 0)
+        return descriptor;
+    descriptor = open_written(directory, path, flags, mode);
+    if (descriptor != OPEN_PASS)
+        return descriptor;
+    path = view(directory, path, buffer);
+    return NEXT(openat) ? NEXT(openat)(directory, path, flags, mode) : (int)syscall(SYS_openat, directory, path, flags, mode);
+}
+
+int hook_open(const char *path, int flags, unsigned mode) {
+    char buffer[PATH_MAX];
+    int descriptor = seed_open_device(path, flags);
+    if (descriptor >= 0)
+        return descriptor;
+    descriptor = open_written(AT_FDCWD, path, flags, mode);
+    if (descriptor != OPEN_PASS)
+        return descriptor;
+    path = view(AT_FDCWD, path, buffer);
+    return NEXT(open) ? NEXT(open)(path, flags, mode) : __open64(path, flags, mode);
+}
+
+int hook_open64(const char *path, int flags, unsigned mode) {
+    return hook_open(path, flags, mode);
+}
+
+int hook_openat64(int directory, const char *path, int flags, unsigned mode) {
+    return hook_openat(directory, path, flags, mode);
+}
+
+int hook_open_2(const char *path, int flags) {
+    return hook_open(path, flags, 0);
+}
+
+int hook_open64_2(const char *path, int flags) {
+    return hook_open(path, flags, 0);
+}
+
+int hook_openat_2(int directory, const char *path, int flags) {
+    return hook_openat(directory, path, flags, 0);
+}
+
+int hook_openat64_2(int directory, const char *path, int flags) {
+    return hook_openat(directory, path, flags, 0);
+}
+
+int hook_creat(const char *path, unsigned mode) {
+    return hook_open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+
+int hook_creat64(const char *path, unsigned mode) {
+    return hook_open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+
+/* ---- fopen: libc's opens by itself, unseen */
+
+static int flags_of_mode(const char *mode) {
+    int flags = mode[0] == 'r' ? 0 : mode[0] == 'w' ? O_CREAT | O_TRUNC : mode[0] == 'a' ? O_CREAT | O_APPEND : -1;
+    if (flags < 0)
+        return O_RDONLY;
+    flags |= strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+    return flags | (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, 'x') ? O_EXCL : 0);
+}
+
+/* A stream for a file that is opened here; NULL with *passes: libc may open it. */
+static FILE *fopen_here(const char *path, const char *mode, bool *passes) {
+    int flags = mode ? flags_of_mode(mode) : O_RDONLY;
+    int descriptor = mode ? seed_open_device(path, flags) : -1;
+    if (descriptor < 0)
+        descriptor = open_written(AT_FDCWD, path, flags, 0666);
+    *passes = descriptor == OPEN_PASS;
+    if (descriptor < 0)
+        return NULL;
+    FILE *stream = fdopen(descriptor, mode);
+    if (!stream)
+        close(descriptor);
+    return stream;
+}
+
+void *hook_fopen(const char *path, const char *mode) {
+    char buffer[PATH_MAX];
+    bool passes;
+    FILE *stream = fopen_here(path, mode, &passes);
+    return passes ? ORIGINAL(fopen)(view(AT_FDCWD, path, buffer), mode) : stream;
+}
+
+void *hook_fopen64(const char *path, const char *mode) {
+    return hook_fopen(path, mode);
+}
+
+/* ---- close */
+
+struct ending {
+    uint64_t number, bytes; /* number 0: nobody waits */
+    bool is_own, disk_is_full;
+    int problem; /* of putting it in its place */
+};
+
+static struct ending ending_begin(struct written *file) {
+    struct stat now = {0};
+    struct statvfs disk;
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    struct ending ending = {.number = file->number, .is_own = file->is_own};
+    if (!fstat(file->descriptor, &now))
+        ending.bytes = (uint64_t)now.st_size;
+    ending.disk_is_full = !file->is_own && !fstatvfs(file->descriptor, &disk) && !disk.f_bavail;
+    if (file->is_temporary)
+        ending.problem = written_publish(file);
+    written_drop(file);
+    errno = saved_errno;
+    return ending;
+}
+
+/* result: of closing. Returns what the program gets: on all ranks what rank 0 gets. A rank's copy that has become longer than rank 0's file,
+   with no room left on rank 0's disk, says that rank 0 could not write all. */
+static int ending_end(const struct ending *ending, int result, int failure) {
+    int error = result ? errno : ending->problem;
+    if (ending->number && !ending->is_own)
+        meeting_file_ends(ending->number, ending->bytes, error ? error : ending->disk_is_full ? -ENOSPC : 0);
+    uint64_t bytes;
+    int first = 0;
+    if (ending->number && ending->is_own && meeting_is_here() && meeting_await_file(ending->number, &bytes, &first) && !error)
+        error = first >= 0 ? first : bytes < ending->bytes ? -first : 0;
+    if (error)
+        errno = error;
+    return error ? failure : result;
+}
+
+int hook_close(int descriptor) {
+    struct written *file = written_find(descriptor);
+    if (!file)
+        return NEXT(close) ? NEXT(close)(descriptor) : (int)syscall(SYS_close, descriptor);
+    struct ending ending = ending_begin(file);
+    return ending_end(&ending, NEXT(close)(descriptor), -1);
+}
+
+int hook_fclose(void *stream) {
+    struct written *file = stream ? written_find(fileno(stream)) : NULL;
+    if (!file)
+        return ORIGINAL(fclose)(stream);
+    bool is_flushed = !fflush(stream);
+    int saved_errno = errno;
+    struct ending ending = ending_begin(file);
+    if (!is_flushed && !ending.problem)
+        ending.problem = saved_errno;
+    return ending_end(&ending, ORIGINAL(fclose)(stream), EOF);
+}
+
+void open_end(int descriptor) {
+    struct written *file = written_find(descriptor);
+    if (!file)
+        return;
+    struct ending ending = ending_begin(file);
+    int saved_errno = errno;
+    ending_end(&ending, 0, 0);
+    errno = saved_errno;
+}
+
+/* A stream that gets another file, stdout mostly: never a temporary one. */
+void *hook_freopen(const char *path, const char *mode, void *stream) {
+    char link[64];
+    int flags = path && mode ? flags_of_mode(mode) : O_RDONLY;
+    if (written_find(fileno(stream))) {
+        fflush(stream);
+        open_end(fileno(stream));
+    }
+    int descriptor = flags == O_RDONLY ? OPEN_PASS : open_written(AT_FDCWD, path, flags, 0666);
+    if (descriptor == OPEN_PASS)
+        return ORIGINAL(freopen)(path, mode, stream);
+    if (descriptor < 0) { /* libc closes the stream then; what it opens exists, so that nothing is made */
+        int saved_errno = errno;
+        hook_fclose(stream);
+        errno = saved_errno;
+        return NULL;
+    }
+    struct written *file = written_find(descriptor);
+    if (file)
+        written_publish(file);
+    char again[8] = {mode[0] == 'w' ? 'r' : mode[0], '+', flags & O_CLOEXEC ? 'e' : 0};
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    SHIM_FILES_ASIDE;
+    FILE *opened = ORIGINAL(freopen)(link, again, stream);
+    int saved_errno = errno;
+    close(descriptor);
+    if (file)
+        written_drop(file);
+    errno = saved_errno;
+    return opened;
+}
+
+void *hook_freopen64(const char *path, const char *mode, void *stream) {
+    return hook_freopen(path, mode, stream);
+}

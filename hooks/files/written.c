@@ -1,0 +1,140 @@
+/*
+ * The table of files that this rank has open for writing. Entries are taken by one atomic exchange: open() and close() may be called on any
+ * thread, in signal handlers, and in a vfork()ed child, which must not touch them (files.c: it is another process).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files.h"
+
+enum { FILES = 256, DESCRIPTORS = 4096 };
+enum { FREE, TAKEN, SHOWN };
+
+static struct written files[FILES];
+static _Atomic uint16_t of_descriptor[DESCRIPTORS]; /* 1 + index; 0: none */
+static _Atomic uint32_t met;
+_Atomic uint32_t written_views;
+
+static bool is_viewed(const struct written *file) {
+    return file->is_own || file->is_temporary;
+}
+
+struct written *written_new(const char *real) {
+    for (int i = 0; i < FILES; i++) {
+        uint8_t is_free = FREE;
+        if (atomic_load_explicit(&files[i].state, memory_order_relaxed) != FREE ||
+            !atomic_compare_exchange_strong(&files[i].state, &is_free, TAKEN))
+            continue;
+        struct written *file = &files[i];
+        file->is_own = false;
+        file->is_temporary = false;
+        file->descriptor = -1;
+        file->replacement.file = -1;
+        strcpy(file->path, real);
+        return file;
+    }
+    return NULL;
+}
+
+void written_show(struct written *file, int descriptor, uint64_t number) {
+    struct stat now;
+    if (descriptor >= DESCRIPTORS || fstat(descriptor, &now)) {
+        if (file->is_temporary)
+            replace_commit(&file->replacement);
+        atomic_store(&file->state, FREE);
+        return;
+    }
+    file->descriptor = descriptor;
+    file->device = now.st_dev;
+    file->inode = now.st_ino;
+    file->number = number;
+    atomic_fetch_add(&met, number != 0);
+    if (is_viewed(file))
+        atomic_fetch_add(&written_views, 1);
+    atomic_store(&file->state, SHOWN);
+    atomic_store(&of_descriptor[descriptor], (uint16_t)(file - files + 1));
+}
+
+void written_drop(struct written *file) {
+    if (file->descriptor >= 0) {
+        atomic_store(&of_descriptor[file->descriptor], 0);
+        atomic_fetch_sub(&met, file->number != 0);
+    }
+    if (is_viewed(file))
+        atomic_fetch_sub(&written_views, file->descriptor >= 0);
+    atomic_store(&file->state, FREE);
+}
+
+uint32_t written_count(void) {
+    return atomic_load_explicit(&met, memory_order_relaxed);
+}
+
+struct written *written_find(int descriptor) {
+    if (descriptor < 0 || descriptor >= DESCRIPTORS)
+        return NULL;
+    uint16_t index = atomic_load_explicit(&of_descriptor[descriptor], memory_order_relaxed);
+    if (!index || files_place() < FILES_MEET)
+        return NULL;
+    struct stat now;
+    struct written *file = &files[index - 1];
+    int saved_errno = errno;
+    bool is_it = !fstat(descriptor, &now) && now.st_dev == file->device && now.st_ino == file->inode;
+    errno = saved_errno;
+    if (is_it)
+        return file;
+    written_drop(file); /* closed unseen (dup2, close_range), and another file has its number */
+    return NULL;
+}
+
+struct written *written_find_path(const char *real) {
+    for (int i = 0; i < FILES; i++)
+        if (atomic_load(&files[i].state) == SHOWN && !strcmp(files[i].path, real))
+            return &files[i];
+    return NULL;
+}
+
+static const char *base_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool written_has_base(const char *path) {
+    const char *base = base_of(path);
+    for (int i = 0; i < FILES; i++)
+        if (atomic_load_explicit(&files[i].state, memory_order_acquire) == SHOWN && !strcmp(base_of(files[i].path), base))
+            return true;
+    return false;
+}
+
+void written_each(void (*visit)(struct written *file)) {
+    for (int i = 0; i < FILES; i++)
+        if (atomic_load(&files[i].state) == SHOWN)
+            visit(&files[i]);
+}
+
+int written_publish(struct written *file) {
+    struct stat now;
+    int saved_errno = errno, problem = 0;
+    if (!atomic_exchange(&file->is_temporary, false))
+        return 0;
+    if (!file->is_own)
+        atomic_fetch_sub(&written_views, 1);
+    /* closed unseen, and gone */
+    if (!fstat(file->descriptor, &now) && now.st_dev == file->device && now.st_ino == file->inode)
+        problem = replace_commit(&file->replacement);
+    if (file->number)
+        meeting_file_is_seen(file->number);
+    errno = saved_errno;
+    return problem;
+}
+
+static void publish(struct written *file) {
+    written_publish(file);
+}
+
+void written_publish_all(void) {
+    if (atomic_load_explicit(&written_views, memory_order_relaxed) && files_place() >= FILES_MEET)
+        written_each(publish);
+}

@@ -1,0 +1,212 @@
+#define _GNU_SOURCE
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link.h"
+#include "shim.h"
+
+enum { YIELDS = 64, NAP_MS = 50 };
+
+static uint32_t ranks, limit_ms;
+static pid_t thread; /* that claimed */
+static uint64_t meetings;
+static pid_t process;
+
+static const char *const kind_words[MEETING_KINDS] = {
+    [MEETING_START] = "starts with open files",
+    [MEETING_OPEN] = "opens for writing",
+    [MEETING_DIRECTORY] = "makes the directory",
+    [MEETING_RENAME] = "renames",
+    [MEETING_REMOVE] = "removes",
+    [MEETING_LINK] = "makes the link",
+    [MEETING_TRUNCATE] = "changes the length of",
+    [MEETING_CHILD] = "starts a child",
+};
+
+void meeting_begin(uint32_t world_size, uint32_t timeout_ms) {
+    ranks = world_size;
+    limit_ms = timeout_ms;
+    process = getpid();
+    thread = (pid_t)syscall(SYS_gettid);
+}
+
+bool meeting_is_here(void) {
+    return ranks > 1 && syscall(SYS_gettid) == thread && getpid() == process && shim_active();
+}
+
+static struct board_meetings *room(void) {
+    return &link_board()->meetings;
+}
+
+static void ring(void) {
+    atomic_fetch_add(&room()->bell, 1);
+    syscall(SYS_futex, &room()->bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* ---- waiting */
+
+struct wait {
+    bool (*is_over)(const struct wait *wait);
+    uint64_t number;
+    uint32_t late; /* the rank that is waited for */
+    uint64_t since_ms;
+};
+
+static uint64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Gives up when the job is being stopped, or at the deadline. */
+static void look_up(const struct wait *wait) {
+    if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
+        link_wait_for_end();
+    if (now_ms() - wait->since_ms < limit_ms)
+        return;
+    const struct board_arrival *own = &room()->arrivals[shim_rank()];
+    shim_problem("AR-FILE-PARTED",
+                 "All ranks must change the same files in the same order: does the program decide by the clock, or by what differs between "
+                 "processes?",
+                 "rank %u %s '%s' and has waited %u s for rank %u, which does not", shim_rank(), kind_words[own->kind], own->path,
+                 limit_ms / 1000, wait->late);
+}
+
+/* The launcher names who is waited for. */
+static void show_waiting(uint32_t waits) {
+    atomic_store_explicit(&link_board()->ranks[shim_rank()].waiting, waits, memory_order_relaxed);
+}
+
+static void await(struct wait *wait) {
+    int saved_errno = errno;
+    if (wait->is_over(wait))
+        return;
+    show_waiting(1);
+    struct timespec nap = {0, NAP_MS * 1000000};
+    wait->since_ms = now_ms();
+    for (unsigned round = 0; !wait->is_over(wait); round++) {
+        if (round < YIELDS) {
+            sched_yield();
+            continue;
+        }
+        look_up(wait);
+        uint32_t bell = atomic_load(&room()->bell);
+        if (wait->is_over(wait))
+            break;
+        syscall(SYS_futex, &room()->bell, FUTEX_WAIT, bell, &nap, NULL, 0);
+    }
+    show_waiting(0);
+    errno = saved_errno;
+}
+
+static bool has_come(const struct wait *wait) {
+    return atomic_load(&room()->arrivals[wait->late].number) >= wait->number;
+}
+
+static bool has_answered(const struct wait *wait) {
+    return atomic_load(&room()->answered) >= wait->number;
+}
+
+/* Rank 0 waits for this one: at a meeting or in a collective to which it has not come yet. */
+static bool is_waited_for(void) {
+    const struct board_rank *first = &link_board()->ranks[0], *own = &link_board()->ranks[shim_rank()];
+    return atomic_load(&room()->arrivals[0].number) > meetings ||
+           (atomic_load(&first->waiting) && atomic_load(&first->collective) > atomic_load(&own->collective));
+}
+
+static bool has_ended_or_waits(const struct wait *wait) {
+    return atomic_load(&room()->ends[wait->number % BOARD_ENDS].number) >= wait->number || is_waited_for();
+}
+
+static bool is_seen_or_waits(const struct wait *wait) {
+    return atomic_load(&room()->ends[wait->number % BOARD_ENDS].seen) >= wait->number || has_ended_or_waits(wait);
+}
+
+/* ---- the meeting */
+
+__attribute__((noreturn)) static void parted(uint32_t other) {
+    const struct board_arrival *own = &room()->arrivals[0], *its = &room()->arrivals[other];
+    shim_problem("AR-FILE-PARTED",
+                 "All ranks must change the same files in the same order: does the program decide by the clock, or by what differs between "
+                 "processes?",
+                 "rank 0 %s '%s', while rank %u %s '%s'", kind_words[own->kind], own->path, other, kind_words[its->kind], its->path);
+}
+
+void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second) {
+    struct board_arrival *own = &room()->arrivals[shim_rank()];
+    meeting->number = ++meetings;
+    meeting->error = 0;
+    own->kind = kind;
+    snprintf(own->path, sizeof own->path, "%s", path);
+    meeting->paths[0] = path;
+    meeting->paths[1] = second ? second : "";
+    atomic_store(&own->number, meetings);
+    ring();
+    if (shim_rank())
+        return;
+    struct wait wait = {.is_over = has_come, .number = meetings};
+    for (wait.late = 1; wait.late < ranks; wait.late++) {
+        await(&wait);
+        if (room()->arrivals[wait.late].kind != kind)
+            parted(wait.late);
+    }
+}
+
+void meeting_answer(struct meeting *meeting, int error, uint32_t answer) {
+    int saved_errno = errno;
+    for (int i = 0; i < 2; i++) /* not before all have come: they have read those of the last meeting */
+        snprintf(room()->paths[i], BOARD_PATH_CHARS, "%s", meeting->paths[i]);
+    room()->error = meeting->error = error;
+    room()->answer = meeting->answer = answer;
+    atomic_store(&room()->answered, meeting->number);
+    ring();
+    errno = saved_errno;
+}
+
+void meeting_await(struct meeting *meeting) {
+    struct wait wait = {.is_over = has_answered, .number = meeting->number};
+    await(&wait);
+    meeting->error = room()->error;
+    meeting->answer = room()->answer;
+    meeting->paths[0] = room()->paths[0];
+    meeting->paths[1] = room()->paths[1];
+}
+
+/* ---- ends of files */
+
+void meeting_file_is_seen(uint64_t number) {
+    int saved_errno = errno;
+    atomic_store(&room()->ends[number % BOARD_ENDS].seen, number);
+    ring();
+    errno = saved_errno;
+}
+
+void meeting_await_name(uint64_t number) {
+    struct wait wait = {.is_over = is_seen_or_waits, .number = number};
+    await(&wait);
+}
+
+void meeting_file_ends(uint64_t number, uint64_t bytes, int error) {
+    int saved_errno = errno;
+    struct board_end *end = &room()->ends[number % BOARD_ENDS];
+    atomic_store(&end->bytes, bytes);
+    atomic_store(&end->error, error);
+    atomic_store(&end->number, number);
+    ring();
+    errno = saved_errno;
+}
+
+bool meeting_await_file(uint64_t number, uint64_t *bytes, int *error) {
+    struct wait wait = {.is_over = has_ended_or_waits, .number = number};
+    await(&wait);
+    struct board_end *end = &room()->ends[number % BOARD_ENDS];
+    *bytes = atomic_load(&end->bytes);
+    *error = atomic_load(&end->error);
+    return atomic_load(&end->number) == number;
+}

@@ -1,0 +1,55 @@
+/*
+ * Meetings: the ranks come together where the program changes something that they share, the file system. Rank 0 acts, the others wait for
+ * its answer.
+ *
+ * Rules
+ *  - A meeting is not a collective: it has its own words on the board, so it does not mix with collectives of another thread.
+ *  - Only the thread that claimed the rank meets: it does the same things in the same order on all ranks. Other threads do not.
+ *  - All ranks come with the same kind; paths may be spelled differently (by a pid or the time): rank 0's counts. Ranks with other kinds
+ *    have parted: the job stops by name. Every wait has the deadline of collectives and looks at the board's abort word.
+ *  - Allocates nothing, keeps errno, takes no lock.
+ */
+#ifndef ACCEL_SHIM_MEETING_H
+#define ACCEL_SHIM_MEETING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum meeting_kind {
+    MEETING_START, /* the ranks have been claimed, and files are open already */
+    MEETING_OPEN,
+    MEETING_DIRECTORY,
+    MEETING_RENAME,
+    MEETING_REMOVE,
+    MEETING_LINK,
+    MEETING_TRUNCATE,
+    MEETING_CHILD,
+    MEETING_KINDS
+};
+
+struct meeting {
+    uint64_t number;      /* 1, 2, ... */
+    int error;            /* rank 0's errno, or 0 */
+    uint32_t answer;      /* rank 0's, as it gave it */
+    const char *paths[2]; /* rank 0's; valid until the next meeting */
+};
+
+/* At the claim: world size and deadline. */
+void meeting_begin(uint32_t world_size, uint32_t timeout_ms);
+/* True on the thread that claimed, in a rank of several, never in a child. Costs a system call. */
+bool meeting_is_here(void);
+
+/* Comes to the next meeting. On rank 0: returns when all ranks have come; to be followed by meeting_answer(). On the others: returns at
+   once; to be followed by meeting_await(). path, second: the names, second may be NULL. */
+void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second);
+void meeting_answer(struct meeting *meeting, int error, uint32_t answer);
+void meeting_await(struct meeting *meeting);
+
+/* A file that was opened in meeting `number`. Rank 0: its name can be seen. It is closed and whole. */
+void meeting_file_is_seen(uint64_t number);
+void meeting_file_ends(uint64_t number, uint64_t bytes, int error);
+/* The others: waits until its name can be seen, unless rank 0 goes on without. Waits until it is closed; false: rank 0 has gone on without. */
+void meeting_await_name(uint64_t number);
+bool meeting_await_file(uint64_t number, uint64_t *bytes, int *error);
+
+#endif

@@ -1,0 +1,252 @@
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shim.h"
+
+#define MARK ".accel-"
+enum { DIGITS = 8, TRIES = 100 };
+
+static const char *base_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Up to the last dot, as libtorch cuts it. */
+static int stem_length(const char *base) {
+    const char *dot = strrchr(base, '.');
+    return (int)(dot ? (size_t)(dot - base) : strlen(base));
+}
+
+/* The directory of a path that has a slash, in place. */
+static void cut_base(char *path) {
+    char *slash = strrchr(path, '/');
+    slash[slash == path] = 0;
+}
+
+bool replace_locate(const char *path, char *real) {
+    if (realpath(path, real))
+        return true;
+    char directory[PATH_MAX], parent[PATH_MAX];
+    const char *base = base_of(path);
+    int before = (int)(base - path);
+    if (errno != ENOENT || !*base || !lstat(path, &(struct stat){0})) /* a link to nowhere: left to open */
+        return false;
+    if ((size_t)snprintf(directory, sizeof directory, "%.*s.", before, path) >= sizeof directory)
+        return false;
+    return realpath(directory, parent) && snprintf(real, PATH_MAX, "%s/%s", strcmp(parent, "/") ? parent : "", base) < PATH_MAX;
+}
+
+/* Removes what killed jobs have left for this target. */
+static void remove_leftovers(const char *target) {
+    char directory[PATH_MAX];
+    const char *base = base_of(target);
+    int stem = stem_length(base);
+    strcpy(directory, target);
+    cut_base(directory);
+    DIR *entries = opendir(directory);
+    if (!entries)
+        return;
+    for (struct dirent *entry; (entry = readdir(entries));) {
+        const char *name = entry->d_name;
+        if (strncmp(name, base, (size_t)stem) || strncmp(name + stem, MARK, strlen(MARK)) ||
+            strspn(name + stem + strlen(MARK), "0123456789abcdef") != DIGITS || strlen(name) != stem + strlen(MARK) + DIGITS)
+            continue;
+        int file = openat(dirfd(entries), name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (file >= 0 && !flock(file, LOCK_EX | LOCK_NB))
+            unlinkat(dirfd(entries), name, 0);
+        if (file >= 0)
+            close(file);
+    }
+    closedir(entries);
+}
+
+/* A name beside the target: number is any. */
+static bool temporary_name(char *name, const char *target, unsigned number) {
+    const char *base = base_of(target);
+    return snprintf(name, PATH_MAX, "%.*s%.*s" MARK "%08x", (int)(base - target), target, stem_length(base), base, number) < PATH_MAX;
+}
+
+/* Gives the temporary file the permissions and the owner of the one it replaces. false: this process may not. */
+static bool imitate(int file, const struct replacement *replacement) {
+    struct stat now, old;
+    if (!replacement->mode)
+        return true;
+    if (stat(replacement->target, &old) || fstat(file, &now))
+        return false;
+    if ((old.st_uid != now.st_uid || old.st_gid != now.st_gid) && fchown(file, old.st_uid, old.st_gid))
+        return false;
+    return !fchmod(file, replacement->mode & 07777);
+}
+
+/* Makes the named temporary file. Returns 0 or an errno. */
+static int make_named(struct replacement *replacement, int flags, mode_t mode) {
+    char *name = replacement->name;
+    for (unsigned i = 0; i < TRIES; i++) {
+        if (!temporary_name(name, replacement->target, (unsigned)getpid() + i * 0x9E3779B1u))
+            return ENAMETOOLONG;
+        replacement->file = open(name, flags | O_CREAT | O_EXCL, mode);
+        if (replacement->file >= 0)
+            break;
+        if (errno != EEXIST)
+            return errno;
+    }
+    if (replacement->file < 0)
+        return EEXIST;
+    flock(replacement->file, LOCK_EX | LOCK_NB);
+    if (imitate(replacement->file, replacement))
+        return 0;
+    unlink(name);
+    close(replacement->file);
+    replacement->file = -1;
+    return EPERM;
+}
+
+/* DIRECT, FAIL or perhaps WHOLE; sets target and mode. */
+static enum replace_way judge(struct replacement *replacement, const char *path) {
+    struct stat old;
+    replacement->file = -1;
+    replacement->is_unnamed = replacement->is_borrowed = false;
+    replacement->mode = 0;
+    if (!replace_locate(path, replacement->target))
+        return REPLACE_FAIL;
+    bool exists = !stat(replacement->target, &old);
+    if (exists && (S_ISDIR(old.st_mode) || access(replacement->target, W_OK)))
+        return REPLACE_FAIL;
+    if (exists && (!S_ISREG(old.st_mode) || old.st_nlink > 1))
+        return REPLACE_DIRECT;
+    replacement->mode = exists ? old.st_mode : 0;
+    return REPLACE_WHOLE;
+}
+
+/* When the temporary file cannot be made: nothing can be created here, but what is there can be written. */
+static enum replace_way judge_failure(const struct replacement *replacement, int problem) {
+    return replacement->mode || problem == ENAMETOOLONG ? REPLACE_DIRECT : REPLACE_FAIL;
+}
+
+enum replace_way replace_begin(struct replacement *replacement, const char *path) {
+    SHIM_FILES_ASIDE;
+    int saved_errno = errno;
+    enum replace_way way = judge(replacement, path);
+    if (way == REPLACE_WHOLE) {
+        remove_leftovers(replacement->target);
+        int problem = make_named(replacement, O_WRONLY | O_CLOEXEC, 0666);
+        way = problem ? judge_failure(replacement, problem) : REPLACE_WHOLE;
+    }
+    errno = saved_errno;
+    return way;
+}
+
+/* A file without a name beside the target, or -1. */
+static int make_unnamed(struct replacement *replacement, int flags, mode_t mode) {
+    char directory[PATH_MAX], link[64];
+    strcpy(directory, replacement->target);
+    cut_base(directory);
+    int file = open(directory, O_TMPFILE | flags, mode);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    if (file < 0 || access(link, F_OK) || !imitate(file, replacement)) {
+        if (file >= 0)
+            close(file);
+        return -1;
+    }
+    strcpy(replacement->name, link);
+    return file;
+}
+
+void replace_unname(struct replacement *replacement) {
+    SHIM_FILES_ASIDE;
+    char name[PATH_MAX];
+    int saved_errno = errno;
+    strcpy(name, replacement->name);
+    int file = make_unnamed(replacement, O_WRONLY | O_CLOEXEC, 0666);
+    if (file >= 0 && access(replacement->name, W_OK)) {
+        close(file);
+        file = -1;
+        strcpy(replacement->name, name);
+    }
+    if (file >= 0) {
+        flock(file, LOCK_EX | LOCK_NB);
+        unlink(name);
+        close(replacement->file);
+        replacement->file = file;
+        replacement->is_unnamed = true;
+    }
+    errno = saved_errno;
+}
+
+enum replace_way replace_open(struct replacement *replacement, const char *path, int flags, mode_t mode) {
+    SHIM_FILES_ASIDE;
+    int saved_errno = errno;
+    enum replace_way way = judge(replacement, path);
+    if (way == REPLACE_WHOLE) {
+        flags &= O_ACCMODE | O_APPEND | O_CLOEXEC | O_SYNC | O_DSYNC | O_LARGEFILE | O_NOATIME | O_NONBLOCK;
+        remove_leftovers(replacement->target);
+        replacement->is_borrowed = true;
+        replacement->file = make_unnamed(replacement, flags, mode);
+        replacement->is_unnamed = replacement->file >= 0;
+        int problem = replacement->is_unnamed ? 0 : make_named(replacement, flags, mode);
+        way = problem ? judge_failure(replacement, problem) : REPLACE_WHOLE;
+    }
+    errno = saved_errno;
+    return way;
+}
+
+/* Gives the unnamed file a name beside the target. Returns 0 or an errno. */
+static int name_file(struct replacement *replacement, char *name) {
+    for (unsigned i = 0; i < TRIES; i++) {
+        if (!temporary_name(name, replacement->target, (unsigned)getpid() + i * 0x9E3779B1u))
+            return ENAMETOOLONG;
+        if (!linkat(AT_FDCWD, replacement->name, AT_FDCWD, name, AT_SYMLINK_FOLLOW))
+            return 0;
+        if (errno != EEXIST)
+            return errno;
+    }
+    return EEXIST;
+}
+
+static void let_go(struct replacement *replacement) {
+    if (!replacement->is_borrowed)
+        close(replacement->file);
+    replacement->file = -1;
+}
+
+int replace_commit(struct replacement *replacement) {
+    SHIM_FILES_ASIDE;
+    char name[PATH_MAX];
+    int saved_errno = errno, problem = 0;
+    /* A target that is not there yet: its name at once. */
+    bool is_new = replacement->is_unnamed && !replacement->mode &&
+                  !linkat(AT_FDCWD, replacement->name, AT_FDCWD, replacement->target, AT_SYMLINK_FOLLOW);
+    if (replacement->is_unnamed && !is_new) {
+        problem = name_file(replacement, name);
+        if (!problem)
+            strcpy(replacement->name, name);
+    }
+    replacement->is_unnamed = replacement->is_unnamed && problem;
+    if (!problem && !is_new && rename(replacement->name, replacement->target))
+        problem = errno;
+    if (problem)
+        replace_discard(replacement);
+    else
+        let_go(replacement);
+    errno = saved_errno;
+    return problem;
+}
+
+void replace_discard(struct replacement *replacement) {
+    if (replacement->file < 0)
+        return;
+    SHIM_FILES_ASIDE;
+    int saved_errno = errno;
+    if (!replacement->is_unnamed)
+        unlink(replacement->name);
+    let_go(replacement);
+    errno = saved_errno;
+}

@@ -1,0 +1,51 @@
+/*
+ * A file is replaced whole: what is written goes to a temporary file in the same directory, which takes the target's name at the end. A
+ * reader, or a crash at any moment, finds the old file or the new one.
+ *
+ *  - The temporary file has no name (O_TMPFILE) where the file system has such: it is gone with its process. Elsewhere (NFS), and until
+ *    replace_unname(), it is called after the target: model.pt is written as model.accel-0123abcd. libtorch writes the file's stem into its
+ *    archives (name.pt becomes name/data.pkl) and cuts at the last dot, so the bytes are those of a plain run.
+ *  - A named one that a killed job has left behind is removed by the next replacement of the same target. Locks tell: a living job holds
+ *    one on its own.
+ *  - Not synchronised to the disk: against dying processes, not against a power cut.
+ *  - Allocates nothing (but opendir does), keeps errno. One thread for each struct.
+ */
+#ifndef ACCEL_SHIM_REPLACE_H
+#define ACCEL_SHIM_REPLACE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum replace_way {
+    REPLACE_WHOLE,
+    REPLACE_DIRECT, /* must be opened by its path: a device, a pipe, a file with several names, a directory where nothing can be created */
+    REPLACE_FAIL,   /* opening the path fails */
+};
+
+struct replacement {
+    char target[PATH_MAX]; /* the file that is replaced, without symbolic links */
+    char name[PATH_MAX];   /* of the temporary file, or /proc/self/fd/N */
+    int file;              /* the temporary file, locked; -1: none */
+    bool is_unnamed;       /* it has no name yet */
+    bool is_borrowed;      /* the file is the caller's to close */
+    mode_t mode;           /* permissions of the file that is replaced, 0: there is none */
+};
+
+/* The real path: of the file, or of its directory when the file does not exist yet. false: it cannot be opened. real[PATH_MAX]. */
+bool replace_locate(const char *path, char *real);
+
+/* Decides; if WHOLE makes the named temporary file. */
+enum replace_way replace_begin(struct replacement *replacement, const char *path);
+/* Exchanges the named temporary file, still empty, for one without a name where the file system has such; name changes. */
+void replace_unname(struct replacement *replacement);
+/* Both at once, opened for the caller: flags and mode as for open(). The descriptor in replacement->file is then the caller's to close, and
+   commit and discard leave it open. */
+enum replace_way replace_open(struct replacement *replacement, const char *path, int flags, mode_t mode);
+
+/* Puts the temporary file in the target's place. Returns 0 or an errno; then it is discarded. */
+int replace_commit(struct replacement *replacement);
+/* Removes the temporary file if it is still there. */
+void replace_discard(struct replacement *replacement);
+
+#endif

@@ -1,0 +1,140 @@
+#!/usr/bin/env bats
+# What the program does with files happens once, and every rank sees it as one process would.
+load helpers
+export OMP_NUM_THREADS=1
+export BATS_TEST_TIMEOUT=300
+
+setup() {
+    PLAIN=$BATS_TEST_TMPDIR/plain RANKS=$BATS_TEST_TMPDIR/ranks LOG=$BATS_TEST_TMPDIR/log
+    FILES=$BUILD/programs/debian-O2/files
+    mkdir "$PLAIN" "$RANKS"
+}
+
+# both RANKS command...: plain in $PLAIN, with ranks in $RANKS; the same output on every rank, and the same tree of files with the same bytes
+both() {
+    local ranks=$1 rank
+    shift
+    (cd "$PLAIN" && "$@") >"$PLAIN.out" 2>"$PLAIN.err" || { show "$PLAIN.err" && return 1; }
+    (cd "$RANKS" && "$ACCEL_RUN" -n "$ranks" --log-dir "$LOG" "$@") >"$RANKS.out" 2>"$RANKS.err" || { show "$RANKS.err" && return 1; }
+    diff "$PLAIN.out" "$RANKS.out" >&2
+    for ((rank = 0; rank < ranks; rank++)); do diff "$PLAIN.out" "$LOG/rank-$rank.out" >&2; done
+    diff -r --no-dereference "$PLAIN" "$RANKS" >&2
+}
+
+# program TEXT: a Python program of a few lines, after a model has been made and trained a step
+program() {
+    cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
+import os, sys, threading, torch
+torch.manual_seed(1)
+model = torch.nn.Linear(4, 3)
+def train():
+    model(torch.randn(8, 4)).pow(2).mean().backward()
+train()
+PYTHON
+    cat - >>"$BATS_TEST_TMPDIR/program.py" <<<"$1"
+}
+
+@test "C++: logs, checkpoints kept by rotation, locks, renames, mapped files: the plain run's tree, and every rank reads what it wrote" {
+    both 3 "$FILES" .
+    [ ! -d "$BUILD/programs/wheel-O2" ] || {
+        rm -rf "$PLAIN" "$RANKS" "$LOG"
+        mkdir "$PLAIN" "$RANKS"
+        both 2 "$BUILD/programs/wheel-O2/files" .
+    }
+}
+
+@test "C++: a second run finds the first one's files, and adds to its logs once" {
+    both 2 "$FILES" .
+    both 2 "$FILES" .
+    [ "$(cat "$RANKS/log.txt")" = "$(printf 'starts\nends\nstarts\nends')" ]
+}
+
+@test "Python: logging, pickle, tempfile, shutil, sqlite3, memmap, csv, caches, names with the time: the plain run's tree" {
+    both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/files.py" .
+}
+
+@test "Python with the newest libtorch does the same" {
+    requires file "$BUILD/venv/bin/python"
+    both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/files.py" .
+}
+
+@test "files of a thread beside the training: whole ones are whole, additions are made once" {
+    program '
+def beside():
+    for i in range(20):
+        with open("whole", "w") as file:
+            file.write("text\n" * 10000)
+        with open("added", "a") as file:
+            file.write("line\n")
+        print(len(open("whole").read()))
+thread = threading.Thread(target=beside)
+thread.start()
+thread.join()'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
+@test "a new file can be listed from its opening on, as in one process" {
+    program '
+for i in range(20):
+    sum(range(os.getpid() % 3 * 100000))
+    with open("file%d" % i, "w"):
+        print(i, len(os.listdir(".")))'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
+@test "a file that is still open when the training goes on is there when the program is killed; one that is being saved is not" {
+    program '
+log = open("log", "w")
+log.write("begins\n")
+log.flush()
+train()
+saved = open("saved", "w")
+saved.write("piece")
+saved.flush()
+os.kill(os.getpid(), 9)'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py") && return 1
+    [ "$(ls -A "$RANKS")" = log ]
+    [ "$(cat "$RANKS/log")" = begins ]
+}
+
+@test "a program that ends by _exit or is aborted leaves what it wrote" {
+    program '
+file = open("file", "w")
+file.write("text")
+file.flush()
+os.abort() if sys.argv[1:] else os._exit(0)'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py")
+    [ "$(cat "$RANKS/file")" = text ]
+    rm "$RANKS/file"
+    (ulimit -c 0 && cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" abort) && return 1
+    [ "$(cat "$RANKS/file")" = text ]
+}
+
+@test "a file that only one rank would change stops the job by name" {
+    program '
+if os.environ["ACCEL_RUN_RANK"] == "1":
+    os.mkdir("mine")
+open("ours", "w")'
+    run "$ACCEL_RUN" -n 2 --collective-timeout 20 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -eq 125 ]
+    contains "$output" AR-FILE-PARTED
+    contains "$output" "rank 0 opens for writing 'ours', while rank 1 makes the directory 'mine'"
+    [ ! -e mine ]
+}
+
+@test "a disk that is full fails the write on all ranks, as in one process" {
+    requires root
+    mkdir "$BATS_TEST_TMPDIR/small"
+    mount -t tmpfs -o size=16m none "$BATS_TEST_TMPDIR/small" || skip "needs the right to mount"
+    local result=0
+    (cd "$BATS_TEST_TMPDIR/small" && "$ACCEL_RUN" -n 2 --log-dir "$LOG" "$FILES" . full) || result=$?
+    cat "$BATS_TEST_TMPDIR"/log/*.out
+    umount "$BATS_TEST_TMPDIR/small"
+    [ $result -eq 0 ]
+    [ "$(cat "$LOG/rank-0.out")" = "3 of 3 failed" ]
+    diff "$LOG/rank-0.out" "$LOG/rank-1.out"
+}
+
+@test "killed at any moment: every file is the old or the new one, whole" {
+    "$REPOSITORY/tests/soak-files" 4
+}

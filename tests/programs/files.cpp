@@ -1,0 +1,216 @@
+// Trains a little and does with files what training programs do. Prints what it reads and learns about them.
+//
+//   files DIRECTORY       makes, reads back, renames, removes, appends; the directory then holds what a plain run leaves
+//   files DIRECTORY kill  overwrites one file for ever, by std::ofstream and by rename: for being killed
+//   files DIRECTORY full  writes more than there is room for
+#include <torch/torch.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+namespace fs = std::filesystem;
+
+static std::ofstream early("early.log"); // before main, before any parameter
+
+static std::string read_all(const fs::path &path) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) {
+        return "(cannot be read)";
+    }
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+static void write_all(const fs::path &path, const std::string &text, std::ios::openmode mode = std::ios::trunc) {
+    std::ofstream out(path, std::ios::binary | mode);
+    out << text;
+}
+
+static void say(const char *what, int result) {
+    std::printf("%s: %s\n", what, result < 0 ? std::strerror(errno) : "ok");
+}
+
+struct Training {
+    torch::nn::Linear model{4, 3};
+    torch::optim::SGD optimizer{model->parameters(), 0.1};
+
+    double step() {
+        optimizer.zero_grad();
+        auto loss = model->forward(torch::randn({11, 4})).pow(2).mean();
+        loss.backward();
+        optimizer.step();
+        // ranks come to what follows at different times
+        volatile double busy = 0;
+        for (int i = 0; i < getpid() % 5 * 400000; i++) {
+            busy = busy + i;
+        }
+        return loss.item<double>();
+    }
+};
+
+// A run's directory: the first that does not exist, as many programs choose it.
+static fs::path new_run() {
+    for (int i = 1;; i++) {
+        fs::path path = "run" + std::to_string(i);
+        if (!fs::exists(path)) {
+            fs::create_directories(path / "checkpoints");
+            return path;
+        }
+    }
+}
+
+// Written, read back, the best one renamed, the last three kept.
+static void checkpoints(Training &training, const fs::path &run) {
+    for (int epoch = 0; epoch < 6; epoch++) {
+        std::ostringstream weights;
+        weights.precision(2);
+        weights << "epoch " << epoch << " loss " << training.step() << "\n";
+        const auto file = run / "checkpoints" / ("epoch" + std::to_string(epoch) + ".txt");
+        write_all(file.string() + ".tmp", weights.str() + std::string(100000, 'x'));
+        fs::rename(file.string() + ".tmp", file);
+        std::printf("%d read back: %d\n", epoch, read_all(file).size() == weights.str().size() + 100000);
+        write_all(run / "latest", file.filename().string());
+        write_all(run / "history.csv", std::to_string(epoch) + "\n", std::ios::app);
+        if (epoch >= 3) {
+            fs::remove(run / "checkpoints" / ("epoch" + std::to_string(epoch - 3) + ".txt"));
+        }
+        int count = 0;
+        for (auto &entry : fs::directory_iterator(run / "checkpoints")) {
+            count += entry.is_regular_file();
+        }
+        std::printf("%d checkpoints, history of %zu bytes, latest %s\n", count, fs::file_size(run / "history.csv"), read_all(run / "latest").c_str());
+    }
+}
+
+static void c_functions() {
+    say("mkdir", mkdir("dir", 0777));
+    say("mkdir again", mkdir("dir", 0777));
+    int lock = open("dir/lock", O_CREAT | O_EXCL | O_WRONLY, 0644);
+    say("lock", lock);
+    say("second lock", open("dir/lock", O_CREAT | O_EXCL | O_WRONLY, 0644));
+    close(lock);
+    say("unlink", unlink("dir/lock"));
+    say("unlink again", unlink("dir/lock"));
+    say("missing directory", open("nowhere/file", O_CREAT | O_WRONLY, 0644));
+    say("symlink", symlink("dir", "link"));
+    say("rmdir of a link", rmdir("link"));
+    say("rename over a directory", rename("link", "dir"));
+
+    FILE *file = std::fopen("dir/table.csv", "w+");
+    std::fprintf(file, "a,b\n1,2\n");
+    std::printf("at %ld\n", std::ftell(file));
+    std::rewind(file);
+    char line[16];
+    std::printf("first line %s", std::fgets(line, sizeof line, file));
+    // still open: its name shows what is written out
+    std::fflush(file);
+    struct stat status;
+    say("stat of an open file", stat("dir/table.csv", &status));
+    std::printf("%ld bytes, read by name: %zu\n", static_cast<long>(status.st_size), read_all("dir/table.csv").size());
+    say("chmod", chmod("dir/table.csv", 0640));
+    std::fclose(file);
+
+    file = std::fopen("dir/table.csv", "r+");
+    std::fseek(file, 4, SEEK_SET);
+    std::fputs("3", file);
+    std::fclose(file);
+    std::printf("changed in place: %s", read_all("dir/table.csv").c_str());
+    say("truncate", truncate("dir/table.csv", 4));
+    std::printf("cut: %s", read_all("dir/table.csv").c_str());
+
+    int mapped = open("dir/mapped", O_RDWR | O_CREAT | O_TRUNC, 0666);
+    say("ftruncate", ftruncate(mapped, 4096));
+    char *memory = static_cast<char *>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, mapped, 0));
+    close(mapped);
+    std::strcpy(memory, "through memory");
+    munmap(memory, 4096);
+
+    char name[] = "dir/scratch-XXXXXX";
+    int scratch = mkstemp(name);
+    say("mkstemp", static_cast<int>(write(scratch, "whole", 5)));
+    close(scratch);
+    say("renamed into place", rename(name, "dir/from_scratch"));
+    std::printf("pid in the name: %s\n", [] {
+        const std::string path = "dir/part." + std::to_string(getpid());
+        write_all(path, "by its pid");
+        const std::string seen = fs::exists(path) ? read_all(path) : "not there";
+        fs::rename(path, "dir/done");
+        return seen;
+    }().c_str());
+}
+
+static int fill_disk() {
+    Training training;
+    training.step();
+    write_all("file", "old");
+    int failures = 0;
+    for (int i = 0; i < 3; i++) {
+        std::ofstream out("file");
+        const std::string block(1 << 20, 'x');
+        for (int j = 0; j < 64; j++) {
+            out << block;
+        }
+        out.close();
+        failures += !out;
+        training.step();
+    }
+    std::printf("%d of 3 failed\n", failures);
+    return 0;
+}
+
+static int write_for_ever() {
+    Training training;
+    for (int i = 0;; i++) {
+        training.step();
+        // a file says how many lines of which number it has
+        std::ostringstream text;
+        for (int line = 0; line < 20000; line++) {
+            text << i << "\n";
+        }
+        write_all("whole", text.str());
+        write_all("numbered" + std::to_string(i % 4), text.str());
+        write_all("renamed.tmp", text.str());
+        fs::rename("renamed.tmp", "renamed");
+        std::cout << i << std::endl;
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2 || chdir(argv[1])) {
+        return 2;
+    }
+    torch::manual_seed(3);
+    const std::string mode = argc > 2 ? argv[2] : "";
+    if (mode == "kill") {
+        return write_for_ever();
+    }
+    if (mode == "full") {
+        return fill_disk();
+    }
+    std::ofstream log("log.txt", std::ios::app);
+    log << "starts" << std::endl;
+    const auto run = new_run();
+    Training training;
+    checkpoints(training, run);
+    c_functions();
+    training.step();
+    log << "ends" << std::endl;
+    std::printf("log of %zu bytes\n", fs::file_size("log.txt"));
+    if (!std::freopen("stdout.txt", "w", stdout)) {
+        return 3;
+    }
+    std::printf("after freopen\n");
+    return 0;
+}
