@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,13 @@ bool replace_locate(const char *path, char *real) {
     return realpath(directory, parent) && snprintf(real, PATH_MAX, "%s/%s", strcmp(parent, "/") ? parent : "", base) < PATH_MAX;
 }
 
+/* Names carry the process number of their maker. One without a lock may be about to be renamed (replace_open's, which cannot lock the
+   program's descriptor). */
+static bool has_living_maker(const char *digits) {
+    pid_t maker = (pid_t)strtoul(digits, NULL, 16);
+    return maker > 0 && (!kill(maker, 0) || errno == EPERM);
+}
+
 /* Removes what killed jobs have left for this target. */
 static void remove_leftovers(const char *target) {
     char directory[PATH_MAX];
@@ -57,7 +65,8 @@ static void remove_leftovers(const char *target) {
     for (struct dirent *entry; (entry = readdir(entries));) {
         const char *name = entry->d_name;
         if (strncmp(name, base, (size_t)stem) || strncmp(name + stem, MARK, strlen(MARK)) ||
-            strspn(name + stem + strlen(MARK), "0123456789abcdef") != DIGITS || strlen(name) != stem + strlen(MARK) + DIGITS)
+            strspn(name + stem + strlen(MARK), "0123456789abcdef") != DIGITS || strlen(name) != stem + strlen(MARK) + DIGITS ||
+            has_living_maker(name + stem + strlen(MARK)))
             continue;
         int file = openat(dirfd(entries), name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (file >= 0 && !flock(file, LOCK_EX | LOCK_NB))

@@ -22,9 +22,19 @@ static bool writes(int flags) {
     return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
 }
 
-/* Rewritten as a whole: may be written elsewhere until it is complete. A file that must not be there yet is a lock as often as a save: at once. */
-static bool is_whole(int flags) {
-    return flags & O_TRUNC && !(flags & O_EXCL) && (flags & O_ACCMODE) != O_RDONLY;
+/* Files whose name is what counts, for other processes too: there at once. */
+static bool is_lock(const char *path) {
+    static const char *const ends[] = {".lock", ".lck", ".pid"};
+    size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (length > strlen(ends[i]) && !strcmp(path + length - strlen(ends[i]), ends[i]))
+            return true;
+    return false;
+}
+
+/* Rewritten as a whole: may be written elsewhere until it is complete. A file that must not be there yet is a lock as often as a save. */
+static bool is_whole(const char *path, int flags) {
+    return flags & O_TRUNC && !(flags & O_EXCL) && (flags & O_ACCMODE) != O_RDONLY && !is_lock(path);
 }
 
 /* How Python's tempfile opens. */
@@ -45,7 +55,7 @@ static int open_scratch(const char *path, int flags, unsigned mode) {
 /* Opens the file itself, or a temporary one for it. -1 with errno. */
 static int open_real(struct written *file, const char *path, int flags, unsigned mode) {
     bool may_be_made = flags & O_CREAT || !access(path, F_OK);
-    if (file && is_whole(flags) && may_be_made && replace_open(&file->replacement, path, flags, mode) == REPLACE_WHOLE) {
+    if (file && is_whole(path, flags) && may_be_made && replace_open(&file->replacement, path, flags, mode) == REPLACE_WHOLE) {
         file->is_temporary = true;
         return file->replacement.file;
     }
@@ -99,7 +109,7 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
 
 /* On a thread that does not meet. Whole files: every rank writes them, each time whole. Additions and changes in place: rank 0 alone. */
 static int open_beside(const char *path, const char *real, int flags, unsigned mode) {
-    bool is_copied = shim_rank() && !is_whole(flags) && !(flags & O_EXCL);
+    bool is_copied = shim_rank() && !is_whole(path, flags) && !(flags & O_EXCL);
     struct written *file = written_new(real);
     int descriptor = is_copied ? sink_open(real, flags) : open_real(file, path, flags, mode);
     int saved_errno = errno;
