@@ -24,7 +24,7 @@ setup_file() {
             run_in "$BATS_TEST_TMPDIR/$build-$name" "${command[@]}"
             cmp "$first/out" "$BATS_TEST_TMPDIR/$build-$name/out"
             dumps_of "$first"
-            "$COMPARE" --dump --identical "${dumps[0]}" "$BATS_TEST_TMPDIR/$build-$name"/dump.[0-9]*
+            "$COMPARE" --dump --identical "${dumps[0]}" "$BATS_TEST_TMPDIR/$build-$name"/.cache/dump.[0-9]*
         done
     done
 }
@@ -222,7 +222,8 @@ trains() {
 # A job of 3 ranks that trains for ever, as far as this test is concerned; $bg_pid is the launcher's.
 start_long_job() {
     set_command debian-O2 fashion
-    spawn_bg ACCEL_TEST_DUMP="$BATS_TEST_TMPDIR/dump" OMP_NUM_THREADS=1 "$ACCEL_RUN" -n 3 "${command[0]}" "$BUILD/data/fashion" 1000 60000
+    mkdir -p "$BATS_TEST_TMPDIR/.cache"
+    spawn_bg ACCEL_TEST_DUMP="$BATS_TEST_TMPDIR/.cache/dump" OMP_NUM_THREADS=1 "$ACCEL_RUN" -n 3 "${command[0]}" "$BUILD/data/fashion" 1000 60000
     retry 600 0.1 trains "$BATS_TEST_TMPDIR" 3
     pids=("${dumps[@]##*/dump.}")
 }
@@ -236,7 +237,7 @@ job_left_nothing() {
     local victim
     find /dev/shm -mindepth 1 | sort >"$BATS_TEST_TMPDIR/shared_before"
     for victim in 0 2; do
-        rm -f "$BATS_TEST_TMPDIR"/dump.*
+        rm -f "$BATS_TEST_TMPDIR"/.cache/dump.*
         start_long_job
         kill -KILL "${pids[victim]}"
         wait_bg
@@ -250,7 +251,7 @@ job_left_nothing() {
     local signal
     find /dev/shm -mindepth 1 | sort >"$BATS_TEST_TMPDIR/shared_before"
     for signal in TERM INT; do
-        rm -f "$BATS_TEST_TMPDIR"/dump.*
+        rm -f "$BATS_TEST_TMPDIR"/.cache/dump.*
         start_long_job
         kill -s "$signal" "$bg_pid"
         wait_bg
