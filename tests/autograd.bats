@@ -70,3 +70,11 @@ stopped() {
 @test "gradients computed in the loss, and their derivatives, are those of one process" {
     same_words second_derivative.py
 }
+
+@test "what is written in place to divided rows, and to views of them, is where one process has it" {
+    same_words writes.py
+}
+
+@test "legacy types of Python know parameters and divided tensors" {
+    same_words legacy_types.py
+}

@@ -34,24 +34,26 @@ script() { same_run "$MATRIX_BUILD" "$1" 1 2 3; }
 @test "Python: batchnorm.py" { script batchnorm.py; }
 @test "Python: lstm.py" { script lstm.py; }
 
-@test "refused: hooks of Python on tensors, by name" {
-    local argument
-    for argument in parameter computed divided; do
-        ranks_run 2 "$MATRIX_BUILD" tensor_hooks.py "$argument"
-        [ "$(cat "$ranks/status")" -eq 125 ]
-        contains "$(cat "$ranks/err")" AR-PY-HOOK
-        [ ! -s "$ranks/out" ]
-        rm -r "$ranks"
+# same_words NAME [argument...]: the output of 2 and 3 ranks is the plain run's
+same_words() {
+    local n
+    plain_run "$1" "$2"
+    for n in 2 3; do
+        ranks_run "$n" "$1" "$2"
+        same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out" || return 1
     done
 }
 
-@test "refused: a custom autograd function on divided rows, by name" {
-    local argument
-    for argument in alone late; do
-        ranks_run 2 "$MATRIX_BUILD" custom_function.py "$argument"
-        [ "$(cat "$ranks/status")" -eq 125 ]
-        contains "$(cat "$ranks/err")" AR-CUSTOM-FUNCTION
-        [ ! -s "$ranks/out" ]
-        rm -r "$ranks"
-    done
+@test "autograd: what is called back in C++" { same_words "$MATRIX_BUILD-O2" callbacks; }
+@test "autograd: what is called back in Python" { same_words "$MATRIX_BUILD" callbacks.py; }
+@test "autograd: gradients in the loss" { same_words "$MATRIX_BUILD" second_derivative.py; }
+@test "autograd: leaves of divided rows" { same_words "$MATRIX_BUILD" divided_leaves.py; }
+@test "autograd: writes in place" { same_words "$MATRIX_BUILD" writes.py; }
+@test "autograd: legacy types" { same_words "$MATRIX_BUILD" legacy_types.py; }
+
+@test "refused: hooks of Python on nodes of the graph, by name" {
+    ranks_run 2 "$MATRIX_BUILD" refused.py node_hook
+    [ "$(cat "$ranks/status")" -eq 125 ]
+    contains "$(cat "$ranks/err")" AR-PY-HOOK
+    [ ! -s "$ranks/out" ]
 }

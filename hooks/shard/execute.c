@@ -113,21 +113,54 @@ void execute_local(struct shard_call *call) {
 
 enum { STORAGES_MAX = 16 };
 
+/* The memory that results may be views of. */
 struct gathered_storages {
     void *storage[STORAGES_MAX];
+    struct tensor *source[STORAGES_MAX], *whole[STORAGES_MAX]; /* owned; NULL: not gathered now, or not of rows */
+    struct record record[STORAGES_MAX];
     int count;
 };
 
-static void remember_storage(struct gathered_storages *storages, struct tensor *tensor) {
-    if (storages->count < STORAGES_MAX)
-        storages->storage[storages->count++] = tensor_storage(tensor);
+static void forget_storages(struct gathered_storages *storages) {
+    for (int i = 0; i < storages->count; i++) {
+        tensor_release(storages->source[i]);
+        tensor_release(storages->whole[i]);
+    }
 }
 
-static bool shares_storage(const struct gathered_storages *storages, struct tensor *tensor) {
-    for (int i = 0; i < storages->count; i++)
-        if (storages->storage[i] == tensor_storage(tensor))
-            return true;
+/* source and whole are taken; both may be NULL. */
+static void remember_storage(struct gathered_storages *storages, void *storage, struct tensor *source, struct tensor *whole,
+                             const struct record *record) {
+    if (storages->count == STORAGES_MAX) {
+        tensor_release(source);
+        tensor_release(whole);
+        return;
+    }
+    int place = storages->count++;
+    storages->storage[place] = storage;
+    storages->source[place] = source;
+    storages->whole[place] = whole;
+    storages->record[place] = *record;
+}
+
+/* Is the tensor a view of what was gathered? Of rows gathered now: a window is opened. */
+static bool is_view_of(const struct gathered_storages *storages, struct tensor *tensor) {
+    for (int i = 0; i < storages->count; i++) {
+        if (storages->storage[i] != tensor_storage(tensor))
+            continue;
+        if (storages->source[i])
+            window_open(storages->source[i], &storages->record[i], storages->whole[i]);
+        return true;
+    }
     return storages->count == STORAGES_MAX; /* more than we remember: assume so, a write to it is then refused */
+}
+
+static struct tensor *gather_argument(struct shard_call *call, const struct argument *argument) {
+    struct tensor *tensor = argument_tensor(argument);
+    report_gather();
+    explain_gather(call, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
+    return argument->record.kind == RECORD_SHARD ? gather_shard(call->op->name, tensor, &argument->record)
+                                                 : gather_partial(call->op->name, tensor);
 }
 
 static void gather_arguments(struct shard_call *call, struct gathered_storages *storages) {
@@ -136,20 +169,25 @@ static void gather_arguments(struct shard_call *call, struct gathered_storages *
         struct argument *argument = &call->arguments[i];
         struct tensor *tensor = argument_tensor(argument);
         if (argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered)
-            remember_storage(storages, tensor);
+            remember_storage(storages, tensor_storage(tensor), NULL, NULL, &argument->record);
         if (argument->record.kind != RECORD_SHARD && argument->record.kind != RECORD_PARTIAL)
             continue;
-        report_gather();
-        explain_gather(call, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
-        struct tensor *whole = argument->record.kind == RECORD_SHARD ? gather_shard(call->op->name, tensor, &argument->record)
-                                                                     : gather_partial(call->op->name, tensor);
+        struct tensor *whole = argument->record.kind == RECORD_SHARD ? window_whole(tensor) : NULL;
+        if (!whole)
+            whole = gather_argument(call, argument);
+        bool is_rows = argument->record.kind == RECORD_SHARD;
+        if (is_rows) {
+            tensor_retain(tensor);
+            tensor_retain(whole);
+        }
+        remember_storage(storages, tensor_storage(whole), is_rows ? tensor : NULL, is_rows ? whole : NULL, &argument->record);
         slot_replace(argument->slot, value_tensor(whole));
-        remember_storage(storages, whole);
     }
 }
 
 void execute_gathered(struct shard_call *call) {
-    struct gathered_storages storages = {.count = 0};
+    __attribute__((cleanup(forget_storages))) struct gathered_storages storages;
+    storages.count = 0;
     gather_arguments(call, &storages);
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     struct stack *stack = call->dispatch->stack;
@@ -161,7 +199,7 @@ void execute_gathered(struct shard_call *call) {
             if (!value_is_tensor(element) || !tensor_is_plain(element->tensor))
                 continue;
             record_clear(element->tensor);
-            mark_gathered(element->tensor, shares_storage(&storages, element->tensor));
+            mark_gathered(element->tensor, is_view_of(&storages, element->tensor));
         }
     }
 }

@@ -1,6 +1,7 @@
 /*
  * Gathering a shard, summing a partial; differentiable without an autograd function of our own: the gathered value is a constant into which the own rows are
- * copied by an operator that autograd knows (index_copy), and a hook on the result sums the gradient over the ranks before it flows into the own rows.
+ * copied in place, as autograd knows (which keeps nothing of them: they may be written afterwards), and a hook on the result sums the gradient over the
+ * ranks before it flows into the own rows.
  */
 #include <stdlib.h>
 
@@ -138,15 +139,11 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
     struct tensor *values = gather_values(label, tensor, record);
     if (!tensor_is_recorded(tensor))
         return values;
-    struct value index =
-        TORCH_CALL("aten::arange", "start", value_int(record->first * record->inner),
-                   value_int((record->first + record->rows) * record->inner), value_none(), value_none(), value_none(), value_none());
-    struct value gathered = TORCH_CALL("aten::index_copy", "", value_tensor(values), value_int(record->dim), index, value_tensor(tensor));
-    record_clear(gathered.tensor);
-    value_drop(index);
-    tensor_release(values);
-    add_sum_hook(gathered.tensor, label);
-    return gathered.tensor;
+    struct value rows = value_tensor(rows_of(values, record, record->dim));
+    value_drop(TORCH_CALL("aten::copy_", "", rows, value_tensor(tensor), value_bool(false)));
+    value_drop(rows);
+    add_sum_hook(values, label);
+    return values;
 }
 
 /* Floating sums are taken in double and rounded once, so that a total does not depend on how the rows were divided more than it must. */

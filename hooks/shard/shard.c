@@ -68,8 +68,6 @@ static void execute_replicated(struct shard_call *call) {
         dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
         return;
     }
-    if (call->op->is_in_place && call->argument_count && call->arguments[0].record.is_view_of_gathered)
-        refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
     execute_gathered(call);
 }
 
@@ -176,10 +174,12 @@ static void shard_call(struct dispatch_call *dispatch) {
         tensors > ARGUMENTS_INLINE ? malloc((size_t)tensors * sizeof *many) : NULL;
     call.arguments = many ? many : few;
     call_collect(&call);
-    void *written = read_before_call(&call);
+    void *written = read_before_call(&call), *looked_at = window_before_call(&call);
     call_execute(&call, rule);
     if (written)
         read_after_write(written);
+    if (looked_at)
+        window_after_write(looked_at);
 }
 
 static struct tensor *shard_whole(struct tensor *tensor) {

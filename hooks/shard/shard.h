@@ -235,6 +235,15 @@ void *read_before_call(const struct shard_call *call);
 void read_after_write(void *storage);
 void read_settle(void); /* everything the program wrote */
 
+/* ---- views of gathered rows (window.c) */
+/* From now on `whole` is a copy of `source` that the program has views of. Takes references of its own. */
+void window_open(struct tensor *source, const struct record *record, struct tensor *whole);
+/* The copy that there is of a tensor, or NULL. Owned. */
+struct tensor *window_whole(struct tensor *source);
+/* Before an operator: the storage that it is going to write, when that may matter to a window, else NULL. Refuses what cannot be written back. */
+void *window_before_call(struct shard_call *call);
+void window_after_write(void *storage);
+
 const struct rule *rule_find(const struct operator *op); /* in the table, by name (rules.c) */
 /* Finds the tensors among the arguments anew, after a rule has changed them. */
 void call_collect(struct shard_call *call);

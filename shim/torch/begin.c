@@ -56,8 +56,10 @@ void torch_selfcheck(void) {
 
 void hook_set_requires_grad(struct tensor *tensor, char requires_grad) {
     ORIGINAL(set_requires_grad)(tensor, requires_grad);
-    if (requires_grad && shim_training_begins())
-        leaf_ordinal(tensor);
+    if (!requires_grad || !shim_training_begins())
+        return;
+    leaf_ordinal(tensor);
+    legacy_begin();
 }
 
 /* The metadata of a leaf requires a gradient from the start; that of a result gets its node later, that of a view is of another class. */

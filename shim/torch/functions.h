@@ -23,6 +23,7 @@ void dispatch_register(void);
 void bound_begin(struct tensor *tensor);
 void selfcheck_run(void);
 void record_begin(void);
+void legacy_begin(void);
 /* Runs the kernel for an explicit key set (rows that are fallthrough removed). */
 void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack *stack);
 uint64_t dispatch_without_fallthrough(const struct handle *handle, uint64_t key_set);

@@ -1,0 +1,129 @@
+/*
+ * Views of rows. h[3], h[2:5] and the like of a divided tensor are views of a gathered copy. In one process they share memory with h, so they do here: what an
+ * operator writes through such a view goes back to the rows that each rank has, and after a write to h the copies that are still looked at are made anew. A
+ * window is the pair of both; it closes when nobody has a view of the copy any more. Every rank does the same, so all collectives match.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "shard.h"
+
+struct window {
+    struct window *next;
+    struct tensor *source; /* owned: the divided tensor that was gathered */
+    struct record record;
+    struct tensor *whole; /* owned: the copy */
+};
+
+static struct window *windows;
+static _Atomic int window_count;
+static pthread_mutex_t windows_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void windows_unlock(int *unused) {
+    pthread_mutex_unlock(&windows_mutex);
+}
+#define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = pthread_mutex_lock(&windows_mutex)
+
+void window_open(struct tensor *source, const struct record *record, struct tensor *whole) {
+    WINDOWS_SCOPE;
+    for (const struct window *window = windows; window; window = window->next)
+        if (window->whole == whole)
+            return;
+    struct window *window = malloc(sizeof *window);
+    *window = (struct window){windows, source, *record, whole};
+    tensor_retain(source);
+    tensor_retain(whole);
+    windows = window;
+    atomic_fetch_add(&window_count, 1);
+}
+
+/* Only we have the copy: intrusive_ptr_target's strong count is the low half of the word at +8 in every layout. */
+static bool is_closed(const struct window *window) {
+    return __atomic_load_n((uint32_t *)((char *)tensor_storage(window->whole) + 8), __ATOMIC_ACQUIRE) == 1;
+}
+
+static void windows_sweep(void) {
+    for (struct window **link = &windows; *link;) {
+        struct window *window = *link;
+        if (!is_closed(window)) {
+            link = &window->next;
+            continue;
+        }
+        *link = window->next;
+        tensor_release(window->whole);
+        tensor_release(window->source);
+        free(window);
+        atomic_fetch_sub(&window_count, 1);
+    }
+}
+
+struct tensor *window_whole(struct tensor *source) {
+    if (!atomic_load_explicit(&window_count, memory_order_relaxed))
+        return NULL;
+    WINDOWS_SCOPE;
+    for (const struct window *window = windows; window; window = window->next)
+        if (window->source == source && tensor_requires_grad(window->whole) == tensor_is_recorded(source)) {
+            tensor_retain(window->whole);
+            return window->whole;
+        }
+    return NULL;
+}
+
+static struct window *window_onto(const void *storage) {
+    struct window *window = windows;
+    while (window && tensor_storage(window->whole) != storage)
+        window = window->next;
+    return window;
+}
+
+void *window_before_call(struct shard_call *call) {
+    bool writes = (call->op->is_in_place || call->op->is_out) && call->argument_count;
+    struct argument *written = writes ? &call->arguments[call->op->is_out ? call->argument_count - 1 : 0] : NULL;
+    bool through_view = written && written->record.kind == RECORD_GATHERED && written->record.is_view_of_gathered;
+    if (!through_view && !atomic_load_explicit(&window_count, memory_order_relaxed))
+        return NULL;
+    WINDOWS_SCOPE;
+    OPAQUE_SCOPE;
+    windows_sweep();
+    if (through_view && !window_onto(tensor_storage(argument_tensor(written))))
+        refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
+    return written && windows && tensor_is_plain(argument_tensor(written)) ? tensor_storage(argument_tensor(written)) : NULL;
+}
+
+/* Each rank takes its rows of what was written to the copy; the history of the rows is then that of the copy. */
+static void write_back(struct window *window) {
+    struct value rows = value_tensor(rows_of(window->whole, &window->record, window->record.dim));
+    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(window->source), rows, value_bool(false)));
+    value_drop(rows);
+    record_set(window->source, window->record);
+}
+
+/* The copy's values anew. A collective. */
+static void renew(struct window *window) {
+    if (tensor_requires_grad(window->whole) && grad_mode_is_enabled())
+        shim_problem("AR-WRITE", "Take the view anew after the write (h[3] again), or write under no_grad.",
+                     "a divided tensor is written while a view of some of its rows, which has a history, is still in use");
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(window->source));
+    struct value fresh = value_tensor(gather_shard("view of rows after a write", plain.tensor, &window->record));
+    struct value whole = TORCH_CALL("aten::detach", "", value_tensor(window->whole));
+    value_drop(TORCH_CALL("aten::copy_", "", whole, fresh, value_bool(false)));
+    value_drop(plain);
+    value_drop(fresh);
+    value_drop(whole);
+}
+
+void window_after_write(void *storage) {
+    void *source = storage;
+    WINDOWS_SCOPE;
+    OPAQUE_SCOPE;
+    windows_sweep();
+    struct window *through = window_onto(storage);
+    if (through) {
+        source = tensor_storage(through->source);
+        write_back(through);
+        read_after_write(source);
+    }
+    for (struct window *window = windows; window; window = window->next)
+        if (window != through && tensor_storage(window->source) == source)
+            renew(window);
+}

@@ -1,0 +1,123 @@
+/*
+ * Python's oldest ways with types, isinstance(p, torch.FloatTensor), p.new(...) and p.new_tensor(...), look at a tensor's dispatch keys themselves and do
+ * not know ours. Their functions in the interpreter's tables of methods are replaced by ours, which hand them an alias without marks.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../shim.h"
+#include "functions.h"
+
+struct method_descriptor { /* PyMethodDescrObject of every CPython with a global lock */
+    struct object base;
+    void *type, *name, *qualified_name;
+    struct method *method;
+};
+
+struct method { /* PyMethodDef */
+    const char *name;
+    void *function;
+    int flags;
+    const char *documentation;
+};
+
+typedef struct object *one_argument(struct object *self, struct object *argument);
+typedef struct object *any_arguments(struct object *self, struct object *arguments, struct object *keywords);
+
+static one_argument *original_check;
+static any_arguments *original_new, *original_new_tensor;
+
+/* The object of a tensor without marks that is otherwise like it; NULL: the object has none. Owned. */
+static struct object *without_marks(struct object *object) {
+    struct tensor *tensor = shim_active() && !dispatch_is_opaque() ? python_tensor(object) : NULL;
+    if (!tensor || (!tensor_is_marked(tensor) && !tensor_is_parameter(tensor)))
+        return NULL;
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    record_clear(plain.tensor);
+    *tensor_key_set(plain.tensor) &= ~torch_facts.bit_parameter;
+    struct object *result = python_object(plain.tensor);
+    value_drop(plain);
+    return result;
+}
+
+/* isinstance(object, torch.FloatTensor) */
+static struct object *check(struct object *self, struct object *object) {
+    struct object *plain = without_marks(object);
+    struct object *result = original_check(self, plain ? plain : object);
+    if (plain)
+        python_api()->release(plain);
+    return result;
+}
+
+/* Only the type and the device of self matter, unless it is its own data. */
+static struct object *make(any_arguments *original, struct object *self, struct object *arguments, struct object *keywords) {
+    const struct python_api *python = python_api();
+    bool is_data = keywords && python->item(keywords, "data") == self;
+    for (int64_t i = 0; i < python->tuple_size(arguments); i++)
+        is_data |= python->tuple_get(arguments, i) == self;
+    struct object *plain = is_data ? NULL : without_marks(self);
+    struct object *result = original(plain ? plain : self, arguments, keywords);
+    if (plain)
+        python->release(plain);
+    return result;
+}
+
+static struct object *make_new(struct object *self, struct object *arguments, struct object *keywords) {
+    return make(original_new, self, arguments, keywords);
+}
+
+static struct object *make_new_tensor(struct object *self, struct object *arguments, struct object *keywords) {
+    return make(original_new_tensor, self, arguments, keywords);
+}
+
+/* Puts our function into the type's table. Returns the one that stood there; NULL: the table is not as it must be. */
+static void *replace(struct object *type, const char *name, void *function) {
+    const struct python_api *python = python_api();
+    struct object *found = python->attribute(type, name);
+    if (!found) {
+        python->error_clear();
+        return NULL;
+    }
+    struct method *method = found->type == python->method_type ? ((struct method_descriptor *)found)->method : NULL;
+    python->release(found); /* the type holds it */
+    if (!method || strcmp(method->name, name))
+        return NULL;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)&method->function & ~(page - 1);
+    void *had = method->function;
+    if (mprotect((void *)begin, page, PROT_READ | PROT_WRITE))
+        return NULL;
+    method->function = function;
+    return had;
+}
+
+/* Once `import torch` has made the types; until then it is tried again. The interpreter's lock is held where Python makes a parameter. */
+void legacy_begin(void) {
+    static _Atomic bool done;
+    if (atomic_load_explicit(&done, memory_order_relaxed))
+        return;
+    const struct python_api *python = python_api();
+    int (*lock_is_held)(void) = resolve_python("PyGILState_Check");
+    if (!python || !lock_is_held || !lock_is_held()) {
+        done = !python;
+        return;
+    }
+    struct object *modules = python->modules(), *torch = modules ? python->item(modules, "torch") : NULL;
+    struct object *type = torch ? python->attribute(torch, "FloatTensor") : NULL, *base = torch ? python->attribute(torch, "_C") : NULL;
+    struct object *tensor = base ? python->attribute(base, "TensorBase") : NULL;
+    if (!tensor && base) {
+        python->error_clear();
+        tensor = python->attribute(base, "_TensorBase"); /* its name before 2.1 */
+    }
+    if (type && tensor) {
+        done = true;
+        original_new = (any_arguments *)replace(tensor, "new", (void *)make_new);
+        original_new_tensor = (any_arguments *)replace(tensor, "new_tensor", (void *)make_new_tensor);
+        original_check = (one_argument *)replace((struct object *)type->type, "__instancecheck__", (void *)check);
+    } else
+        python->error_clear();
+    struct object *owned[] = {type, base, tensor};
+    for (int i = 0; i < 3; i++)
+        if (owned[i])
+            python->release(owned[i]);
+}

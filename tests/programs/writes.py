@@ -1,0 +1,85 @@
+"""Writing to what a layer computed, in place: rows, slices of rows, elements, through views, before and after they are read."""
+import torch
+from torch.nn import functional
+
+torch.manual_seed(1)
+images, targets = torch.randn(23, 6), torch.arange(23) % 3
+first, second = torch.nn.Linear(6, 8), torch.nn.Linear(8, 3)
+parameters = [*first.parameters(), *second.parameters()]
+
+
+def show(name, tensor):
+    print(f"{name} {tuple(tensor.shape)} {tensor.double().norm().item():.5f} {tensor.reshape(-1)[-1].item():.5f}")
+
+
+def row(h):
+    h[3] = 1
+    h[-1] = h[0] * 2
+
+
+def rows(h):
+    h[2:5] = 0.5
+    h[10:14] = second.weight[0].repeat(4, 1)
+    h[::4] *= 3
+
+
+def elements(h):
+    h[7, 2] = 4
+    h[20, 1:3] += second.bias[:2]
+    h[[1, 5, 5], [0, 1, 2]] = 7
+
+
+def by_view(h):
+    h.view(23, 2, 4)[5, 1] = 2
+    h.select(0, 6).copy_(torch.arange(8.0))
+    h.narrow(0, 8, 3).mul_(2).add_(1)
+    h.t()[:, 4].fill_(9)
+
+
+def lists(h):
+    h[torch.arange(23), targets] -= 1
+    h[targets == 1] = 0
+    h.index_fill_(0, torch.tensor([2, 9]), -1.0)
+    h.index_copy_(0, torch.tensor([4, 11]), torch.ones(2, 8))
+    h.scatter_(0, torch.zeros(1, 8, dtype=torch.long), 5.0)
+
+
+def kept(h):
+    """Views that stay in use see later writes, and the tensor sees theirs."""
+    with torch.no_grad():
+        top, again, part = h[:3], h[1], h[1:, 2]
+        h.mul_(2)
+        show("top", top)
+        top[1] += 1
+        show("again", again)
+        again.zero_()
+        show("part", part)
+        part += 1
+        show("top", top)
+        values = h.detach().numpy()
+        h[2] = 6
+        print(f"numpy {values[2].sum():.4f} {values.sum():.4f}")
+
+
+def whole(h):
+    h.copy_(torch.sort(h, 0)[0])
+    h.clamp_(-1, 1).t_().t_()
+
+
+for case in [row, rows, elements, by_view, lists, kept, whole]:
+    for grad in [True, False]:
+        hidden = first(images) * 1
+        if not grad:
+            hidden = hidden.detach()
+        case(hidden)
+        show(case.__name__, hidden)
+        out = second(hidden.tanh())
+        loss = functional.cross_entropy(out, targets)
+        print(f"loss {loss.item():.5f}")
+        loss.backward()
+        with torch.no_grad():
+            for parameter in parameters:
+                if parameter.grad is not None:
+                    show("parameter", parameter.grad)
+                    parameter -= 0.1 * parameter.grad
+                parameter.grad = None
