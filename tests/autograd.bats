@@ -78,3 +78,7 @@ stopped() {
 @test "legacy types of Python know parameters and divided tensors" {
     same_words legacy_types.py
 }
+
+@test "sparse gradients of embeddings are one process's, entry by entry" {
+    same_words sparse.py
+}

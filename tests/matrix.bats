@@ -49,6 +49,7 @@ same_words() {
 @test "autograd: gradients in the loss" { same_words "$MATRIX_BUILD" second_derivative.py; }
 @test "autograd: leaves of divided rows" { same_words "$MATRIX_BUILD" divided_leaves.py; }
 @test "autograd: writes in place" { same_words "$MATRIX_BUILD" writes.py; }
+@test "autograd: sparse gradients" { same_words "$MATRIX_BUILD" sparse.py; }
 @test "autograd: legacy types" { same_words "$MATRIX_BUILD" legacy_types.py; }
 
 @test "refused: hooks of Python on nodes of the graph, by name" {

@@ -24,9 +24,12 @@ void capture_begin(struct capture *capture, const struct vector *edges, size_t e
 
 /* Takes the gradient. Owned. */
 static struct tensor *final_gradient(struct tensor *gradient, const struct record *tensor) {
-    if (!tensor_is_plain(gradient))
-        shim_problem("AR-SPARSE-GRAD", "Use dense gradients (sparse=false), or run with -n 1 for now.",
-                     "torch.autograd.grad gives a sparse gradient");
+    if (!tensor_is_plain(gradient)) {
+        SHIM_COMM_SCOPE;
+        struct tensor *sum = sparse_sum(gradient, "torch.autograd.grad");
+        tensor_release(gradient);
+        return sum;
+    }
     struct record record = boundary_record_of_gradient(tensor);
     struct tensor *seen = boundary_show(gradient, &record);
     tensor_release(gradient);

@@ -2,6 +2,7 @@
  * Summing the gradients of one backward. They stay where the program has them: the collective takes a list of spans and passes them through shared memory in
  * cache-sized chunks as one stream, so many small parameters cost what one large one does.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "reduce.h"
@@ -93,8 +94,7 @@ static uint64_t list_hash(const struct backward *backward) {
 static struct target target_of(const struct leaf_gradient *leaf) {
     struct target target = {.gradient = gradient_of(leaf)};
     if (!tensor_is_plain(target.gradient))
-        shim_problem("AR-SPARSE-GRAD", "Use dense gradients (sparse=false), or run with -n 1 for now.",
-                     "the gradient of parameter %zu is sparse", leaf->ordinal);
+        return target; /* sparse: nothing to sum in place */
     record_clear(target.gradient);
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_is_on_host(target.gradient))
@@ -135,6 +135,24 @@ static void separate_overlaps(struct targets *targets) {
     free(sorted);
 }
 
+static void sum_sparse(const struct backward *backward, struct targets *targets) {
+    for (size_t i = 0; i < targets->count; i++) {
+        char whose[40];
+        snprintf(whose, sizeof whose, "parameter %zu", backward->leaves[i].ordinal);
+        if (!tensor_is_plain(targets->list[i].gradient))
+            targets->list[i].copy = sparse_sum(targets->list[i].gradient, whose);
+    }
+}
+
+/* before += added, as one process accumulates: a sparse one that a dense one is added to becomes dense. Takes both, owned result. */
+static struct tensor *accumulate(struct tensor *before, struct tensor *added) {
+    bool turned = !tensor_is_plain(before) && tensor_is_plain(added);
+    struct tensor *sum = turned ? added : before, *other = turned ? before : added;
+    value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(sum), value_tensor(other), value_int(1)));
+    tensor_release(other);
+    return sum;
+}
+
 /* A copy takes the gradient's place in the leaf when memory was shared, else its values are written back. */
 static void put_back(struct backward *backward, struct targets *targets) {
     for (size_t i = 0; i < targets->count; i++) {
@@ -147,11 +165,8 @@ static void put_back(struct backward *backward, struct targets *targets) {
         }
         if (!leaf->before)
             continue;
-        struct tensor *added = *slot;
-        *slot = leaf->before;
+        *slot = accumulate(leaf->before, *slot);
         leaf->before = NULL;
-        value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(*slot), value_tensor(added), value_int(1)));
-        tensor_release(added);
     }
 }
 
@@ -267,9 +282,10 @@ static bool sum_listed(struct backward *backward) {
         targets.list[i] = target_of(&backward->leaves[i]);
     separate_overlaps(&targets);
     bool summed = sum_targets(&targets, list_hash(backward));
-    if (summed)
+    if (summed) {
+        sum_sparse(backward, &targets);
         put_back(backward, &targets);
-    else
+    } else
         targets_drop_copies(&targets);
     return summed;
 }

@@ -70,6 +70,8 @@ void capture_free(struct capture *capture);
 
 /* Sums the new gradients of the leaves over all ranks and adds those from before back in. Every rank calls it for the same backward. */
 void reduce_gradients(struct backward *backward);
+/* The sum over the ranks of their parts of a sparse gradient (sparse.c). Owned. Communication lock held. */
+struct tensor *sparse_sum(struct tensor *gradient, const char *whose);
 /* In the middle of a backward: marks the gradients that have arrived so far as what they are, for code of the program that reads them. */
 void reduce_mark_parts(struct backward *backward);
 /* After a backward that has thrown: gradients are what they were before. */

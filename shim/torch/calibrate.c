@@ -54,6 +54,7 @@ void calibrate_keys(void) {
     torch_facts.bit_parameter = key_bit(torch_facts.key_parameter);
     torch_facts.bit_tracer = key_bit(key_by_name("Tracer"));
     torch_facts.bit_autograd = key_bit(key_by_name("AutogradFunctionality"));
+    torch_facts.bit_sparse = key_bit(key_by_name("Sparse"));
     torch_facts.bit_cpu = 1;
     torch_facts.default_included = key_bit(key_by_name("BackendSelect")) | key_bit(key_by_name("ADInplaceOrView"));
     for (int key = 1; key < torch_facts.functionality_count; key++) {

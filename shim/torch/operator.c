@@ -65,14 +65,23 @@ static void free_stack(struct value **values) {
     free(*values);
 }
 
+static void reference_resolve(struct operator_reference *reference) {
+    if (__atomic_load_n(&reference->handle.definition, __ATOMIC_ACQUIRE))
+        return;
+    struct handle handle;
+    torch_functions.find_schema(&handle, torch_functions.dispatcher(), reference->name, reference->overload);
+    reference->handle.entry = handle.entry;
+    __atomic_store_n(&reference->handle.definition, handle.definition, __ATOMIC_RELEASE);
+}
+
+int operator_argument_count(struct operator_reference *reference) {
+    reference_resolve(reference);
+    return operator_of(&reference->handle)->argument_count;
+}
+
 struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more,
                            int more_count) {
-    if (!__atomic_load_n(&reference->handle.definition, __ATOMIC_ACQUIRE)) {
-        struct handle handle;
-        torch_functions.find_schema(&handle, torch_functions.dispatcher(), reference->name, reference->overload);
-        reference->handle.entry = handle.entry;
-        __atomic_store_n(&reference->handle.definition, handle.definition, __ATOMIC_RELEASE);
-    }
+    reference_resolve(reference);
     struct stack stack;
     stack.begin = malloc(24 * sizeof(struct value));
     stack.capacity = stack.begin + 24;

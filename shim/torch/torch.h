@@ -75,7 +75,7 @@ struct torch_facts {
     int backend_count;       /* low bits of a key set */
     int functionality_count; /* entries of offset/mask */
     uint16_t offset[256], mask[256];
-    uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd;
+    uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd, bit_sparse;
     uint64_t default_included, default_excluded;
     uint16_t key_shard, key_parameter, key_composite;
     long table, table_stride;       /* first boxed function of the dispatch table within OperatorDef, and the distance of two */
@@ -171,6 +171,9 @@ void *tensor_data(struct tensor *tensor);
 void *tensor_storage(struct tensor *tensor);          /* identity of the storage */
 int64_t tensor_storage_offset(struct tensor *tensor); /* elements */
 bool tensor_is_on_host(struct tensor *tensor);
+static inline bool tensor_is_sparse(struct tensor *tensor) { /* indices and values (COO) */
+    return *tensor_key_set(tensor) & torch_facts.bit_sparse;
+}
 bool tensor_is_plain(struct tensor *tensor); /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
 bool tensor_is_dense(struct tensor *tensor); /* elements fill their memory without holes or overlap, in some order of dimensions */
 bool tensor_requires_grad(struct tensor *tensor);
@@ -214,6 +217,7 @@ struct operator_reference {
 };
 
 struct operator *operator_of(const struct handle *handle);
+int operator_argument_count(struct operator_reference *reference); /* differs between releases */
 /* Runs an operator opaquely with borrowed tensor arguments (lists are consumed); returns its first result, owned. Results beyond the first go, owned, into
    more[0..more_count) when more is given and are dropped otherwise. */
 struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more,

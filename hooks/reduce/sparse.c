@@ -1,0 +1,60 @@
+/*
+ * Sparse gradients (embeddings with sparse=true): the sum over the ranks is all ranks' indices and values one after the other, in the order of the ranks. For
+ * a batch divided along its first dimension this is the very tensor that one process has, not coalesced.
+ */
+#include "reduce.h"
+
+/* All ranks' parts along a dimension, own: a dense tensor with counts[rank] elements there. Owned. */
+static struct tensor *gather_along(struct tensor *own, int dim, const uint64_t *counts) {
+    int64_t sizes[TORCH_DIMS_MAX], total = 0, first = 0, before = 1, after = 1;
+    int dims = tensor_dims(own);
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++) {
+        first += rank < shim_rank() ? (int64_t)counts[rank] : 0;
+        total += (int64_t)counts[rank];
+    }
+    for (int i = 0; i < dims; i++) {
+        sizes[i] = i == dim ? total : tensor_size(own, i);
+        *(i < dim ? &before : &after) *= i == dim ? 1 : sizes[i];
+    }
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(own));
+    struct value whole = TORCH_CALL("aten::new_empty", "", plain, value_int_list(sizes, (size_t)dims), value_none(), value_none(), value_none(),
+                                    value_none());
+    struct value place = TORCH_CALL("aten::narrow", "", whole, value_int(dim), value_int(first), value_int(tensor_size(own, dim)));
+    value_drop(TORCH_CALL("aten::copy_", "", place, plain, value_bool(false)));
+    value_drop(place);
+    value_drop(plain);
+    size_t bytes[BOARD_RANKS_MAX];
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
+        bytes[rank] = (size_t)counts[rank] * (size_t)after * dtype_bytes(tensor_dtype(own));
+    if (total)
+        comm_all_gather("sparse gradient", tensor_data(whole.tensor), (size_t)before, bytes);
+    return whole.tensor;
+}
+
+/* _sparse_coo_tensor_unsafe(indices, values, size, dtype, layout, device, pin_memory[, is_coalesced]): the last one since 2.1. */
+static struct tensor *sparse_make(struct value indices, struct value values, struct tensor *like) {
+    static struct operator_reference make = {"aten::_sparse_coo_tensor_unsafe", "", {NULL, NULL}};
+    struct sizes sizes = tensor_sizes(like);
+    struct value arguments[8] = {indices, values, value_int_list(sizes.data, sizes.count)};
+    for (int i = 3; i < 8; i++)
+        arguments[i] = value_none();
+    return operator_call(&make, operator_argument_count(&make), arguments, NULL, 0).tensor;
+}
+
+struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
+    if (!tensor_is_sparse(gradient) || !tensor_is_on_host(gradient) || tensor_dims(gradient) > TORCH_DIMS_MAX)
+        shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
+                     "the gradient of %s is of a kind (compressed, quantised, nested, or on a device) that cannot be summed over the ranks", whose);
+    OPAQUE_SCOPE;
+    struct value indices = TORCH_CALL("aten::_indices", "", value_tensor(gradient)), values = TORCH_CALL("aten::_values", "", value_tensor(gradient));
+    uint64_t counts[BOARD_RANKS_MAX];
+    comm_all_gather_words("size of a sparse gradient", (uint64_t)tensor_size(indices.tensor, 1), counts);
+    struct value all_indices = value_tensor(gather_along(indices.tensor, 1, counts));
+    struct value all_values = value_tensor(gather_along(values.tensor, 0, counts));
+    struct tensor *sum = sparse_make(all_indices, all_values, gradient);
+    value_drop(indices);
+    value_drop(values);
+    value_drop(all_indices);
+    value_drop(all_values);
+    return sum;
+}

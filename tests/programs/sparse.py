@@ -1,0 +1,47 @@
+"""Sparse gradients of embeddings: SGD and SparseAdam, accumulated over two backwards, onto a dense one, asked for with torch.autograd.grad."""
+import torch
+from torch.nn import functional
+
+torch.manual_seed(1)
+words, labels = torch.randint(0, 40, (23, 5)), torch.arange(23) % 3
+table = torch.nn.Embedding(40, 6, sparse=True)
+padded = torch.nn.Embedding(40, 6, sparse=True, padding_idx=3)
+head = torch.nn.Linear(6, 3)
+sparse = torch.optim.SparseAdam([table.weight, padded.weight], lr=0.05)
+dense = torch.optim.SGD(head.parameters(), lr=0.1)
+
+
+def show(name, tensor):
+    if tensor.is_sparse:
+        print(f"{name} {tuple(tensor.shape)} {tensor._nnz()} {tensor.is_coalesced()} {tensor._indices().sum().item()}")
+        tensor = tensor.coalesce()
+        print(f"coalesced {tensor._nnz()} {tensor.indices().reshape(-1).tolist()[:30]}")
+        tensor = tensor.to_dense()
+    print(f"{name} {tuple(tensor.shape)} {tensor.norm().item():.5f} {tensor.sum().item():.5f}")
+
+
+def loss_of(part):
+    hidden = table(part) + padded(part)
+    return functional.cross_entropy(head(hidden.mean(1).tanh()), labels[:len(part)])
+
+
+for step in range(4):
+    loss = loss_of(words)
+    loss.backward()
+    if step == 1:
+        loss_of(words[:17]).backward()
+    if step == 2:
+        (table.weight[:10].sum() * 0.01).backward()
+    if step == 3:
+        show("asked", torch.autograd.grad(loss_of(words), [table.weight])[0])
+    print(f"step {step} {loss.item():.5f}")
+    for parameter in [table.weight, padded.weight, head.weight]:
+        show("gradient", parameter.grad)
+    if step == 2:
+        table.weight.grad = None
+    sparse.step()
+    dense.step()
+    sparse.zero_grad(set_to_none=True)
+    dense.zero_grad(set_to_none=True)
+show("table", table.weight.detach())
+show("padded", padded.weight.detach())
