@@ -30,7 +30,7 @@ SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(O)/obj/shim/%.o)
 all: $(O)/accel-run $(O)/libaccelshim.so
 
 $(O)/accel-run: $(LAUNCHER_OBJECTS)
-	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $^ -lelf
+	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $^ -lelf -lyaml
 
 $(O)/libaccelshim.so: $(SHIM_OBJECTS) $(O)/shim/export.map
 	$(Q)$(CC) $(SHIM_CFLAGS) $(SHIM_LDFLAGS) -o $@ $(SHIM_OBJECTS)

@@ -2,9 +2,10 @@
  * struct config: every setting of a run, from the one table options.def.
  *
  * Rules
- *  - A setting exists because it has a row in options.def: field, default, spelling, variable and help come from there.
+ *  - A setting exists because it has a row in options.def: field, default, spellings, key, variable and help come from there.
  *  - Values are checked where they are read; whoever holds a struct config holds a valid one.
- *  - libc only. No output, no exit: faults are returned as text.
+ *  - Sources may be read in any order: a value never replaces one of a stronger source (enum config_origin).
+ *  - libc only, and libyaml in yaml.c alone. No system calls, no exit; faults are returned as text, what is to be said is noted (notes.h).
  */
 #ifndef ACCEL_RUN_CONFIG_H
 #define ACCEL_RUN_CONFIG_H
@@ -19,27 +20,51 @@
 /* Where the shim library is, instead of beside accel-run. For tests. */
 #define CONFIG_ENV_SHIM "ACCEL_RUN_SHIM"
 
-enum config_type { CONFIG_COUNT, CONFIG_SECONDS, CONFIG_FLAG, CONFIG_TEXT, CONFIG_LEVEL };
-enum config_origin { CONFIG_FROM_DEFAULT, CONFIG_FROM_ENVIRONMENT, CONFIG_FROM_COMMAND_LINE };
+/* What the user wants to do, with the words of --help. */
+#define CONFIG_GROUPS(GROUP)                                                                                                               \
+    GROUP(RUN, "Ranks and their work")                                                                                                     \
+    GROUP(OUTPUT, "What you see")                                                                                                          \
+    GROUP(CHECK, "Look before it runs")                                                                                                    \
+    GROUP(LIMITS, "When something hangs or fails")                                                                                         \
+    GROUP(SETTINGS, "Settings kept in files")                                                                                              \
+    GROUP(ABOUT, "About accel-run")
+enum config_group {
+#define GROUP(id, title) CONFIG_GROUP_##id,
+    CONFIG_GROUPS(GROUP)
+#undef GROUP
+        CONFIG_GROUP_COUNT
+};
+extern const char *const config_group_titles[CONFIG_GROUP_COUNT];
+
+enum config_type { CONFIG_COUNT, CONFIG_AMOUNT, CONFIG_SECONDS, CONFIG_FLAG, CONFIG_TEXT, CONFIG_LEVEL, CONFIG_TOPIC };
+/* From the weakest to the strongest. */
+enum config_origin { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENVIRONMENT, CONFIG_FROM_COMMAND_LINE };
 enum config_level { CONFIG_LEVEL_ERROR, CONFIG_LEVEL_WARN, CONFIG_LEVEL_INFO, CONFIG_LEVEL_DEBUG };
+enum config_shown { CONFIG_SHOWN_BRIEF, CONFIG_SHOWN_ALL };
+/* BRIEF, ALL: for people. FLAGS: those of other launchers. MARKDOWN, KEYS: lists in the manual pages. */
+enum config_topic { CONFIG_TOPIC_NO, CONFIG_TOPIC_BRIEF, CONFIG_TOPIC_ALL, CONFIG_TOPIC_FLAGS, CONFIG_TOPIC_MARKDOWN, CONFIG_TOPIC_KEYS };
 
 enum config_id {
-#define OPTION(field, type, initial, name, letter, variable, argument, help) CONFIG_ID_##field,
+#define OPTION(field, ...) CONFIG_ID_##field,
 #include "options.def"
 #undef OPTION
     CONFIG_OPTIONS
 };
 
 #define CONFIG_C_COUNT uint32_t
+#define CONFIG_C_AMOUNT uint32_t
 #define CONFIG_C_SECONDS uint32_t /* milliseconds */
 #define CONFIG_C_FLAG bool
-#define CONFIG_C_TEXT const char * /* borrowed: argv, environment or literal */
+#define CONFIG_C_TEXT const char * /* borrowed: argv, environment, the text of a file or a literal */
 #define CONFIG_C_LEVEL uint32_t    /* enum config_level */
+#define CONFIG_C_TOPIC uint32_t    /* enum config_topic */
 struct config {
-#define OPTION(field, type, initial, name, letter, variable, argument, help) CONFIG_C_##type field;
+#define OPTION(field, type, ...) CONFIG_C_##type field;
 #include "options.def"
 #undef OPTION
     enum config_origin origin[CONFIG_OPTIONS];
+    uint32_t line[CONFIG_OPTIONS]; /* in `file`, from 1, where the origin is a file */
+    const char *file;              /* borrowed: the configuration file that was read, or NULL */
 };
 
 struct config_option {
@@ -47,18 +72,46 @@ struct config_option {
     size_t offset; /* of the field in struct config */
     const char *initial, *name;
     char letter; /* 0: none */
-    const char *variable, *argument, *help;
+    const char *key, *variable, *argument;
+    enum config_group group;
+    enum config_shown shown;
+    const char *since, *help;
 };
 extern const struct config_option config_options[CONFIG_OPTIONS];
 
 #define CONFIG_FAULT_CHARS 256
 
+/* ---- value.c */
+
 /* All settings at their defaults. */
 void config_defaults(struct config *config);
 
-/* Sets one setting from text (borrowed for TEXT). Returns 0, or -1 with the fault in words ("-n: 'x' is not a whole number...") in
-   fault[CONFIG_FAULT_CHARS]. `shown` is how the user spelled it. */
+/* Sets one setting from text (borrowed for TEXT), unless a stronger source has set it; the text is checked in either case. Returns 0, or -1 with the
+   fault in words ("-n: 'x' is not a whole number...") in fault[CONFIG_FAULT_CHARS]. `shown` is how the user spelled it. */
 int config_set(struct config *config, enum config_id id, const char *text, enum config_origin origin, const char *shown, char *fault);
+
+/* The present value as text that config_set would take; text[size]. */
+void config_text(const struct config *config, enum config_id id, char *text, size_t size);
+
+/* Is text a word for yes (1) or no (0), as in YAML and in Accelerate? Else -1. Case does not matter. */
+int config_truth(const char *text);
+
+/* ---- table.c */
+
+/* The option whose long name is `name` (length n; '_' is as good as '-'), or -1. */
+int config_find(const char *name, size_t n);
+int config_find_letter(char letter);
+/* The option whose key in a file is `key`, or -1. */
+int config_find_key(const char *key);
+/* The long name nearest to a misspelt one; never NULL. */
+const char *config_nearest(const char *name);
+/* Levenshtein distance, names cut at 40 characters. */
+int config_distance(const char *a, const char *b);
+
+/* ---- environment.c */
+
+/* Value of a variable, or NULL. */
+const char *config_variable(char *const *environment, const char *name);
 
 /* Overlays the variables of the table. Returns 0 or -1 with fault. */
 int config_read_environment(struct config *config, char *const *environment, char *fault);
@@ -67,12 +120,14 @@ int config_read_environment(struct config *config, char *const *environment, cha
    Variables that begin with ACCEL_RUN_TEST_ or ACCEL_RUN_DEBUG_ belong to the shim and the tests and are not judged. */
 const char *config_unknown_variable(char *const *environment, char *name, const char **nearest);
 
-/* The option whose long name is `name` (length n), or -1. */
-int config_find(const char *name, size_t n);
-int config_find_letter(char letter);
-/* The long name nearest to a misspelt one; never NULL. */
-const char *config_nearest(const char *name);
+/* ---- help.c, show.c, completion.c: text for people, manual pages and shells */
 
-void config_print_help(FILE *out);
+void config_print_help(enum config_topic topic, FILE *out);
+
+/* Every setting that a file can hold, as such a file, with where its value came from. */
+void config_print(const struct config *config, FILE *out);
+
+/* Returns 0, or -1 when the shell is not known. */
+int config_print_completion(const char *shell, FILE *out);
 
 #endif

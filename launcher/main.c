@@ -3,7 +3,7 @@
  *
  * Rules of this folder
  *  - Only this file calls exit(). Functions return 0 or -1 and fill a struct problem; who detects a fault words it.
- *  - Never CUDA, NCCL or libtorch; libc and libelf only.
+ *  - Never CUDA, NCCL or libtorch; libc and libelf only; libyaml through config/.
  *  - Pure files (plan, environ, options, compare, output, lifecycle, watch, verdict) make no system calls and have unit tests.
  *  - All state is in struct job, passed down.
  */
@@ -16,6 +16,18 @@
 #include "cores.h"
 #include "job.h"
 #include "options.h"
+#include "settings.h"
+
+/* What the reading of settings had to say: before anything is started, on stderr. Refusals are said whatever the level: the error counts them. */
+static void say_notes(const struct settings *settings) {
+    static const char *const weights[] = {[CONFIG_NOTICE] = "notice", [CONFIG_WARNING] = "warning", [CONFIG_REFUSED] = "refused"};
+    const struct config_notes *notes = &settings->notes;
+    for (uint32_t i = 0; i < notes->count; i++)
+        if (notes->list[i].weight == CONFIG_REFUSED || settings->config.log_level >= CONFIG_LEVEL_WARN)
+            dprintf(STDERR_FILENO, "accel-run: %s %s: %s\n", weights[notes->list[i].weight], notes->list[i].id, notes->list[i].text);
+    if (notes->lost)
+        dprintf(STDERR_FILENO, "accel-run: and %u more\n", notes->lost);
+}
 
 static void refuse(const struct problem *problem) {
     dprintf(STDERR_FILENO, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
@@ -32,18 +44,36 @@ static void die_of_interrupt(void) {
     raise(SIGINT);
 }
 
+/* What needs no program. Returns the exit code. */
+static int print_asked(const struct config *config) {
+    struct problem problem;
+    if (config->help)
+        config_print_help(config->help, stdout);
+    else if (config->version)
+        puts("accel-run " ACCEL_RUN_VERSION);
+    else if (config->show_config)
+        config_print(config, stdout);
+    else if (config_print_completion(config->completion, stdout)) {
+        problem_set(&problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "name one of them", "--completion: '%.40s' is not one of bash, zsh, fish",
+                    config->completion);
+        refuse(&problem);
+    }
+    return fflush(stdout) ? EXIT_LAUNCHER : 0;
+}
+
 int main(int argc, char **argv) {
-    struct config config;
+    static struct settings settings;
     struct problem problem = {0};
     struct target target;
     struct plan plan;
-    int program = options_read(argc, argv, environ, &config, &problem);
-    if (program < 0)
+    int program = settings_read(&settings, argc, argv, environ, &problem);
+    int refused = program < 0 ? 0 : settings_refuse(&settings, &problem);
+    say_notes(&settings);
+    if (program < 0 || (refused && !options_need_no_program(&settings.config)))
         refuse(&problem);
-    if (config.help || config.version) {
-        config.help ? config_print_help(stdout) : (void)puts("accel-run " ACCEL_RUN_VERSION);
-        return fflush(stdout) ? EXIT_LAUNCHER : 0;
-    }
+    if (options_need_no_program(&settings.config))
+        return print_asked(&settings.config);
+    const struct config config = settings.config;
     if (preflight_run(argv[program], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
         refuse(&problem);
     struct plan_facts facts = {&config, &target, argv + program, environ, cores_allowed("")};

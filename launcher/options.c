@@ -6,7 +6,14 @@ struct reader {
     int argc, index; /* index: the argument being read */
     char *const *argv;
     struct config *config;
+    struct foreign *foreign;
     struct problem *problem;
+};
+
+/* One option as it was written: shown "--name" or "-n"; value: text of "--name=value" or "-nVALUE", else NULL. */
+struct spelling {
+    char shown[64];
+    const char *value;
 };
 
 static int unknown(struct reader *reader, const char *option) {
@@ -18,42 +25,89 @@ static int unknown(struct reader *reader, const char *option) {
                        "unknown option '%s'; did you mean '--%s'?", option, config_nearest(bare));
 }
 
-/* value: text of "--name=value" or "-nVALUE", else NULL: the next argument is it. */
-static int take(struct reader *reader, int id, const char *shown, const char *value) {
+static int fault_of_value(struct reader *reader, const char *fault) {
+    return problem_set(reader->problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "see 'accel-run --help'", "%s", fault);
+}
+
+/* The value that an option has or that the next argument is; NULL with the problem. */
+static const char *value_of(struct reader *reader, const struct spelling *spelling, const char *argument) {
+    if (spelling->value)
+        return spelling->value;
+    if (reader->index + 1 < reader->argc)
+        return reader->argv[++reader->index];
+    problem_set(reader->problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "see 'accel-run --help'", "%s needs a value: %s", spelling->shown,
+                argument);
+    return NULL;
+}
+
+/* A topic may follow --help; a program's name may not be taken for one. */
+static const char *topic_of(struct reader *reader, const struct spelling *spelling) {
+    static const char *const topics[] = {"all", "flags", "brief"};
+    if (spelling->value)
+        return spelling->value;
+    for (size_t i = 0; i < sizeof topics / sizeof *topics && reader->index + 1 < reader->argc; i++)
+        if (!strcmp(reader->argv[reader->index + 1], topics[i]))
+            return reader->argv[++reader->index];
+    return "brief";
+}
+
+static int take(struct reader *reader, int id, const struct spelling *spelling) {
     const struct config_option *option = &config_options[id];
     char fault[CONFIG_FAULT_CHARS];
-    if (option->type == CONFIG_FLAG && !value)
+    const char *value = spelling->value;
+    if (option->type == CONFIG_TOPIC)
+        value = topic_of(reader, spelling);
+    else if (option->type != CONFIG_FLAG)
+        value = value_of(reader, spelling, option->argument);
+    else if (!value)
         value = "1";
-    if (!value && reader->index + 1 < reader->argc)
-        value = reader->argv[++reader->index];
     if (!value)
-        return problem_set(reader->problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "see 'accel-run --help'", "%s needs a value: %s", shown,
-                           option->argument);
-    if (config_set(reader->config, (enum config_id)id, value, CONFIG_FROM_COMMAND_LINE, shown, fault))
-        return problem_set(reader->problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "see 'accel-run --help'", "%s", fault);
+        return -1;
+    if (config_set(reader->config, (enum config_id)id, value, CONFIG_FROM_COMMAND_LINE, spelling->shown, fault))
+        return fault_of_value(reader, fault);
     return 0;
 }
 
-static int read_option(struct reader *reader) {
-    const char *argument = reader->argv[reader->index];
-    char shown[64];
-    if (argument[1] == '-') {
-        size_t n = strcspn(argument + 2, "=");
-        int id = config_find(argument + 2, n);
-        if (id < 0)
-            return unknown(reader, argument);
-        snprintf(shown, sizeof shown, "--%s", config_options[id].name);
-        return take(reader, id, shown, argument[2 + n] ? argument + 3 + n : NULL);
-    }
-    int id = config_find_letter(argument[1]);
-    if (id < 0 || (config_options[id].type == CONFIG_FLAG && argument[2]))
-        return unknown(reader, argument);
-    snprintf(shown, sizeof shown, "-%c", argument[1]);
-    return take(reader, id, shown, argument[2] ? argument + 2 : NULL);
+static int take_foreign(struct reader *reader, enum foreign_id id, const struct spelling *spelling) {
+    char fault[CONFIG_FAULT_CHARS];
+    const char *value = foreign_takes_value(id) ? value_of(reader, spelling, "VALUE") : "yes";
+    if (!value)
+        return -1;
+    if (!foreign_takes_value(id) && spelling->value)
+        return problem_set(reader->problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "leave the value out", "%s takes no value", spelling->shown);
+    struct foreign_given given = {.id = id, .value = value};
+    if (foreign_give(reader->foreign, &given, reader->config, spelling->shown, fault))
+        return fault_of_value(reader, fault);
+    return 0;
 }
 
-int options_read(int argc, char *const *argv, char *const *environment, struct config *config, struct problem *problem) {
-    struct reader reader = {argc, 1, argv, config, problem};
+static int read_long(struct reader *reader, const char *argument) {
+    size_t n = strcspn(argument + 2, "=");
+    struct spelling spelling = {.value = argument[2 + n] ? argument + 3 + n : NULL};
+    int id = config_find(argument + 2, n), other = foreign_find_flag(argument + 2, n);
+    snprintf(spelling.shown, sizeof spelling.shown, "%.*s", (int)n + 2, argument);
+    if (id >= 0)
+        return take(reader, id, &spelling);
+    return other >= 0 ? take_foreign(reader, (enum foreign_id)other, &spelling) : unknown(reader, argument);
+}
+
+static int read_short(struct reader *reader, const char *argument) {
+    int id = config_find_letter(argument[1]), other = foreign_find_letter(argument[1]);
+    struct spelling spelling = {.value = argument[2] ? argument + 2 : NULL};
+    snprintf(spelling.shown, sizeof spelling.shown, "-%c", argument[1]);
+    bool takes = id >= 0 ? config_options[id].type != CONFIG_FLAG : other >= 0 && foreign_takes_value((enum foreign_id)other);
+    if ((id < 0 && other < 0) || (!takes && argument[2]))
+        return unknown(reader, argument);
+    return id >= 0 ? take(reader, id, &spelling) : take_foreign(reader, (enum foreign_id)other, &spelling);
+}
+
+bool options_need_no_program(const struct config *config) {
+    return config->help || config->version || config->show_config || *config->completion;
+}
+
+int options_read(int argc, char *const *argv, char *const *environment, struct config *config, struct foreign *foreign,
+                 struct problem *problem) {
+    struct reader reader = {argc, 1, argv, config, foreign, problem};
     char fault[CONFIG_FAULT_CHARS];
     config_defaults(config);
     if (config_read_environment(config, environment, fault))
@@ -66,10 +120,10 @@ int options_read(int argc, char *const *argv, char *const *environment, struct c
             reader.index++;
             break;
         }
-        if (read_option(&reader))
+        if (argument[1] == '-' ? read_long(&reader, argument) : read_short(&reader, argument))
             return -1;
     }
-    if (reader.index >= argc && !config->help && !config->version)
+    if (reader.index >= argc && !options_need_no_program(config))
         return problem_set(problem, EXIT_LAUNCHER, "AR-NO-PROGRAM", "accel-run -n 2 ./your_program its arguments", "no program was named");
     return reader.index > argc ? argc : reader.index;
 }

@@ -13,16 +13,18 @@ static void add(struct plan *plan, const char *name, const char *value) {
     snprintf(variable->value, sizeof variable->value, "%s", value);
 }
 
-/* Libraries that start threads all read OMP_NUM_THREADS when their own variable is not set; a user's value of any of them wins (L24). */
-static void plan_threads(struct plan *plan, char *const *environment) {
+/* Libraries that start threads all read OMP_NUM_THREADS when their own variable is not set; a user's value of any of them wins (L24), except over
+   --threads, which is the user's, too. wanted: its value, 0 none. */
+static void plan_threads(struct plan *plan, char *const *environment, uint32_t wanted) {
     static const char *const names[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
     char value[PLAN_VALUE_CHARS];
-    if (plan->ranks == 1 || environ_value(environment, names[0]))
+    if (!wanted && (plan->ranks == 1 || environ_value(environment, names[0])))
         return;
-    plan->threads = plan->cores / plan->ranks ? plan->cores / plan->ranks : 1;
+    uint32_t share = plan->cores / plan->ranks ? plan->cores / plan->ranks : 1;
+    plan->threads = wanted ? wanted : share;
     snprintf(value, sizeof value, "%u", plan->threads);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (!environ_value(environment, names[i]))
+        if (wanted || !environ_value(environment, names[i]))
             add(plan, names[i], value);
 }
 
@@ -53,7 +55,7 @@ int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem
     plan->path = facts->target->path;
     plan->shim = facts->target->shim;
     plan->arguments = facts->arguments;
-    plan_threads(plan, facts->environment);
+    plan_threads(plan, facts->environment, facts->config->threads);
     /* torch.compile would trace one rank's rows into a graph that no longer passes through the dispatcher. */
     if (plan->ranks > 1 && !environ_value(facts->environment, "TORCH_COMPILE_DISABLE"))
         add(plan, "TORCH_COMPILE_DISABLE", "1");

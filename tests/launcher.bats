@@ -17,7 +17,7 @@ setup() {
 # ---- options and plan
 
 @test "help lists every option, version has one line" {
-    run -0 "$ACCEL_RUN" --help
+    run -0 "$ACCEL_RUN" --help all
     for option in ranks dry-run log-dir collective-timeout stall-timeout grace log-level explain help version; do
         contains "$output" "--$option"
     done

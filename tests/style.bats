@@ -137,6 +137,11 @@ END
     includes "${config[@]}" | awk '$2 !~ /^config\//' | nothing "includes of config/"
 }
 
+@test "one file reads YAML" {
+    mapfile -t all < <(sources launcher config)
+    code "${all[@]}" | grep -E 'include <yaml.h>|\byaml_(parser|document|event)_' | outside config/yaml.c | nothing "libyaml"
+}
+
 @test "a feature includes shim.h and its own folder, never another feature" {
     mapfile -t all < <(sources hooks)
     includes "${all[@]}" | awk '{ split($1, from, "/"); split($2, to, "/") }

@@ -9,7 +9,7 @@ UNIT_SANITIZE ?= -fsanitize=address,undefined -fno-sanitize-recover=undefined
 .SECONDEXPANSION:
 $(O)/unit/%: tests/unit/%.c tests/unit/unit.h $$(call UNIT_SOURCES,tests/unit/%.c) $(wildcard config/*.h launcher/*.h shim/*.h shim/*/*.h)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS_ALL) -Werror $(UNIT_SANITIZE) -o $@ $< $(call UNIT_SOURCES,$<) -lelf -lm -lpthread
+	$(Q)$(CC) $(CFLAGS_ALL) -Werror $(UNIT_SANITIZE) -o $@ $< $(call UNIT_SOURCES,$<) -lelf -lyaml -lm -lpthread
 
 .PHONY: check-unit
 check-unit: $(UNIT_BINARIES)

@@ -1,4 +1,4 @@
-// sources: launcher/environ.c launcher/plan.c launcher/problem.c config/config.c
+// sources: launcher/environ.c launcher/plan.c launcher/problem.c config/*.c
 #include "unit.h"
 
 #include "../../launcher/environ.h"

@@ -1,16 +1,18 @@
-// sources: launcher/options.c launcher/problem.c config/config.c
+// sources: launcher/options.c launcher/problem.c config/*.c
 #include "unit.h"
 
 #include "../../launcher/options.h"
 
 static struct config config;
+static struct foreign foreign;
 static struct problem problem;
 
 static int read_options(char **environment, char **argv) {
     int argc = 0;
     while (argv[argc])
         argc++;
-    return options_read(argc, argv, environment, &config, &problem);
+    memset(&foreign, 0, sizeof foreign);
+    return options_read(argc, argv, environment, &config, &foreign, &problem);
 }
 #define READ(...) read_options((char *[]){NULL}, (char *[]){"accel-run", __VA_ARGS__, NULL})
 #define READ_WITH(variable, ...) read_options((char *[]){"A=b", variable, NULL}, (char *[]){"accel-run", __VA_ARGS__, NULL})
@@ -66,10 +68,20 @@ TEST("faults are 125 and name the option") {
     EXPECT_TEXT(problem.id, "AR-NO-PROGRAM");
 }
 
-TEST("help and version need no program") {
-    EXPECT(READ("--help") == 2 && config.help);
+TEST("'_' is as good as '-'") {
+    EXPECT(READ("--log_dir", "d", "--collective_timeout=5", "p") == 4 && config.collective_timeout_ms == 5000);
+    EXPECT_TEXT(config.log_dir, "d");
+}
+
+TEST("help, its topics and version need no program") {
+    EXPECT(READ("--help") == 2 && config.help == CONFIG_TOPIC_BRIEF);
+    EXPECT(READ("--help", "all") == 3 && config.help == CONFIG_TOPIC_ALL);
+    EXPECT(READ("--help=flags") == 2 && config.help == CONFIG_TOPIC_FLAGS);
+    EXPECT(READ("--help", "p") == 2 && config.help == CONFIG_TOPIC_BRIEF);
+    EXPECT(READ("--help=x") == -1);
     EXPECT(READ("--version") == 2 && config.version);
     EXPECT(READ("-h", "--") == 3 && config.help);
+    EXPECT(READ("--show-config") == 2 && config.show_config);
 }
 
 TEST("variables of ours that nobody reads are found") {

@@ -1,4 +1,4 @@
-// sources: launcher/plan.c launcher/environ.c launcher/problem.c launcher/cores.c config/config.c
+// sources: launcher/plan.c launcher/environ.c launcher/problem.c launcher/cores.c config/*.c
 #define _GNU_SOURCE
 #include "unit.h"
 

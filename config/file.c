@@ -1,0 +1,168 @@
+#include "file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct reader {
+    struct config *config;
+    const struct yaml *yaml;
+    struct foreign *foreign;
+    struct config_notes *notes;
+    const char *path;
+    char *fault;
+};
+
+static int fault_at(struct reader *reader, uint32_t line, uint32_t column, const char *what) {
+    snprintf(reader->fault, CONFIG_FAULT_CHARS, "%.90s:%u:%u: %.140s", reader->path, line, column, what);
+    return -1;
+}
+
+static int fault_of_value(struct reader *reader, const struct yaml_entry *entry, const char *what) {
+    char text[CONFIG_FAULT_CHARS];
+    snprintf(text, sizeof text, "%.60s: %.120s", entry->key, what);
+    return fault_at(reader, entry->value_line, entry->value_column, text);
+}
+
+static int read_own(struct reader *reader, const struct yaml_entry *entry, enum config_id id) {
+    char what[CONFIG_FAULT_CHARS];
+    if (entry->kind != YAML_SCALAR)
+        return fault_of_value(reader, entry, "one value is expected, not a list or dictionary");
+    if (!entry->value)
+        return 0;
+    bool is_ours = reader->config->origin[id] <= CONFIG_FROM_FILE;
+    if (config_set(reader->config, id, entry->value, CONFIG_FROM_FILE, entry->key, what))
+        return fault_at(reader, entry->value_line, entry->value_column, what);
+    if (is_ours)
+        reader->config->line[id] = entry->line;
+    return 0;
+}
+
+static int read_foreign(struct reader *reader, const struct yaml_entry *entry, enum foreign_id id) {
+    char what[CONFIG_FAULT_CHARS];
+    enum foreign_type type = foreign_rows[id].type;
+    const char *value = entry->value;
+    if (entry->kind != YAML_SCALAR && entry->length) {
+        if (type != FOREIGN_LIST && (type != FOREIGN_WORDS || entry->kind != YAML_LIST))
+            return fault_of_value(reader, entry, "one value is expected, not a list or dictionary");
+        value = "...";
+    } else if (type == FOREIGN_LIST && value) {
+        return fault_of_value(reader, entry, "a list is expected");
+    }
+    struct foreign_given given = {.id = id, .from_file = true, .line = entry->line, .column = entry->column, .value = value};
+    if (foreign_give(reader->foreign, &given, reader->config, entry->key, what))
+        return fault_at(reader, entry->value_line, entry->value_column, what);
+    return 0;
+}
+
+static void note_unknown(struct reader *reader, const struct yaml_entry *entry, enum foreign_engine engine) {
+    const char *nearest = foreign_nearest_key(engine, entry->key), *inside = foreign_dictionary(engine);
+    config_note(reader->notes, CONFIG_WARNING, "AR-CONFIG-KEY", "%.120s:%u: nobody reads the key '%.60s'%s%s; did you mean '%s'?",
+                reader->path, entry->line, entry->key, *inside ? " in " : "", inside, nearest);
+}
+
+static int read_dictionary(struct reader *reader, uint32_t index, enum foreign_engine engine) {
+    const struct yaml_entry *entries = reader->yaml->entries;
+    if (entries[index].kind == YAML_SCALAR ? entries[index].value != NULL : entries[index].kind == YAML_LIST && entries[index].length)
+        return fault_of_value(reader, &entries[index], "a dictionary is expected");
+    for (uint32_t i = index + 1; i < reader->yaml->count; i++) {
+        if (entries[i].parent != (int)index)
+            continue;
+        int id = foreign_find_key(engine, entries[i].key);
+        if (id < 0)
+            note_unknown(reader, &entries[i], engine);
+        else if (read_foreign(reader, &entries[i], (enum foreign_id)id))
+            return -1;
+    }
+    return 0;
+}
+
+static int read_entry(struct reader *reader, uint32_t index) {
+    const struct yaml_entry *entry = &reader->yaml->entries[index];
+    int own = config_find_key(entry->key), other = foreign_find_key(FOREIGN_NONE, entry->key);
+    enum foreign_engine engine = foreign_find_dictionary(entry->key);
+    if (own >= 0)
+        return read_own(reader, entry, (enum config_id)own);
+    if (engine != FOREIGN_NONE)
+        return read_dictionary(reader, index, engine);
+    if (other >= 0)
+        return read_foreign(reader, entry, (enum foreign_id)other);
+    note_unknown(reader, entry, FOREIGN_NONE);
+    return 0;
+}
+
+/* ---- contradictions */
+
+static const struct yaml_entry *find(const struct reader *reader, const char *dictionary, const char *key) {
+    const struct yaml_entry *entries = reader->yaml->entries;
+    for (uint32_t i = 0; i < reader->yaml->count; i++) {
+        const char *parent = entries[i].parent < 0 ? "" : entries[entries[i].parent].key;
+        if (!strcmp(parent, dictionary) && !strcmp(entries[i].key, key) && entries[i].value)
+            return &entries[i];
+    }
+    return NULL;
+}
+
+static bool one_of(const char *value, const char *const *list) {
+    for (; *list; list++)
+        if (!strcasecmp(value, *list))
+            return true;
+    return false;
+}
+
+static int check_words(struct reader *reader) {
+    static const char *const kinds[] = {
+        "NO",         "false",       "MULTI_CPU", "MULTI_GPU",     "MULTI_NPU",      "MULTI_MLU", "MULTI_SDAA",
+        "MULTI_MUSA", "MULTI_XPU",   "MULTI_HPU", "MULTI_NEURON",  "DEEPSPEED",      "FSDP",      "XLA",
+        "TPU",        "MEGATRON_LM", "TP",        "DATA_PARALLEL", "MODEL_PARALLEL", NULL};
+    static const char *const precisions[] = {"no", "none", "false", "fp16", "bf16", "fp8", NULL};
+    static const char *const environments[] = {"LOCAL_MACHINE", "AMAZON_SAGEMAKER", NULL};
+    const struct yaml_entry *kind = find(reader, "", "distributed_type"), *precision = find(reader, "", "mixed_precision");
+    const struct yaml_entry *environment = find(reader, "", "compute_environment");
+    if (kind && !one_of(kind->value, kinds))
+        return fault_of_value(reader, kind, "no such kind of job (NO, MULTI_CPU, MULTI_GPU, DEEPSPEED, FSDP, MEGATRON_LM, XLA...)");
+    if (precision && !one_of(precision->value, precisions))
+        return fault_of_value(reader, precision, "no, fp16, bf16 or fp8 is expected");
+    if (environment && !one_of(environment->value, environments))
+        return fault_of_value(reader, environment, "LOCAL_MACHINE or AMAZON_SAGEMAKER is expected");
+    return 0;
+}
+
+static long number_of(const struct yaml_entry *entry, long otherwise) {
+    return entry ? strtol(entry->value, NULL, 10) : otherwise;
+}
+
+static bool is_true(const struct yaml_entry *entry) {
+    return entry && config_truth(entry->value) == 1;
+}
+
+static int check_contradictions(struct reader *reader) {
+    static const char *const alone[] = {"NO", "false", NULL};
+    const struct yaml_entry *kind = find(reader, "", "distributed_type"), *processes = find(reader, "", "num_processes");
+    const struct yaml_entry *ranks = find(reader, "", "ranks"), *cpu = find(reader, "", "use_cpu");
+    const struct yaml_entry *machine = find(reader, "", "machine_rank"), *machines = find(reader, "", "num_machines");
+    const struct yaml_entry *efficient = find(reader, "fsdp_config", "fsdp_cpu_ram_efficient_loading");
+    const struct yaml_entry *synchronised = find(reader, "fsdp_config", "fsdp_sync_module_states");
+    const struct yaml_entry *version = find(reader, "fsdp_config", "fsdp_version");
+    if (ranks && processes && number_of(ranks, 0) != number_of(processes, 0))
+        return fault_of_value(reader, processes, "'ranks' says another number, and both mean the same");
+    if (kind && one_of(kind->value, alone) && number_of(processes, 1) > 1)
+        return fault_of_value(reader, processes, "several processes, but distributed_type is NO; MULTI_CPU or MULTI_GPU is several");
+    if (kind && is_true(cpu) && !strncmp(kind->value, "MULTI_", 6) && strcmp(kind->value, "MULTI_CPU") != 0)
+        return fault_of_value(reader, cpu, "the CPU, but distributed_type names another device");
+    if (number_of(machine, 0) > 0 && number_of(machine, 0) >= number_of(machines, 1))
+        return fault_of_value(reader, machine, "not below num_machines (the first machine is 0)");
+    if (kind && !strcmp(kind->value, "FSDP") && number_of(version, 1) == 1 && is_true(efficient) && synchronised && !is_true(synchronised))
+        return fault_of_value(reader, synchronised, "fsdp_cpu_ram_efficient_loading needs it to be true");
+    return 0;
+}
+
+int config_read_file(struct config *config, const struct yaml *yaml, const char *path, struct foreign *foreign, struct config_notes *notes,
+                     char *fault) {
+    struct reader reader = {config, yaml, foreign, notes, path, fault};
+    config->file = path;
+    for (uint32_t i = 0; i < yaml->count; i++)
+        if (yaml->entries[i].parent < 0 && read_entry(&reader, i))
+            return -1;
+    return check_words(&reader) || check_contradictions(&reader) ? -1 : 0;
+}

@@ -1,0 +1,172 @@
+#include "foreign.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define LAUNCH FOREIGN_LAUNCH
+#define TORCHRUN FOREIGN_TORCHRUN
+#define KEY FOREIGN_KEY
+#define CONFIG_ID_none CONFIG_OPTIONS
+const struct foreign_row foreign_rows[FOREIGN_ROWS] = {
+#define FOREIGN(name, letter, homes, engine, type, plain, verdict, target, words)                                                          \
+    {#name, letter, homes, FOREIGN_##engine, FOREIGN_##type, plain, FOREIGN_##verdict, CONFIG_ID_##target, words},
+#include "foreign.def"
+#undef FOREIGN
+};
+
+static const struct engine {
+    const char *dictionary, *prefix; /* of its keys in a file */
+} engines[FOREIGN_ENGINES] = {
+    [FOREIGN_NONE] = {"", ""},
+    [FOREIGN_DEEPSPEED] = {"deepspeed_config", ""},
+    [FOREIGN_FSDP] = {"fsdp_config", "fsdp_"},
+    [FOREIGN_MEGATRON] = {"megatron_lm_config", "megatron_lm_"},
+    [FOREIGN_FP8] = {"fp8_config", "fp8_"},
+    [FOREIGN_DYNAMO] = {"dynamo_config", "dynamo_"},
+    [FOREIGN_PARALLELISM] = {"parallelism_config", "parallelism_config_"},
+    [FOREIGN_MPIRUN] = {"mpirun_config", "mpirun_"},
+    [FOREIGN_IPEX] = {"ipex_config", ""},
+    [FOREIGN_TP] = {"tp_config", ""},
+    [FOREIGN_TPU] = {"", ""},
+    [FOREIGN_SAGEMAKER] = {"", ""},
+};
+
+static bool name_is(const char *known, const char *name, size_t n) {
+    if (strlen(known) != n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (known[i] != (name[i] == '-' ? '_' : name[i]))
+            return false;
+    return true;
+}
+
+int foreign_find_flag(const char *name, size_t n) {
+    for (int i = 0; i < FOREIGN_ROWS; i++)
+        if (foreign_rows[i].homes & (FOREIGN_LAUNCH | FOREIGN_TORCHRUN) && name_is(foreign_rows[i].name, name, n))
+            return i;
+    return -1;
+}
+
+int foreign_find_letter(char letter) {
+    for (int i = 0; i < FOREIGN_ROWS; i++)
+        if (letter && foreign_rows[i].letter == letter)
+            return i;
+    return -1;
+}
+
+const char *foreign_dictionary(enum foreign_engine engine) {
+    return engines[engine].dictionary;
+}
+
+enum foreign_engine foreign_find_dictionary(const char *key) {
+    for (int i = 0; i < FOREIGN_ENGINES; i++)
+        if (*engines[i].dictionary && !strcmp(engines[i].dictionary, key))
+            return (enum foreign_engine)i;
+    return FOREIGN_NONE;
+}
+
+/* Can the row stand in this dictionary? At the top stand the keys without one; 0.15 had dynamo_backend there. */
+static bool stands_in(int row, enum foreign_engine engine) {
+    if (!(foreign_rows[row].homes & FOREIGN_KEY))
+        return false;
+    if (engine == FOREIGN_NONE)
+        return !*engines[foreign_rows[row].engine].dictionary || row == FOREIGN_ID_dynamo_backend;
+    return foreign_rows[row].engine == engine;
+}
+
+int foreign_find_key(enum foreign_engine engine, const char *key) {
+    size_t prefix = strlen(engines[engine].prefix);
+    for (int i = 0; i < FOREIGN_ROWS; i++) {
+        if (!stands_in(i, engine))
+            continue;
+        const char *name = foreign_rows[i].name;
+        if (!strcmp(name, key) || (prefix && !strncmp(name, engines[engine].prefix, prefix) && !strcmp(name + prefix, key)))
+            return i;
+    }
+    return -1;
+}
+
+const char *foreign_nearest_key(enum foreign_engine engine, const char *key) {
+    const char *best = NULL;
+    int least = 1000;
+    for (int i = 0; i < FOREIGN_ROWS; i++) {
+        int d = stands_in(i, engine) ? config_distance(key, foreign_rows[i].name) : 1000;
+        if (d < least) {
+            least = d;
+            best = foreign_rows[i].name;
+        }
+    }
+    for (int i = 0; engine == FOREIGN_NONE && i < CONFIG_OPTIONS; i++) {
+        int d = *config_options[i].key ? config_distance(key, config_options[i].key) : 1000;
+        if (d <= least) {
+            least = d;
+            best = config_options[i].key;
+        }
+    }
+    return best;
+}
+
+static bool is_number(const char *text, bool whole) {
+    char *end;
+    double number = strtod(text, &end);
+    return end != text && !*end && number == number && (!whole || (number > -1e15 && number < 1e15 && number == (double)(long long)number));
+}
+
+static const char *fault_of(const struct foreign_row *row, const char *value) {
+    switch (row->type) {
+    case FOREIGN_SWITCH:
+    case FOREIGN_BOOL:
+        return config_truth(value) < 0 ? "yes or no" : NULL;
+    case FOREIGN_INTEGER:
+        return is_number(value, true) ? NULL : "a whole number";
+    case FOREIGN_NUMBER:
+        return is_number(value, false) || !strcmp(value, "auto") ? NULL : "a number";
+    default:
+        return NULL;
+    }
+}
+
+static bool word_is_plain(const struct foreign_row *row, const char *plain, size_t n, const char *value) {
+    bool truth = row->type == FOREIGN_SWITCH || row->type == FOREIGN_BOOL;
+    if (truth)
+        return (config_truth(value) == 1) == (*plain == 'y');
+    return strlen(value) == n && !strncasecmp(plain, value, n);
+}
+
+bool foreign_is_plain(enum foreign_id id, const char *value) {
+    const struct foreign_row *row = &foreign_rows[id];
+    if (!value)
+        return true;
+    for (const char *plain = row->plain; *plain;) {
+        size_t n = strcspn(plain, "|");
+        if (word_is_plain(row, plain, n, value))
+            return true;
+        plain += n + (plain[n] == '|');
+    }
+    return row->type == FOREIGN_WORDS && row->homes & FOREIGN_KEY && !strcasecmp(value, "none");
+}
+
+int foreign_give(struct foreign *foreign, const struct foreign_given *given, struct config *config, const char *shown, char *fault) {
+    const struct foreign_row *row = &foreign_rows[given->id];
+    const char *expected = given->value ? fault_of(row, given->value) : NULL;
+    if (expected) {
+        snprintf(fault, CONFIG_FAULT_CHARS, "%s: '%.80s' is not %s", shown, given->value, expected);
+        return -1;
+    }
+    if (foreign->count == FOREIGN_GIVEN_MAX) {
+        snprintf(fault, CONFIG_FAULT_CHARS, "%s: more settings than accel-run reads", shown);
+        return -1;
+    }
+    foreign->given[foreign->count++] = *given;
+    if (row->verdict != FOREIGN_WORKS || foreign_is_plain(given->id, given->value))
+        return 0;
+    const char *value = row->type == FOREIGN_SWITCH ? row->words : given->value;
+    enum config_origin origin = given->from_file ? CONFIG_FROM_FILE : CONFIG_FROM_COMMAND_LINE;
+    bool is_ours = origin >= config->origin[row->target];
+    if (config_set(config, (enum config_id)row->target, value, origin, shown, fault))
+        return -1;
+    if (is_ours)
+        config->line[row->target] = given->line;
+    return 0;
+}

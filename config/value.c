@@ -1,0 +1,147 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "board.h"
+#include "config.h"
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const topic_names[] = {"no", "brief", "all", "flags", "markdown", "keys"};
+#define NAMES(list) list, sizeof(list) / sizeof(*(list))
+
+static int fault_set(char *fault, const char *shown, const char *text, const char *expected) {
+    snprintf(fault, CONFIG_FAULT_CHARS, "%s: '%.80s' is not %s", shown, text, expected);
+    return -1;
+}
+
+static int read_whole(uint32_t *value, const char *text, long least, long most) {
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno || end == text || *end || number < least || number > most)
+        return -1;
+    *value = (uint32_t)number;
+    return 0;
+}
+
+static int read_seconds(uint32_t *milliseconds, const char *text) {
+    char *end;
+    double number = strtod(text, &end);
+    if (end == text || *end || !(number >= 0) || number > 4000000)
+        return -1;
+    *milliseconds = (uint32_t)(number * 1000 + 0.5);
+    return 0;
+}
+
+static int read_name(uint32_t *value, const char *text, const char *const *names, size_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (!strcmp(text, names[i])) {
+            *value = i;
+            return 0;
+        }
+    return -1;
+}
+
+int config_truth(const char *text) {
+    static const char *const yes[] = {"1", "yes", "y", "true", "t", "on"}, *const no[] = {"0", "no", "n", "false", "f", "off"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
+        if (!strcasecmp(text, yes[i]))
+            return 1;
+        if (!strcasecmp(text, no[i]))
+            return 0;
+    }
+    return -1;
+}
+
+static int read_flag(bool *value, const char *text) {
+    int truth = *text ? config_truth(text) : 0;
+    *value = truth == 1;
+    return truth < 0 ? -1 : 0;
+}
+
+/* One member of struct config, by the type of its row. */
+union value {
+    uint32_t number;
+    bool flag;
+    const char *text;
+};
+
+static int read_value(union value *value, enum config_type type, const char *text, const char **expected) {
+    switch (type) {
+    case CONFIG_COUNT:
+        *expected = "a whole number from 1 to 256";
+        return read_whole(&value->number, text, 1, BOARD_RANKS_MAX);
+    case CONFIG_AMOUNT:
+        *expected = "a whole number from 0 to 1024";
+        return read_whole(&value->number, text, 0, 1024);
+    case CONFIG_SECONDS:
+        *expected = "a number of seconds";
+        return read_seconds(&value->number, text);
+    case CONFIG_FLAG:
+        *expected = "1 or 0";
+        return read_flag(&value->flag, text);
+    case CONFIG_LEVEL:
+        *expected = "one of error, warn, info, debug";
+        return read_name(&value->number, text, NAMES(level_names));
+    case CONFIG_TOPIC:
+        *expected = "one of brief, all, flags, markdown, keys";
+        return read_name(&value->number, text, NAMES(topic_names));
+    case CONFIG_TEXT:
+        value->text = text;
+    }
+    return 0;
+}
+
+static void store(struct config *config, enum config_id id, union value value) {
+    void *field = (char *)config + config_options[id].offset;
+    if (config_options[id].type == CONFIG_TEXT)
+        *(const char **)field = value.text;
+    else if (config_options[id].type == CONFIG_FLAG)
+        *(bool *)field = value.flag;
+    else
+        *(uint32_t *)field = value.number;
+}
+
+int config_set(struct config *config, enum config_id id, const char *text, enum config_origin origin, const char *shown, char *fault) {
+    union value value;
+    const char *expected;
+    if (read_value(&value, config_options[id].type, text, &expected))
+        return fault_set(fault, shown, text, expected);
+    if (origin < config->origin[id])
+        return 0;
+    store(config, id, value);
+    config->origin[id] = origin;
+    return 0;
+}
+
+void config_defaults(struct config *config) {
+    char fault[CONFIG_FAULT_CHARS];
+    memset(config, 0, sizeof *config);
+    for (int i = 0; i < CONFIG_OPTIONS; i++)
+        config_set(config, (enum config_id)i, config_options[i].initial, CONFIG_FROM_DEFAULT, config_options[i].name, fault);
+}
+
+void config_text(const struct config *config, enum config_id id, char *text, size_t size) {
+    const void *field = (const char *)config + config_options[id].offset;
+    switch (config_options[id].type) {
+    case CONFIG_COUNT:
+    case CONFIG_AMOUNT:
+        snprintf(text, size, "%u", *(const uint32_t *)field);
+        return;
+    case CONFIG_SECONDS:
+        snprintf(text, size, "%.10g", *(const uint32_t *)field / 1000.0);
+        return;
+    case CONFIG_FLAG:
+        snprintf(text, size, "%s", *(const bool *)field ? "true" : "false");
+        return;
+    case CONFIG_LEVEL:
+        snprintf(text, size, "%s", level_names[*(const uint32_t *)field]);
+        return;
+    case CONFIG_TOPIC:
+        snprintf(text, size, "%s", topic_names[*(const uint32_t *)field]);
+        return;
+    case CONFIG_TEXT:
+        snprintf(text, size, "%s", *(const char *const *)field);
+    }
+}

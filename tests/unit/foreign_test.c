@@ -1,0 +1,289 @@
+// sources: launcher/options.c launcher/problem.c config/*.c
+#include "unit.h"
+
+#include "../../launcher/options.h"
+
+/* Every flag of accelerate launch (1.15) and torchrun (2.13), from their argument parsers; and those of older versions of accelerate. */
+static const char *const switches[] = {
+    /* accelerate launch */
+    "--quiet",
+    "-q",
+    "--cpu",
+    "--multi-gpu",
+    "--tpu",
+    "--enable-cpu-affinity",
+    "--dynamo-use-fullgraph",
+    "--dynamo-use-dynamic",
+    "--dynamo-use-regional-compilation",
+    "--use-deepspeed",
+    "--use-fsdp",
+    "--use-parallelism-config",
+    "--use-megatron-lm",
+    "--same-network",
+    "-m",
+    "--module",
+    "--no-python",
+    "--tpu-cluster",
+    "--no-tpu-cluster",
+    "--tpu-use-sudo",
+    "--downcast-bf16",
+    "--fp8-use-autocast-during-eval",
+    "--debug",
+    /* torchrun */
+    "--standalone",
+    "--run-path",
+    "--virtual-local-rank",
+    /* accelerate launch, once */
+    "--fp16",
+    "--use-mps-device",
+    "--use-xpu",
+    "--ipex",
+    "--use-tp",
+};
+static const char *const valued[] = {
+    /* accelerate launch */
+    "--config-file",
+    "--mixed-precision",
+    "--num-processes",
+    "--num-machines",
+    "--num-cpu-threads-per-process",
+    "--dynamo-backend",
+    "--dynamo-mode",
+    "--gpu-ids",
+    "--machine-rank",
+    "--main-process-ip",
+    "--main-process-port",
+    "-t",
+    "--tee",
+    "--log-dir",
+    "--role",
+    "--rdzv-backend",
+    "--rdzv-conf",
+    "--max-restarts",
+    "--monitor-interval",
+    "--vm",
+    "--env",
+    "--main-training-function",
+    "--deepspeed-config-file",
+    "--zero-stage",
+    "--offload-optimizer-device",
+    "--offload-param-device",
+    "--offload-optimizer-nvme-path",
+    "--offload-param-nvme-path",
+    "--gradient-accumulation-steps",
+    "--gradient-clipping",
+    "--zero3-init-flag",
+    "--zero3-save-16bit-model",
+    "--deepspeed-hostfile",
+    "--deepspeed-exclusion-filter",
+    "--deepspeed-inclusion-filter",
+    "--deepspeed-multinode-launcher",
+    "--deepspeed-moe-layer-cls-names",
+    "--fsdp-version",
+    "--fsdp-offload-params",
+    "--fsdp-min-num-params",
+    "--fsdp-sharding-strategy",
+    "--fsdp-reshard-after-forward",
+    "--fsdp-auto-wrap-policy",
+    "--fsdp-transformer-layer-cls-to-wrap",
+    "--fsdp-backward-prefetch",
+    "--fsdp-state-dict-type",
+    "--fsdp-forward-prefetch",
+    "--fsdp-use-orig-params",
+    "--fsdp-cpu-ram-efficient-loading",
+    "--fsdp-sync-module-states",
+    "--fsdp-activation-checkpointing",
+    "--megatron-lm-tp-degree",
+    "--megatron-lm-use-custom-fsdp",
+    "--megatron-lm-no-load-optim",
+    "--megatron-lm-eod-mask-loss",
+    "--megatron-lm-overlap-cpu-optimizer-d2h-h2d",
+    "--megatron-lm-no-save-optim",
+    "--megatron-lm-optimizer-cpu-offload",
+    "--megatron-lm-use-precision-aware-optimizer",
+    "--megatron-lm-decoder-last-pipeline-num-layers",
+    "--megatron-lm-pp-degree",
+    "--megatron-lm-num-micro-batches",
+    "--megatron-lm-sequence-parallelism",
+    "--megatron-lm-recompute-activations",
+    "--megatron-lm-use-distributed-optimizer",
+    "--megatron-lm-gradient-clipping",
+    "--megatron-lm-recompute-granularity",
+    "--megatron-lm-recompute-method",
+    "--megatron-lm-recompute-num-layers",
+    "--megatron-lm-attention-backend",
+    "--megatron-lm-expert-model-parallel-size",
+    "--megatron-lm-context-parallel-size",
+    "--megatron-lm-attention-dropout",
+    "--megatron-lm-hidden-dropout",
+    "--megatron-lm-attention-softmax-in-fp32",
+    "--megatron-lm-expert-tensor-parallel-size",
+    "--megatron-lm-calculate-per-token-loss",
+    "--megatron-lm-use-rotary-position-embeddings",
+    "--fp8-backend",
+    "--fp8-margin",
+    "--fp8-interval",
+    "--fp8-format",
+    "--fp8-amax-history-len",
+    "--fp8-amax-compute-algo",
+    "--fp8-override-linear-precision",
+    "--fp8-opt-level",
+    "--fp8-enable-fsdp-float8-all-gather",
+    "--fp8-pad-inner-dim",
+    "--aws-access-key-id",
+    "--aws-secret-access-key",
+    "--mpirun-hostfile",
+    "--parallelism-config-dp-replicate-size",
+    "--parallelism-config-dp-shard-size",
+    "--parallelism-config-tp-size",
+    "--parallelism-config-cp-size",
+    "--parallelism-config-cp-backend",
+    "--parallelism-config-cp-comm-strategy",
+    "--parallelism-config-sp-size",
+    "--parallelism-config-sp-backend",
+    "--parallelism-config-sp-seq-length",
+    "--parallelism-config-sp-seq-length-is-variable",
+    "--parallelism-config-sp-attn-implementation",
+    /* torchrun */
+    "--nnodes",
+    "--nproc-per-node",
+    "--rdzv-endpoint",
+    "--rdzv-id",
+    "--start-method",
+    "--event-log-handler",
+    "-r",
+    "--redirects",
+    "--local-ranks-filter",
+    "--duplicate-stdout-filters",
+    "--duplicate-stderr-filters",
+    "--node-rank",
+    "--master-addr",
+    "--master-port",
+    "--local-addr",
+    "--logs-specs",
+    "--numa-binding",
+    "--signals-to-handle",
+    "--shutdown-timeout",
+    /* accelerate launch, once */
+    "--fsdp-backward-prefetch-policy",
+    "--min-num-params",
+    "--offload-params",
+    "--sharding-strategy",
+    "--transformer-layer-cls-to-wrap",
+    "--mpirun-ccl",
+    "--tp-size",
+};
+#define COUNT(list) (sizeof(list) / sizeof(*(list)))
+
+static struct config config;
+static struct foreign foreign;
+static struct config_notes notes;
+static struct problem problem;
+
+static int read_options(char **argv) {
+    int argc = 0;
+    while (argv[argc])
+        argc++;
+    memset(&foreign, 0, sizeof foreign);
+    memset(&notes, 0, sizeof notes);
+    memset(&problem, 0, sizeof problem);
+    int program = options_read(argc, argv, (char *[]){NULL}, &config, &foreign, &problem);
+    if (program >= 0)
+        foreign_judge(&foreign, &config, &notes);
+    return program;
+}
+#define READ(...) read_options((char *[]){"accel-run", __VA_ARGS__, NULL})
+
+/* A value that the flag takes, and that asks for something. */
+static const char *value_for(const char *flag) {
+    char *values[] = {"7", "true", "something", "false"};
+    for (size_t i = 0; i < COUNT(values); i++)
+        if (READ((char *)flag, values[i], "program") == 3 && !(foreign.count && foreign_is_plain(foreign.given[0].id, values[i])))
+            return values[i];
+    return NULL;
+}
+
+/* Known, and one of: it works, it is said to have no effect, it is refused by name. Nothing else may have happened. */
+static void expect_fate(const char *flag) {
+    int id = flag[1] == '-' ? config_find(flag + 2, strlen(flag) - 2) : config_find_letter(flag[1]);
+    if (id >= 0)
+        return;
+    int other = flag[1] == '-' ? foreign_find_flag(flag + 2, strlen(flag) - 2) : foreign_find_letter(flag[1]);
+    EXPECT(other >= 0 && foreign.count == 1 && (int)foreign.given[0].id == other);
+    enum foreign_verdict verdict = other >= 0 ? foreign_rows[other].verdict : FOREIGN_SAME;
+    if (verdict == FOREIGN_SAME) {
+        EXPECT(notes.count == 0);
+    } else if (verdict == FOREIGN_WORKS) {
+        EXPECT(notes.count == 0 && config.origin[foreign_rows[other].target] == CONFIG_FROM_COMMAND_LINE);
+    } else {
+        EXPECT(notes.count == 1 && strstr(notes.list[0].text, foreign_rows[other].name) != NULL);
+        EXPECT(strlen(notes.list[0].text) > strlen(foreign_rows[other].name) + 15);
+        EXPECT((notes.list[0].weight == CONFIG_REFUSED) == (verdict != FOREIGN_NOTICE));
+    }
+}
+
+static const char *underscored(const char *flag) {
+    static char text[80];
+    snprintf(text, sizeof text, "%s", flag);
+    for (char *sign = text + 2; *sign; sign++)
+        *sign = *sign == '-' ? '_' : *sign;
+    return text;
+}
+
+TEST("every flag of other launchers works, is said to have no effect, or is refused by name") {
+    for (size_t i = 0; i < COUNT(switches); i++) {
+        printf(READ((char *)switches[i], "program") == 2 ? "" : "    %s\n", switches[i]);
+        EXPECT(READ((char *)switches[i], "program") == 2);
+        expect_fate(switches[i]);
+        EXPECT(READ((char *)underscored(switches[i]), "program") == 2);
+    }
+    for (size_t i = 0; i < COUNT(valued); i++) {
+        const char *value = value_for(valued[i]);
+        printf(value ? "" : "    %s\n", valued[i]);
+        EXPECT(value != NULL);
+        expect_fate(valued[i]);
+        EXPECT(READ((char *)underscored(valued[i]), (char *)value, "program") == 3);
+    }
+}
+
+TEST("a flag with a value swallows it, in both ways of writing, and one without does not") {
+    EXPECT(READ("--num_processes", "4", "p") == 3 && config.ranks == 4);
+    EXPECT(READ("--nproc-per-node=3", "p") == 2 && config.ranks == 3);
+    EXPECT(READ("-t", "3", "p") == 3);
+    EXPECT(READ("-t3", "p") == 2);
+    EXPECT(READ("--multi_gpu", "p") == 2);
+    EXPECT(READ("--multi_gpu=1", "p") == -1);
+    EXPECT_TEXT(problem.id, "AR-OPTION-VALUE");
+    EXPECT(READ("--vm", "a", "--vm", "b", "p") == 5 && foreign.count == 2);
+    EXPECT(READ("--zero_stage") == -1);
+    EXPECT_TEXT(problem.id, "AR-OPTION-VALUE");
+}
+
+TEST("wrong values of other launchers' flags are named") {
+    EXPECT(READ("--num_processes", "four", "p") == -1);
+    EXPECT(strstr(problem.what, "--num_processes: 'four'") != NULL);
+    EXPECT(READ("--nproc_per_node", "auto", "p") == -1);
+    EXPECT(READ("--zero_stage", "two", "p") == -1);
+    EXPECT(READ("--fsdp_offload_params", "perhaps", "p") == -1);
+    EXPECT(READ("--gradient_clipping", "auto", "p") == 3);
+    EXPECT(READ("--fsdp_min_num_params", "1e8", "p") == 3);
+}
+
+TEST("what is so already needs no word") {
+    EXPECT(READ("--num_machines", "1", "--machine_rank", "0", "--mixed_precision", "no", "--max_restarts=0", "--nnodes=1:1", "p") == 9);
+    EXPECT(notes.count == 0);
+    EXPECT(READ("--num_machines", "2", "p") == 3 && notes.refused == 1);
+    EXPECT(strstr(notes.list[0].text, "--num_machines 2") != NULL);
+}
+
+TEST("the details of an engine are refused once, with the engine") {
+    EXPECT(READ("--use_fsdp", "--fsdp_offload_params", "true", "p") == 4 && notes.count == 2 && notes.refused == 1);
+    EXPECT(READ("--fsdp_offload_params", "true", "p") == 3 && notes.refused == 1);
+    EXPECT(READ("--mixed_precision", "fp8", "--fp8_backend", "te", "p") == 5 && notes.count == 2 && notes.refused == 1);
+}
+
+TEST("--quiet, threads and the time to end are options of ours") {
+    EXPECT(READ("-q", "p") == 2 && config.log_level == CONFIG_LEVEL_ERROR);
+    EXPECT(READ("--num_cpu_threads_per_process", "3", "p") == 3 && config.threads == 3);
+    EXPECT(READ("--shutdown-timeout", "7", "p") == 3 && config.grace_ms == 7000);
+}
