@@ -20,6 +20,14 @@
 #define PROTOCOL_ENV_COOKIE "ACCEL_RUN_COOKIE" /* PROTOCOL_COOKIE_CHARS hexadecimal characters */
 #define PROTOCOL_ENV_RANK "ACCEL_RUN_RANK"     /* the rank this process tree may claim: 0 .. world size - 1 */
 
+/* Set by `accel-run doctor` alone: the rank's first process claims at once, exchanges known numbers with the other ranks, says what it cost, and goes on as
+   a process without a launcher (shim/exchange.c). */
+#define PROTOCOL_ENV_EXCHANGE "ACCEL_RUN_TEST_EXCHANGE"
+#define PROTOCOL_EXCHANGE_WORDS "exchange verified"
+
+/* The hook table in libaccelshim.so, as text (shim/table.c). */
+#define PROTOCOL_ROWS_SECTION ".accel_run.rows"
+
 #define PROTOCOL_COOKIE_CHARS 32
 #define PROTOCOL_TEXT_MAX 4096
 

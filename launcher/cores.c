@@ -54,8 +54,8 @@ int cores_cgroup_of(const char *text, const char *controller, char *group, int s
     return -1;
 }
 
-/* Text of a file of our own cgroup; a container often sees its group as the root of the hierarchy while /proc names the host's path. */
-static int read_group_file(const char *root, const char *controller, const char *file, char *text, size_t size) {
+/* A container often sees its group as the root of the hierarchy while /proc names the host's path. */
+int cores_group_text(const char *root, const char *controller, const char *file, char *text, size_t size) {
     char groups[4096], group[GROUP_CHARS / 2], path[GROUP_CHARS];
     const char *mount = *controller ? controller : "";
     if (read_text(root, "/proc/self/cgroup", groups, sizeof groups) || cores_cgroup_of(groups, controller, group, sizeof group))
@@ -70,10 +70,10 @@ static int read_group_file(const char *root, const char *controller, const char 
 static uint32_t quota_cores(const char *root) {
     char text[128], period[128];
     long long quota = 0, length = 0;
-    if (read_group_file(root, "", "cpu.max", text, sizeof text) == 0)
+    if (cores_group_text(root, "", "cpu.max", text, sizeof text) == 0)
         return sscanf(text, "%lld %lld", &quota, &length) == 2 ? cores_of_quota(quota, length) : 0;
-    if (read_group_file(root, "cpu", "cpu.cfs_quota_us", text, sizeof text) == 0 &&
-        read_group_file(root, "cpu", "cpu.cfs_period_us", period, sizeof period) == 0)
+    if (cores_group_text(root, "cpu", "cpu.cfs_quota_us", text, sizeof text) == 0 &&
+        cores_group_text(root, "cpu", "cpu.cfs_period_us", period, sizeof period) == 0)
         return cores_of_quota(atoll(text), atoll(period));
     return 0;
 }
@@ -88,8 +88,8 @@ uint32_t cores_allowed(const char *root) {
 
 long long cores_oom_kills(const char *root) {
     char text[1024];
-    if (read_group_file(root, "", "memory.events", text, sizeof text) &&
-        read_group_file(root, "memory", "memory.oom_control", text, sizeof text))
+    if (cores_group_text(root, "", "memory.events", text, sizeof text) &&
+        cores_group_text(root, "memory", "memory.oom_control", text, sizeof text))
         return 0;
     const char *found = strstr(text, "oom_kill ");
     return found ? atoll(found + strlen("oom_kill ")) : 0;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "../config/config.h"
+#include "command.h"
 #include "cores.h"
 #include "job.h"
 #include "options.h"
@@ -47,9 +48,10 @@ static void die_of_interrupt(void) {
 /* What needs no program. Returns the exit code. */
 static int print_asked(const struct config *config) {
     struct problem problem;
-    if (config->help)
+    if (config->help) {
         config_print_help(config->help, stdout);
-    else if (config->version)
+        command_print_list(stdout);
+    } else if (config->version)
         puts("accel-run " ACCEL_RUN_VERSION);
     else if (config->show_config)
         config_print(config, stdout);
@@ -63,6 +65,9 @@ static int print_asked(const struct config *config) {
 
 int main(int argc, char **argv) {
     static struct settings settings;
+    const struct command *command = command_find(argc, argv);
+    if (command)
+        exit(command->run(&(struct command_call){argc - 1, argv + 1, environ}));
     struct problem problem = {0};
     struct target target;
     struct plan plan;

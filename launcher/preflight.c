@@ -47,28 +47,27 @@ static int search_path(const char *name, const char *search, char path[PATH_MAX]
     return result;
 }
 
-static int find_program(const char *name, const char *search, struct target *target, struct problem *problem) {
+int preflight_find(const char *name, const char *search, char *path, struct problem *problem) {
     struct stat status;
     if (strchr(name, '/')) {
-        if (snprintf(target->path, PATH_MAX, "%s", name) >= PATH_MAX)
+        if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX)
             return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", CURE_PATH, "the program's path is too long");
     } else {
-        int result = *name ? search_path(name, search, target->path) : ENOENT;
+        int result = *name ? search_path(name, search, path) : ENOENT;
         if (result == ENOENT)
             return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", is_python(name) ? CURE_PYTHON : CURE_PATH,
                                "no program '%s' in PATH", name);
     }
-    if (stat(target->path, &status)) {
+    if (stat(path, &status)) {
         int code = errno == EACCES ? EXIT_NOT_EXECUTABLE : EXIT_NOT_FOUND;
-        return problem_set(problem, code, "AR-EXEC-NOT-FOUND", CURE_PATH, "'%s': %s", target->path, strerror(errno));
+        return problem_set(problem, code, "AR-EXEC-NOT-FOUND", CURE_PATH, "'%s': %s", path, strerror(errno));
     }
     if (S_ISDIR(status.st_mode))
-        return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-DIRECTORY", "name the program inside it", "'%s' is a directory",
-                           target->path);
-    if (access(target->path, X_OK))
+        return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-DIRECTORY", "name the program inside it", "'%s' is a directory", path);
+    if (access(path, X_OK))
         return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-NOT-EXECUTABLE",
                            "chmod +x makes a program executable; a Python file is started as 'accel-run python file.py'",
-                           "'%s' is not executable", target->path);
+                           "'%s' is not executable", path);
     return 0;
 }
 
@@ -186,7 +185,7 @@ static int find_shim(const char *given, struct target *target, struct problem *p
 int preflight_run(const char *name, const char *search, const char *shim, struct target *target, struct problem *problem) {
     static struct elf_target library;
     memset(target, 0, sizeof *target);
-    if (find_program(name, search, target, problem) || find_shim(shim, target, problem))
+    if (preflight_find(name, search, target->path, problem) || find_shim(shim, target, problem))
         return -1;
     elf_target_read(target->shim, &library);
     if (library.kind != ELF_TARGET_PROGRAM)

@@ -21,4 +21,7 @@ struct target {
    Returns 0 with *target filled, or -1 with *problem. */
 int preflight_run(const char *name, const char *search, const char *shim, struct target *target, struct problem *problem);
 
+/* The file that exec gets, path[PATH_MAX]: found through `search` when the name has no slash. Returns 0, or -1 with *problem. */
+int preflight_find(const char *name, const char *search, char *path, struct problem *problem);
+
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "exchange.h"
 #include "link.h"
 #include "resolve.h"
 #include "shim.h"
@@ -32,12 +33,6 @@ static void kind_after_fork(void) {
     link_forget();
 }
 
-/* The constructor only snapshots the environment: it also runs in every shell and compiler below us (P9, P23). */
-__attribute__((constructor)) static void kind_start(void) {
-    if (!link_snapshot())
-        atomic_store(&shim_kind_now, SHIM_OTHER);
-}
-
 /* Static destructors of the program run after main and may call hooks (fact 8): values they read must still be whole, so the hooks stay active; only
    a process that is being torn down by exit() keeps its state, nothing is freed here on purpose (P25). */
 
@@ -50,11 +45,10 @@ __attribute__((noreturn)) static void comm_failed(const char *id, const char *wh
                  "%s", what);
 }
 
-static void kind_granted(void) {
+static void kind_open_comm(void) {
     struct board *board = link_board();
     atomic_store(&board->ranks[grant.rank].pid, getpid());
     shim_phase(BOARD_SETUP, "start");
-    pthread_atfork(NULL, NULL, kind_after_fork);
     struct comm_options options = {.rank = grant.rank,
                                    .world_size = grant.world_size,
                                    .cores = grant.cores,
@@ -65,6 +59,11 @@ static void kind_granted(void) {
     const char *problem = NULL;
     if (grant.world_size > 1 && comm_open(&options, &problem))
         shim_problem("AR-COMM-OPEN", "This is a defect of accel-run: please report it.", "the ranks cannot share memory: %s", problem);
+}
+
+static void kind_granted(void) {
+    pthread_atfork(NULL, NULL, kind_after_fork);
+    kind_open_comm();
     atomic_store(&shim_kind_now, SHIM_RANK);
     if (grant.world_size == 1)
         return; /* one rank is the plain program: nothing is intercepted */
@@ -74,6 +73,25 @@ static void kind_granted(void) {
     torch_selfcheck(); /* like torch_begin, does not return when libtorch is not supported */
     report_begin();
     files_client.rank_begins();
+}
+
+/* The process of a check by `accel-run doctor`: it need not train to be a rank. */
+static void kind_exchange(void) {
+    atomic_store(&shim_kind_now, SHIM_OTHER);
+    if (!link_claim(&grant))
+        return;
+    kind_open_comm();
+    exchange_run(&grant);
+    comm_forget();
+    link_forget();
+}
+
+/* The constructor only snapshots the environment: it also runs in every shell and compiler below us (P9, P23). */
+__attribute__((constructor)) static void kind_start(void) {
+    if (!link_snapshot())
+        atomic_store(&shim_kind_now, SHIM_OTHER);
+    else if (link_must_exchange())
+        kind_exchange();
 }
 
 bool shim_training_begins(void) {

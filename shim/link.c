@@ -51,6 +51,10 @@ bool link_snapshot(void) {
     return true;
 }
 
+bool link_must_exchange(void) {
+    return getenv(PROTOCOL_ENV_EXCHANGE) != NULL;
+}
+
 const char *link_cookie(void) {
     return cookie[0] ? cookie : NULL;
 }
@@ -216,8 +220,8 @@ struct board *link_board(void) {
 }
 
 void link_forget(void) {
+    own_close(&lifeline); /* first: the launcher lets go of its end when the connection ends, and that would kill us */
     own_close(&connection);
-    own_close(&lifeline);
     segment = NULL; /* the board's line is the parent's */
 }
 

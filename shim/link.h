@@ -9,6 +9,8 @@
 
 /* Reads the environment once. Called by the constructor: raw getenv, no allocation. Returns false when there is no launcher. */
 bool link_snapshot(void);
+/* This process is to check the exchange between ranks (PROTOCOL_ENV_EXCHANGE). */
+bool link_must_exchange(void);
 const char *link_cookie(void);
 uint32_t link_slot(void); /* from the environment; 0 without a launcher */
 /* Asks for the rank. 1: granted, *grant filled and the segment mapped; 0: denied or no launcher. One thread. */

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "../../config/protocol.h"
 #include "../shim.h"
 #include "../resolve.h"
 #include "functions.h"
@@ -25,6 +26,13 @@ const char *functions_resolve(void) {
 #undef TORCH
     return NULL;
 }
+
+/* The functions that are called, for `accel-run doctor`, as the hooks in shim/table.c; the other spelling, in quotes or NULL, as fifth word. */
+__attribute__((section(PROTOCOL_ROWS_SECTION), used)) static const char rows[] =
+#define TORCH(name, library, need, type, arguments, symbol, other) #name " " #library " CALLED_" #need " " symbol " " #other "\n"
+#include "functions.def"
+#undef TORCH
+    ;
 
 void torch_unsupported(const char *check, const char *format, ...) {
     char detail[512];

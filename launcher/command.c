@@ -1,0 +1,46 @@
+#include "command.h"
+
+#include <string.h>
+
+#include "problem.h"
+
+static const struct command commands[] = {
+    {"doctor", doctor_run, "doctor [--json] [--rows] [program [arguments]]", "check this machine, a program and its libtorch"},
+    {"env", environment_report_run, "env [--json]", "print what a report of a defect needs: versions, machine, settings"},
+};
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const struct command *find(const char *name) {
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(commands[i].name, name))
+            return &commands[i];
+    return NULL;
+}
+
+const struct command *command_find(int argc, char *const *argv) {
+    return argc > 1 ? find(argv[1]) : NULL;
+}
+
+void command_print_list(FILE *out) {
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(out, "  accel-run %-45s %s\n", commands[i].usage, commands[i].help);
+}
+
+int command_print_usage(const char *name, FILE *out) {
+    const struct command *command = find(name);
+    fprintf(out, "usage: accel-run %s\n%s\n", command->usage, command->help);
+    return command_flush();
+}
+
+int command_refuse(const struct command_call *call, const char *argument) {
+    fprintf(stderr,
+            "accel-run: error AR-OPTION-UNKNOWN: 'accel-run %s' does not take '%s'\n"
+            "  what to do: usage: accel-run %s; a program called %s is started as: accel-run -- %s\n",
+            call->arguments[0], argument, find(call->arguments[0])->usage, call->arguments[0], call->arguments[0]);
+    return EXIT_LAUNCHER;
+}
+
+int command_flush(void) {
+    return fflush(stdout) || ferror(stdout) ? EXIT_LAUNCHER : 0;
+}

@@ -1,0 +1,46 @@
+/*
+ * Subcommands: `accel-run doctor`, `env`, `test`, `explain`. A word of the table as the first argument is the subcommand; a program of that name is
+ * written ./name, or behind "--".
+ *
+ * Rules
+ *  - A subcommand prints its result to stdout and returns the exit status; only main.c exits.
+ *  - It reads the environment from the call, never from getenv.
+ */
+#ifndef ACCEL_RUN_COMMAND_H
+#define ACCEL_RUN_COMMAND_H
+
+#include <stdio.h>
+
+/* All borrowed. */
+struct command_call {
+    int argc; /* arguments[0] is the subcommand's name */
+    char *const *arguments;
+    char *const *environment;
+};
+
+struct command {
+    const char *name;
+    int (*run)(const struct command_call *call);
+    const char *usage, *help; /* one line each */
+};
+
+/* The subcommand that the command line names, or NULL. */
+const struct command *command_find(int argc, char *const *argv);
+
+/* A line for each, for --help. */
+void command_print_list(FILE *out);
+
+/* Prints how the subcommand is used. Returns 0. */
+int command_print_usage(const char *name, FILE *out);
+
+/* "accel-run: error AR-OPTION-UNKNOWN: ..." for an argument that the subcommand does not take. Returns EXIT_LAUNCHER. */
+int command_refuse(const struct command_call *call, const char *argument);
+
+/* 0 when everything was written to stdout, else EXIT_LAUNCHER. */
+int command_flush(void);
+
+int doctor_run(const struct command_call *call);
+int environment_report_run(const struct command_call *call);
+int trial_run(const struct command_call *call);
+
+#endif

@@ -1,0 +1,131 @@
+#define _GNU_SOURCE
+#include "machine.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "cores.h"
+
+/* The value behind the first line that begins with `key`, without separators, quotes and line end. Returns 0 or -1 (value is ""). */
+static int read_line(const char *root, const char *path, const char *key, char *value, size_t size) {
+    char full[PATH_MAX], line[512];
+    *value = 0;
+    snprintf(full, sizeof full, "%s%s", root, path);
+    FILE *file = fopen(full, "re");
+    if (!file)
+        return -1;
+    int found = -1;
+    while (found && fgets(line, sizeof line, file))
+        if (!strncmp(line, key, strlen(key))) {
+            char *text = line + strlen(key);
+            text += strspn(text, "=:\t \"");
+            text[strcspn(text, "\"\n")] = 0;
+            snprintf(value, size, "%s", text);
+            found = 0;
+        }
+    fclose(file);
+    return found;
+}
+
+static uint64_t read_kib(const char *root, const char *path, const char *key) {
+    char value[64];
+    return read_line(root, path, key, value, sizeof value) ? 0 : strtoull(value, NULL, 10) << 10;
+}
+
+/* Calls visit for each entry of a folder whose name begins with `prefix`; returns how many there were. */
+static uint32_t each_entry(const char *root, const char *path, const char *prefix, void (*visit)(struct machine *, const char *),
+                           struct machine *machine) {
+    char full[PATH_MAX];
+    uint32_t count = 0;
+    snprintf(full, sizeof full, "%s%s", root, path);
+    DIR *folder = opendir(full);
+    if (!folder)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.' || strncmp(entry->d_name, prefix, strlen(prefix)))
+            continue;
+        char inner[2 * PATH_MAX];
+        snprintf(inner, sizeof inner, "%s/%s/information", full, entry->d_name);
+        count++;
+        if (visit)
+            visit(machine, inner);
+    }
+    closedir(folder);
+    return count;
+}
+
+static void visit_gpu(struct machine *machine, const char *information) {
+    if (machine->gpu_count == MACHINE_GPUS_MAX)
+        return;
+    char *model = machine->gpus[machine->gpu_count++];
+    if (read_line("", information, "Model", model, sizeof machine->gpus[0]))
+        snprintf(model, sizeof machine->gpus[0], "unknown model");
+}
+
+static void count_node(struct machine *machine, const char *entry) {
+    const char *name = strstr(entry, "/node/node");
+    machine->numa_nodes += name && name[10] >= '0' && name[10] <= '9';
+}
+
+static uint64_t soft_limit(int resource, int shift) {
+    struct rlimit limit;
+    if (getrlimit((__rlimit_resource_t)resource, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return limit.rlim_cur >> shift;
+}
+
+static void read_limits(struct machine *machine) {
+    struct rlimit files;
+    machine->open_files = soft_limit(RLIMIT_NOFILE, 0);
+    machine->open_files_hard = getrlimit(RLIMIT_NOFILE, &files) ? UINT64_MAX : files.rlim_max;
+    machine->processes = soft_limit(RLIMIT_NPROC, 0);
+    machine->address_space_kib = soft_limit(RLIMIT_AS, 10);
+    machine->file_size_kib = soft_limit(RLIMIT_FSIZE, 10);
+    machine->locked_kib = soft_limit(RLIMIT_MEMLOCK, 10);
+}
+
+static void read_shared_memory(struct machine *machine, const char *root) {
+    char path[PATH_MAX];
+    struct statvfs status;
+    snprintf(path, sizeof path, "%s/dev/shm", root);
+    if (statvfs(path, &status))
+        return;
+    machine->shm_bytes = (uint64_t)status.f_blocks * status.f_frsize;
+    machine->shm_available_bytes = (uint64_t)status.f_bavail * status.f_frsize;
+}
+
+static void read_group(struct machine *machine, const char *root) {
+    char limit[64];
+    cores_group_text(root, "", "cpu.max", machine->quota, sizeof machine->quota);
+    machine->quota[strcspn(machine->quota, "\n")] = 0;
+    if (!strncmp(machine->quota, "max", 3))
+        machine->quota[0] = 0;
+    if (cores_group_text(root, "", "memory.max", limit, sizeof limit) == 0)
+        machine->memory_limit_bytes = strtoull(limit, NULL, 10); /* "max" is 0 */
+}
+
+void machine_read(struct machine *machine, const char *root) {
+    struct utsname name;
+    memset(machine, 0, sizeof *machine);
+    if (uname(&name) == 0)
+        snprintf(machine->kernel, sizeof machine->kernel, "%s", name.release);
+    read_line(root, "/etc/os-release", "PRETTY_NAME", machine->system, sizeof machine->system);
+    read_line(root, "/proc/cpuinfo", "model name", machine->processor, sizeof machine->processor);
+    machine->cores_online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    machine->cores_allowed = cores_allowed(root);
+    machine->memory_bytes = read_kib(root, "/proc/meminfo", "MemTotal");
+    machine->memory_available_bytes = read_kib(root, "/proc/meminfo", "MemAvailable");
+    each_entry(root, "/sys/devices/system/node", "node", count_node, machine);
+    each_entry(root, "/proc/driver/nvidia/gpus", "", visit_gpu, machine);
+    read_line(root, "/proc/driver/nvidia/version", "NVRM version", machine->driver, sizeof machine->driver);
+    read_group(machine, root);
+    read_shared_memory(machine, root);
+    read_limits(machine);
+}

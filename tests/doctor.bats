@@ -1,0 +1,189 @@
+#!/usr/bin/env bats
+# `accel-run doctor` and `accel-run env`: what they find, and that each fault is named with its cure.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+export BATS_TEST_TIMEOUT=120
+
+setup() {
+    unset ACCEL_RUN_SHIM ACCEL_RUN_LOG_LEVEL
+    T=$BATS_TEST_TMPDIR
+    cd "$T" || return 1
+}
+
+# fake_torch [WITHOUT]: libtorch_cpu.so and libc10.so that define everything that accel-run hooks or calls, but for one symbol; and ./program
+fake_torch() {
+    local source=$REPOSITORY/tests/fake/libfaketorch.c
+    {
+        echo '#define TORCH(name, library, need, type, arguments, symbol, other) STUB(symbol)'
+        echo '#include "shim/torch/functions.def"'
+        echo '#define HOOK(name, library, need, symbol, type, arguments) ROW library STUB(symbol)'
+        echo '#include "hooks/hooks.def"'
+    } | gcc -E -P -I"$REPOSITORY" -x c - | grep -E '^ *(ROW (libc10|libtorch_cpu) )?STUB' | grep -oE 'STUB\(.*\)' | sort -u |
+        grep -vF -e _ZN3c1010TensorImpl17set_requires_gradEb -e "\"${1-no such symbol}\"" >stubs.def
+    gcc -shared -fPIC -DFAKE_LIBC10 -DSTUBS="\"$T/stubs.def\"" -o libc10.so "$source"
+    gcc -shared -fPIC -DSTUBS="\"$T/stubs.def\"" -o libtorch_cpu.so "$source"
+    gcc -DFAKE_PROGRAM -o program "$source" -L. -Wl,-rpath,"$T" -Wl,--no-as-needed -ltorch_cpu -lc10
+}
+
+# finding STATE CHECK TEXT...: one line of $output has them all
+finding() {
+    local line text
+    line=$(grep -E "^$1  $2 " <<<"$output") || { printf 'no %s %s in:\n%s\n' "$1" "$2" "$output" >&2 && return 1; }
+    for text in "${@:3}"; do contains "$line" "$text" || return 1; done
+}
+
+@test "a program that works passes every check, with its libtorch, its build and two live ranks" {
+    for build in $(builds); do
+        requires file "$BUILD/programs/$build/l2"
+        run -0 "$ACCEL_RUN" doctor "$BUILD/programs/$build/l2" --lr 1
+        lacks "$output" FAIL
+        finding PASS program "64-bit, dynamically linked"
+        finding PASS libtorch libtorch_cpu.so
+        finding PASS build PLT
+        finding PASS hooks "all that are required are there"
+        finding PASS ranks "exchange verified: 4 MiB summed over 2 ranks"
+    done
+    python=$(python_of debian)
+    [ -z "${MATRIX_BUILD-}" ] || return 0
+    run -0 "$ACCEL_RUN" doctor "$python" train.py
+    finding PASS python "Python 3" "torch 1.13"
+}
+
+@test "the rows of the hook table are listed, as JSON with how each is bound" {
+    fake_torch
+    run -0 --separate-stderr "$ACCEL_RUN" doctor --json ./program
+    python3 - "$output" <<'END'
+import json, sys
+said = json.loads(sys.argv[1])
+assert said["ok"] is True and said["libtorch"].endswith("/libtorch_cpu.so"), said
+rows = {(row["kind"], row["name"]): row for row in said["functions"]}
+assert rows["hooked", "set_requires_grad"]["bound"] == "by name", rows["hooked", "set_requires_grad"]
+assert rows["hooked", "engine_execute"]["need"] == "required"
+assert rows["hooked", "engine_execute"]["bound"] == "by other files only"
+assert rows["called", "dispatcher"]["bound"] == "present"
+assert all(finding["state"] in ("PASS", "WARN") for finding in said["findings"])
+END
+    run -0 "$ACCEL_RUN" doctor --rows ./program
+    contains "$output" "set_requires_grad                    libc10           required  by name"
+}
+
+@test "a libtorch that is bound to itself is told from one that is not" {
+    fake_torch
+    for library in "-Wl,-Bsymbolic-functions bound to itself" "-Wl,-O1 PLT"; do
+        gcc -shared -fPIC -DSTUBS="\"$T/stubs.def\"" "${library%% *}" -o libtorch_cpu.so "$REPOSITORY/tests/fake/libfaketorch.c" \
+            -x c - <<'END'
+void run(void) __asm__("_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE");
+void *table[] = {(void *)run};
+END
+        run -0 "$ACCEL_RUN" doctor ./program
+        finding PASS build "${library#* }"
+    done
+}
+
+@test "a libtorch that lacks what accel-run hooks or calls fails, by name" {
+    fake_torch _ZN5torch8autograd14AccumulateGradC1EN2at6TensorE
+    run -1 "$ACCEL_RUN" doctor ./program
+    finding FAIL hooks AR-TORCH-UNSUPPORTED accumulate_grad_complete
+    fake_torch _ZN3c1010Dispatcher13realSingletonEv
+    run -1 "$ACCEL_RUN" doctor ./program
+    finding FAIL functions AR-TORCH-UNSUPPORTED dispatcher
+    [ "$(grep -c ^FAIL <<<"$output")" -eq 1 ]
+}
+
+@test "a program that cannot be divided fails with the message that a run would give" {
+    run -1 "$ACCEL_RUN" doctor ./nowhere
+    finding FAIL program AR-EXEC-NOT-FOUND
+    touch not-executable
+    run -1 "$ACCEL_RUN" doctor ./not-executable
+    finding FAIL program AR-EXEC-NOT-EXECUTABLE
+    printf '#!/no/such/interpreter\n' >script && chmod +x script
+    run -1 "$ACCEL_RUN" doctor ./script
+    finding FAIL program AR-EXEC-INTERPRETER
+    echo 'int main(void) { return 0; }' | gcc -static -x c - -o static
+    run -1 "$ACCEL_RUN" doctor ./static
+    finding FAIL program AR-ELF-STATIC
+    cp /bin/true rights && chmod u+s rights
+    run -1 "$ACCEL_RUN" doctor ./rights
+    finding FAIL program AR-ELF-SETUID
+    contains "$output" "what to do: start accel-run inside"
+}
+
+@test "a program without libtorch is warned about, and one without its libraries fails" {
+    run -0 "$ACCEL_RUN" doctor true
+    finding WARN libtorch AR-TORCH-MISSING
+    echo 'int other(void) { return 0; }' | gcc -shared -fPIC -x c - -o libaccelmissing.so
+    echo 'int main(void) { return 0; }' | gcc -x c - -x none -o program -L. -Wl,--no-as-needed -laccelmissing
+    run -1 "$ACCEL_RUN" doctor ./program
+    finding FAIL libraries AR-LIBRARY libaccelmissing.so
+}
+
+@test "a script leads to its interpreter, and a Python without torch fails" {
+    printf '#!/usr/bin/env -S python3 -u\n' >train.py && chmod +x train.py
+    mkdir bin && ln -s "$(command -v python3)" bin/python3
+    printf '#!/bin/sh\nexec "%s" -S "$@"\n' "$(command -v python3)" >bin/python3.own && chmod +x bin/python3.own
+    mv bin/python3.own bin/python3
+    PATH=$T/bin:$PATH run -1 "$ACCEL_RUN" doctor ./train.py
+    finding PASS program "./train.py, a script of /usr/bin/env"
+    finding FAIL python AR-TORCH-MISSING "has no package torch"
+    printf '#!/bin/sh\necho broken >&2; exit 3\n' >bin/python3
+    PATH=$T/bin:$PATH run -1 "$ACCEL_RUN" doctor ./train.py
+    finding FAIL python AR-PYTHON broken
+}
+
+@test "a sanitizer is named" {
+    echo 'int main(void) { return 0; }' | gcc -fsanitize=address -x c - -o a || skip "no libasan"
+    run -0 "$ACCEL_RUN" doctor ./a
+    finding PASS program "built with libasan.so"
+}
+
+@test "ranks that do not exchange fail, and so does a missing library of ours" {
+    FAKE=$BUILD/fake
+    mkdir -p "$FAKE"
+    build_fake shim_stub.so -shared -fPIC shim_stub.c
+    ACCEL_RUN_SHIM=$FAKE/shim_stub.so run -1 "$ACCEL_RUN" doctor
+    finding FAIL ranks AR-EXCHANGE
+    ACCEL_RUN_SHIM=/nowhere.so run -1 "$ACCEL_RUN" doctor
+    finding FAIL installation AR-SHIM-MISSING
+}
+
+@test "the doctor uses what the user's environment says, but for his settings of a run" {
+    ACCEL_RUN_RANKS=7 ACCEL_RUN_LOG_LEVEL=error ACCEL_RUN_LOG_DIR=$T/logs run -0 "$ACCEL_RUN" doctor
+    finding PASS ranks "over 2 ranks"
+    [ ! -e logs ]
+}
+
+@test "env prints what a report needs, as text and as JSON" {
+    OMP_NUM_THREADS=3 ACCEL_RUN_COOKIE=secret run -0 --separate-stderr "$ACCEL_RUN" env
+    for name in accel-run "built with" library system kernel glibc processor cores memory "open files" "gpu driver" c++; do
+        grep -q "^$name " <<<"$output" || { echo "no $name in: $output" >&2 && return 1; }
+    done
+    contains "$output" "$BUILD/libaccelshim.so"
+    grep -Eq '^variable OMP_NUM_THREADS +3$' <<<"$output"
+    lacks "$output" secret
+    run -0 --separate-stderr "$ACCEL_RUN" env --json
+    python3 -c 'import json, sys; facts = {fact["name"]: fact["value"] for fact in json.loads(sys.argv[1])}; assert facts["accel-run"] and facts["kernel"]' "$output"
+}
+
+@test "a subcommand refuses what it does not take, and programs of the same name can still be run" {
+    run -125 "$ACCEL_RUN" env A=1 true
+    contains "$output" AR-OPTION-UNKNOWN
+    contains "$output" "accel-run -- env"
+    run -125 "$ACCEL_RUN" doctor --nonsense
+    contains "$output" AR-OPTION-UNKNOWN
+    run -0 --separate-stderr "$ACCEL_RUN" -- env A=1 sh -c 'echo $A'
+    [ "$output" = 1 ]
+    printf '#!/bin/sh\necho own doctor\n' >doctor && chmod +x doctor
+    run -0 --separate-stderr "$ACCEL_RUN" ./doctor
+    [ "$output" = "own doctor" ]
+    run -0 "$ACCEL_RUN" --help
+    contains "$output" "accel-run doctor"
+}
+
+@test "what cannot be written is an error: a full disk" {
+    for command in env doctor "doctor --json"; do
+        # shellcheck disable=SC2086
+        run -125 sh -c "'$ACCEL_RUN' $command >/dev/full"
+    done
+}
