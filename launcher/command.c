@@ -23,8 +23,9 @@ const struct command *command_find(int argc, char *const *argv) {
 }
 
 void command_print_list(FILE *out) {
+    fputs("\nSubcommands, as the first word ('accel-run NAME --help' tells more):\n", out);
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(out, "  accel-run %-45s %s\n", commands[i].usage, commands[i].help);
+        fprintf(out, "  %-32s %s\n", commands[i].name, commands[i].help);
 }
 
 int command_print_usage(const char *name, FILE *out) {

@@ -28,7 +28,8 @@ static char **exchange_environment(char *const *environment) {
 /* accel-run -n 2 accel-run --version: the ranks are processes of our own, which exchange before they begin. */
 void doctor_ranks(struct doctor *doctor) {
     static struct capture capture; /* static: 512 KiB */
-    static const char *const arguments[] = {"accel-run", "-n", "2", "--log-level", "info", "--", "/proc/self/exe", "--version", NULL};
+    static const char *const arguments[] = {"accel-run", "--config-file",  "none",      "-n", "2", "--log-level", "info",
+                                            "--",        "/proc/self/exe", "--version", NULL};
     char **environment = exchange_environment(doctor->environment);
     struct capture_request request = {"/proc/self/exe", (char *const *)(uintptr_t)arguments, environment, NULL, EXCHANGE_MS};
     if (!environment)

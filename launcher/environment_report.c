@@ -16,6 +16,7 @@
 #include "json.h"
 #include "machine.h"
 #include "preflight.h"
+#include "settings.h"
 #include "torch_find.h"
 
 enum { FACTS_MAX = 160, VALUE_CHARS = 512, HELPER_MS = 3000 };
@@ -154,6 +155,30 @@ static void add_variables(struct facts *facts, char *const *environment) {
     }
 }
 
+/* ---- settings: what is not the default, as --show-config prints it */
+
+static void add_settings(struct facts *facts, char *const *environment) {
+    static struct settings settings;
+    char *arguments[] = {(char *)(uintptr_t) "accel-run", (char *)(uintptr_t) "--show-config", NULL}, *text = NULL;
+    struct problem problem;
+    size_t bytes;
+    FILE *shown = open_memstream(&text, &bytes);
+    if (!shown)
+        return;
+    if (settings_read(&settings, 2, arguments, environment, &problem) < 0)
+        add(facts, "settings", "%s: %.400s", problem.id, problem.what);
+    else
+        config_print(&settings.config, shown);
+    fclose(shown);
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
+        if (*line && *line != '#' && !strstr(line, " # default"))
+            add(facts, "setting", "%.500s", line);
+    if (*settings.path)
+        add(facts, "settings file", "%.500s", settings.path);
+    settings_clear(&settings);
+    free(text);
+}
+
 /* ---- printing */
 
 static void print_text(const struct facts *facts) {
@@ -191,6 +216,7 @@ int environment_report_run(const struct command_call *call) {
     add_compilers(&facts, call->environment);
     add_python(&facts, call->environment);
     add_cached(&facts, call->environment);
+    add_settings(&facts, call->environment);
     add_variables(&facts, call->environment);
     json ? print_json(&facts) : print_text(&facts);
     return command_flush();

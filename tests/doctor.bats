@@ -162,6 +162,7 @@ END
     contains "$output" "$BUILD/libaccelshim.so"
     grep -Eq '^variable OMP_NUM_THREADS +3$' <<<"$output"
     lacks "$output" secret
+    grep -Eq '^setting +ranks: 3 .*environment' <<<"$(ACCEL_RUN_RANKS=3 "$ACCEL_RUN" env)"
     run -0 --separate-stderr "$ACCEL_RUN" env --json
     python3 -c 'import json, sys; facts = {fact["name"]: fact["value"] for fact in json.loads(sys.argv[1])}; assert facts["accel-run"] and facts["kernel"]' "$output"
 }
@@ -178,7 +179,7 @@ END
     run -0 --separate-stderr "$ACCEL_RUN" ./doctor
     [ "$output" = "own doctor" ]
     run -0 "$ACCEL_RUN" --help
-    contains "$output" "accel-run doctor"
+    contains "$output" "  doctor   "
 }
 
 @test "what cannot be written is an error: a full disk" {

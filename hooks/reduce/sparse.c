@@ -17,8 +17,8 @@ static struct tensor *gather_along(struct tensor *own, int dim, const uint64_t *
         *(i < dim ? &before : &after) *= i == dim ? 1 : sizes[i];
     }
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(own));
-    struct value whole = TORCH_CALL("aten::new_empty", "", plain, value_int_list(sizes, (size_t)dims), value_none(), value_none(), value_none(),
-                                    value_none());
+    struct value whole = TORCH_CALL("aten::new_empty", "", plain, value_int_list(sizes, (size_t)dims), value_none(), value_none(),
+                                    value_none(), value_none());
     struct value place = TORCH_CALL("aten::narrow", "", whole, value_int(dim), value_int(first), value_int(tensor_size(own, dim)));
     value_drop(TORCH_CALL("aten::copy_", "", place, plain, value_bool(false)));
     value_drop(place);
@@ -44,9 +44,11 @@ static struct tensor *sparse_make(struct value indices, struct value values, str
 struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
     if (!tensor_is_sparse(gradient) || !tensor_is_on_host(gradient) || tensor_dims(gradient) > TORCH_DIMS_MAX)
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
-                     "the gradient of %s is of a kind (compressed, quantised, nested, or on a device) that cannot be summed over the ranks", whose);
+                     "the gradient of %s is of a kind (compressed, quantised, nested, or on a device) that cannot be summed over the ranks",
+                     whose);
     OPAQUE_SCOPE;
-    struct value indices = TORCH_CALL("aten::_indices", "", value_tensor(gradient)), values = TORCH_CALL("aten::_values", "", value_tensor(gradient));
+    struct value indices = TORCH_CALL("aten::_indices", "", value_tensor(gradient)),
+                 values = TORCH_CALL("aten::_values", "", value_tensor(gradient));
     uint64_t counts[BOARD_RANKS_MAX];
     comm_all_gather_words("size of a sparse gradient", (uint64_t)tensor_size(indices.tensor, 1), counts);
     struct value all_indices = value_tensor(gather_along(indices.tensor, 1, counts));
