@@ -9,8 +9,8 @@
  *    each rank takes its rows back. After an operator has written, the copy is made anew in place. So both ways round the two are one
  *    memory, as in one process.
  *  - All ranks run the same program on equal copies, so they find the same changes: only making and renewing a copy are collectives.
- *  - A view of a gathered value is memory of its own that nobody else sees: it is watched, and a write to it stops the program instead
- *    of being lost.
+ *  - A view of gathered rows is memory of its own: it is watched, and a write to it goes back to the rows as one by an operator does
+ *    (window.c); into another gathered value it stops the program instead of being lost.
  *  - Writes are raw, as the program's were: no version counter moves.
  */
 #include <pthread.h>
@@ -164,28 +164,45 @@ static struct copy *copy_find(struct tensor *tensor, const struct record *record
     return found;
 }
 
+/* Makes the copy anew at its address. A collective. */
+static void copy_renew(struct copy *copy) {
+    if (is_watched(copy)) { /* an operator has written it */
+        copy->checksum = extent_checksum(copy->whole);
+        return;
+    }
+    struct tensor *fresh = whole_as_seen(copy->alias, &copy->record);
+    memcpy(tensor_data(copy->whole), tensor_data(fresh), extent_bytes(copy->whole));
+    tensor_release(fresh);
+    copy->checksum = extent_checksum(copy->whole);
+}
+
+/* The program has written through a pointer into a view of rows (h[1].data_ptr()): what the view is of gets it (window.c). */
+static void take_through_window(const struct copy *copy) {
+    struct copy through = {.whole = NULL};
+    const void *storage = tensor_storage(copy->alias);
+    if (!window_find(storage, &through.alias, &through.record, &through.whole))
+        shim_problem("AR-WRITE-MEMORY",
+                     "Write with an operator (out.index_put_, out[i].copy_ and the like on the tensor itself), or run with -n 1.",
+                     "the program wrote through a pointer into a part of a divided tensor that was put together only to be read");
+    write_back(&through);
+    const void *source = tensor_storage(through.alias);
+    for (struct copy *other = copies; other; other = other->next)
+        if (tensor_storage(other->alias) == source)
+            copy_renew(other);
+    window_renew_others(source, storage);
+}
+
 /* Looks whether the program has written, and takes it back. */
 static void copy_take(struct copy *copy) {
     uint64_t checksum = extent_checksum(copy->whole);
     copy->is_changed = checksum != copy->checksum;
     if (!copy->is_changed)
         return;
-    if (is_watched(copy))
-        shim_problem("AR-WRITE-MEMORY",
-                     "Write with an operator (out.index_put_, out[i].copy_ and the like on the tensor itself), or run with -n 1.",
-                     "the program wrote through a pointer into a part of a divided tensor that was put together only to be read");
     copy->checksum = checksum;
-    write_back(copy);
-}
-
-/* Makes the copy anew at its address. A collective. */
-static void copy_renew(struct copy *copy) {
     if (is_watched(copy))
-        return;
-    struct tensor *fresh = whole_as_seen(copy->alias, &copy->record);
-    memcpy(tensor_data(copy->whole), tensor_data(fresh), extent_bytes(copy->whole));
-    tensor_release(fresh);
-    copy->checksum = extent_checksum(copy->whole);
+        take_through_window(copy);
+    else
+        write_back(copy);
 }
 
 /* Takes back what was written to copies of one storage and brings its other copies up to date. */
@@ -207,7 +224,10 @@ static void storage_settle(const void *storage) {
 
 /* intrusive_ptr_target: the strong count is the low half of the word at +8 in every layout. */
 static bool is_last_owner(const struct copy *copy) {
-    return __atomic_load_n((uint32_t *)((char *)tensor_storage(copy->alias) + 8), __ATOMIC_ACQUIRE) == 1;
+    struct tensor *source, *whole;
+    struct record record;
+    uint32_t others = is_watched(copy) && window_find(tensor_storage(copy->alias), &source, &record, &whole);
+    return __atomic_load_n((uint32_t *)((char *)tensor_storage(copy->alias) + 8), __ATOMIC_ACQUIRE) == 1 + others;
 }
 
 /* Copies of memory that nobody but us has go. */
@@ -237,6 +257,9 @@ void *read_before_call(const struct shard_call *call) {
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     copies_sweep();
+    for (struct copy *copy = copies; copy; copy = copy->next)
+        if (is_watched(copy))
+            copy_take(copy);
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind != RECORD_NONE)
             storage_settle(tensor_storage(argument_tensor(&call->arguments[i])));

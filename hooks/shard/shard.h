@@ -243,6 +243,10 @@ struct tensor *window_whole(struct tensor *source);
 /* Before an operator: the storage that it is going to write, when that may matter to a window, else NULL. Refuses what cannot be written back. */
 void *window_before_call(struct shard_call *call);
 void window_after_write(void *storage);
+/* The window whose copy has this storage: borrowed; false: none. */
+bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
+/* Other copies of a storage are brought up to date after one has been written. A collective. */
+void window_renew_others(const void *source, const void *up_to_date);
 
 const struct rule *rule_find(const struct operator *op); /* in the table, by name (rules.c) */
 /* Finds the tensors among the arguments anew, after a rule has changed them. */

@@ -76,6 +76,17 @@ static struct window *window_onto(const void *storage) {
     return window;
 }
 
+bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole) {
+    WINDOWS_SCOPE;
+    const struct window *window = window_onto(storage);
+    if (!window)
+        return false;
+    *source = window->source;
+    *record = window->record;
+    *whole = window->whole;
+    return true;
+}
+
 void *window_before_call(struct shard_call *call) {
     bool writes = (call->op->is_in_place || call->op->is_out) && call->argument_count;
     struct argument *written = writes ? &call->arguments[call->op->is_out ? call->argument_count - 1 : 0] : NULL;
@@ -112,18 +123,33 @@ static void renew(struct window *window) {
     value_drop(whole);
 }
 
-void window_after_write(void *storage) {
-    void *source = storage;
+static void renew_others(const void *source, const struct window *up_to_date) {
+    for (struct window *window = windows; window; window = window->next)
+        if (window != up_to_date && tensor_storage(window->source) == source)
+            renew(window);
+}
+
+void window_renew_others(const void *source, const void *up_to_date) {
+    WINDOWS_SCOPE;
+    OPAQUE_SCOPE;
+    renew_others(source, window_onto(up_to_date));
+}
+
+/* The storage that was written in the end: the source's, where it was written through a view. */
+static void *carry_over(void *storage) {
     WINDOWS_SCOPE;
     OPAQUE_SCOPE;
     windows_sweep();
     struct window *through = window_onto(storage);
-    if (through) {
-        source = tensor_storage(through->source);
+    if (through)
         write_back(through);
+    void *source = through ? tensor_storage(through->source) : storage;
+    renew_others(source, through);
+    return source;
+}
+
+void window_after_write(void *storage) {
+    void *source = carry_over(storage);
+    if (source != storage)
         read_after_write(source);
-    }
-    for (struct window *window = windows; window; window = window->next)
-        if (window != through && tensor_storage(window->source) == source)
-            renew(window);
 }

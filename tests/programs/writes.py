@@ -61,12 +61,23 @@ def kept(h):
         print(f"numpy {values[2].sum():.4f} {values.sum():.4f}")
 
 
+def arrays(h):
+    """numpy arrays of rows: written before and after an operator."""
+    with torch.no_grad():
+        array = h.detach()[5].numpy()
+        array[1:3] = 2
+        show("array", h)
+        array += 1
+        h.add_(1)
+        print(f"array {array.sum():.4f}")
+
+
 def whole(h):
     h.copy_(torch.sort(h, 0)[0])
     h.clamp_(-1, 1).t_().t_()
 
 
-for case in [row, rows, elements, by_view, lists, kept, whole]:
+for case in [row, rows, elements, by_view, lists, kept, arrays, whole]:
     for grad in [True, False]:
         hidden = first(images) * 1
         if not grad:
