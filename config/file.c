@@ -57,8 +57,11 @@ static int read_foreign(struct reader *reader, const struct yaml_entry *entry, e
 
 static void note_unknown(struct reader *reader, const struct yaml_entry *entry, enum foreign_engine engine) {
     const char *nearest = foreign_nearest_key(engine, entry->key), *inside = foreign_dictionary(engine);
-    config_note(reader->notes, CONFIG_WARNING, "AR-CONFIG-KEY", "%.120s:%u: nobody reads the key '%.60s'%s%s; did you mean '%s'?",
-                reader->path, entry->line, entry->key, *inside ? " in " : "", inside, nearest);
+    char advice[80] = "";
+    if (nearest)
+        snprintf(advice, sizeof advice, "; did you mean '%s'?", nearest);
+    config_note(reader->notes, CONFIG_WARNING, "AR-CONFIG-KEY", "%.120s:%u: nobody reads the key '%.60s'%s%s%s", reader->path, entry->line,
+                entry->key, *inside ? " in " : "", inside, advice);
 }
 
 static int read_dictionary(struct reader *reader, uint32_t index, enum foreign_engine engine) {

@@ -104,7 +104,7 @@ const char *foreign_nearest_key(enum foreign_engine engine, const char *key) {
             best = config_options[i].key;
         }
     }
-    return best;
+    return least <= 1 + (int)strlen(key) / 2 ? best : NULL;
 }
 
 static bool is_number(const char *text, bool whole) {

@@ -99,7 +99,7 @@ static void judge_kind(struct judge *judge, const struct foreign_given *given) {
             say(judge, given, CONFIG_REFUSED, words);
             return;
         }
-    if (!strncmp(judge->kind, "MULTI_", 6))
+    if (!strncmp(judge->kind, "MULTI_", 6) && strcmp(judge->kind, "MULTI_CPU") != 0)
         say(judge, given, CONFIG_NOTICE, "the program chooses its device; accel-run runs its ranks there");
 }
 

@@ -1,0 +1,168 @@
+#!/usr/bin/env bats
+# Where settings come from: options, the environment, configuration files of ours and of Accelerate's; and what becomes of other launchers' flags.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup_file() {
+    launcher_setup_file
+    unset ACCEL_RUN_LOG_LEVEL
+}
+
+setup() {
+    launcher_setup
+    unset XDG_CONFIG_HOME XDG_CACHE_HOME HF_HOME
+    export HOME=$T/home
+    mkdir -p "$HOME"
+}
+
+# value KEY: as --show-config has it in $output, with its origin
+value() {
+    sed -n "s/^$1: *//p" <<<"$output" | tr -s ' '
+}
+
+accelerates_file() { # FOLDER: lies where Accelerate looks
+    mkdir -p "$1/accelerate"
+    printf 'distributed_type: MULTI_CPU\nnum_processes: 3\nuse_cpu: true\n' >"$1/accelerate/default_config.yaml"
+}
+
+@test "show-config says where every value came from, and its output is a file that can be read" {
+    printf 'ranks: 4\ngrace: 5\nstall_timeout: 6\nlog_dir: logs\n' >accel-run.yaml
+    ACCEL_RUN_GRACE=7 ACCEL_RUN_STALL_TIMEOUT=8 run -0 --separate-stderr "$ACCEL_RUN" --stall-timeout 9 --show-config
+    [ "$(value ranks)" = "4 # accel-run.yaml:1" ]
+    [ "$(value grace)" = "7 # environment (ACCEL_RUN_GRACE)" ]
+    [ "$(value stall_timeout)" = "9 # command line" ]
+    [ "$(value collective_timeout)" = "300 # default" ]
+    echo "$output" >kept.yaml
+    run -0 --separate-stderr "$ACCEL_RUN" --config-file kept.yaml --show-config
+    [ "$(value stall_timeout | cut -d' ' -f1)" = 9 ]
+    [ -z "$stderr" ]
+}
+
+@test "one file is read: the one named, else of this directory, else the user's, else Accelerate's" {
+    printf 'ranks: 2\n' >named.yaml
+    printf 'ranks: 3\n' >accel-run.yaml
+    mkdir -p "$HOME/.config/accel-run" xdg/accel-run
+    printf 'ranks: 4\n' >"$HOME/.config/accel-run/config.yaml"
+    printf 'ranks: 5\n' >xdg/accel-run/config.yaml
+    run -0 "$ACCEL_RUN" --config_file named.yaml --show-config
+    [ "$(value ranks)" = "2 # named.yaml:1" ]
+    ACCEL_RUN_CONFIG_FILE=named.yaml run -0 "$ACCEL_RUN" --show-config
+    [ "$(value ranks)" = "2 # named.yaml:1" ]
+    run -0 "$ACCEL_RUN" --show-config
+    [ "$(value ranks)" = "3 # accel-run.yaml:1" ]
+    rm accel-run.yaml
+    run -0 "$ACCEL_RUN" --show-config
+    [ "$(value ranks)" = "4 # $HOME/.config/accel-run/config.yaml:1" ]
+    XDG_CONFIG_HOME=$T/xdg run -0 "$ACCEL_RUN" --show-config
+    [ "$(value ranks)" = "5 # $T/xdg/accel-run/config.yaml:1" ]
+    run -0 "$ACCEL_RUN" --config-file none --show-config
+    [ "$(value ranks)" = "1 # default" ]
+}
+
+@test "Accelerate's own file says how many ranks when nobody else does, and accel-run says so" {
+    accelerates_file "$HOME/.cache/huggingface"
+    run -0 --separate-stderr "$ACCEL_RUN" --show-config
+    [ "$(value ranks)" = "3 # $HOME/.cache/huggingface/accelerate/default_config.yaml:2" ]
+    contains "$stderr" "notice AR-ACCELERATE-FILE"
+    accelerates_file xdg/huggingface
+    XDG_CACHE_HOME=$T/xdg run -0 "$ACCEL_RUN" --show-config
+    contains "$(value ranks)" "$T/xdg/huggingface/"
+    accelerates_file hf
+    XDG_CACHE_HOME=$T/xdg HF_HOME=$T/hf run -0 "$ACCEL_RUN" --show-config
+    contains "$(value ranks)" "$T/hf/accelerate/"
+}
+
+@test "Accelerate's own file changes nothing once somebody has said how many ranks, even one that is not YAML" {
+    accelerates_file "$HOME/.cache/huggingface"
+    echo "'" >>"$HOME/.cache/huggingface/accelerate/default_config.yaml"
+    printf 'ranks: 2\n' >own.yaml
+    for way in "-n 2" "--num_processes 2" "--config-file own.yaml"; do
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr "$ACCEL_RUN" $way --show-config
+        [ "$(value ranks | cut -d' ' -f1)" = 2 ]
+        [ -z "$stderr" ]
+    done
+    ACCEL_RUN_RANKS=2 run -0 --separate-stderr "$ACCEL_RUN" --show-config
+    [ -z "$stderr" ]
+    run -0 --separate-stderr "$ACCEL_RUN" --cpu --show-config
+    [ "$(value ranks)" = "1 # default" ]
+    run -125 "$ACCEL_RUN" --show-config
+    contains "$output" "AR-CONFIG:"
+}
+
+@test "what a file asks for and is not there stops the run before it starts, line by line, unless it is allowed" {
+    printf 'distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config:\n  zero_stage: 2\n' >ds.yaml
+    run -125 "$ACCEL_RUN" --config_file ds.yaml touch started
+    [ "${lines[0]}" = "accel-run: refused AR-UNSUPPORTED: ds.yaml:1: distributed_type: DEEPSPEED: DeepSpeed is not available yet; without it the run is plain data parallel" ]
+    [ "${lines[1]}" = "accel-run: notice AR-NO-EFFECT: ds.yaml:4: zero_stage: 2: no effect, as DeepSpeed is not available yet" ]
+    contains "${lines[2]}" "error AR-UNSUPPORTED: 1 setting of another launcher cannot be carried out"
+    contains "${lines[3]}" "--allow-unsupported"
+    [ ! -e started ]
+    run -0 "$ACCEL_RUN" --allow-unsupported --config_file ds.yaml touch started
+    contains "$output" "warning AR-UNSUPPORTED: ds.yaml:1"
+    [ -e started ]
+}
+
+@test "a command line of accelerate launch or torchrun works, or is refused by name" {
+    run -0 --separate-stderr "$ACCEL_RUN" --num_processes 2 --num_machines 1 --mixed_precision no --multi_gpu --log_level warn --dry-run true
+    contains "$output" "ranks               2"
+    contains "$stderr" "notice AR-NO-EFFECT: --multi_gpu: "
+    run -0 --separate-stderr "$ACCEL_RUN" --standalone --nnodes=1 --nproc-per-node=2 --dry-run true
+    contains "$output" "ranks               2"
+    [ -z "$stderr" ]
+    run -125 "$ACCEL_RUN" --num_processes 2 --use_megatron_lm touch started
+    contains "$output" "refused AR-UNSUPPORTED: --use_megatron_lm: Megatron-LM"
+    run -125 "$ACCEL_RUN" --tpu -q touch started
+    contains "$output" "--tpu: TPUs are not available"
+    [ ! -e started ]
+    run -0 --separate-stderr "$ACCEL_RUN" -q --num_processes 2 --multi_gpu --dry-run true
+    [ -z "$stderr" ]
+    # a key of somebody's account is not repeated
+    run -125 "$ACCEL_RUN" --aws_secret_access_key hidden true
+    lacks "$output" hidden
+}
+
+@test "a file that is missing, malformed or contradictory is said with its place, and nothing is started" {
+    run -125 "$ACCEL_RUN" --config-file missing.yaml touch started
+    contains "$output" "AR-CONFIG-FILE"
+    printf 'ranks: 2\ngrace: soon\n' >wrong.yaml
+    run -125 "$ACCEL_RUN" --config-file wrong.yaml touch started
+    contains "$output" "AR-CONFIG: wrong.yaml:2:8: grace: 'soon' is not a number of seconds"
+    printf 'ranks: "2\n' >open.yaml
+    run -125 "$ACCEL_RUN" --config-file open.yaml touch started
+    contains "$output" "AR-CONFIG: open.yaml:"
+    run -125 "$ACCEL_RUN" --config-file . touch started
+    contains "$output" "AR-CONFIG-FILE"
+    [ ! -e started ]
+    printf 'rank: 2\n' >unknown.yaml
+    run -0 "$ACCEL_RUN" --config-file unknown.yaml true
+    contains "$output" "warning AR-CONFIG-KEY: unknown.yaml:1: nobody reads the key 'rank'; did you mean 'ranks'?"
+}
+
+@test "threads are what --threads says, also where a variable says otherwise" {
+    OMP_NUM_THREADS=7 run -0 "$ACCEL_RUN" -n 2 --threads 3 --dry-run true
+    contains "$output" "threads per rank    3"
+    contains "$output" "OMP_NUM_THREADS=3"
+}
+
+@test "the shells' completions know every option, and bash completes with them" {
+    for shell in bash zsh fish; do
+        "$ACCEL_RUN" --completion $shell >"completion.$shell"
+        for option in ranks config-file show-config stall-timeout; do
+            grep -q -e "$option" "completion.$shell"
+        done
+    done
+    run -125 "$ACCEL_RUN" --completion csh
+    completed() { # WORD...: what bash offers for the last one
+        bash -c 'source ./completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _accel_run; echo "${COMPREPLY[@]}"' _ "$@"
+    }
+    [ "$(completed accel-run --show)" = --show-config ]
+    [ "$(completed accel-run --log-level d)" = debug ]
+    touch only-file
+    [ "$(completed accel-run --config-file only)" = only-file ]
+    [ "$(completed accel-run -n 2 python only)" = only-file ]
+    [ "$(completed accel-run -n 2 python --show)" = "" ]
+    ! command -v zsh >/dev/null || zsh -n completion.zsh
+    ! command -v fish >/dev/null || fish -n completion.fish
+}
