@@ -40,8 +40,10 @@ __attribute__((noreturn)) static void comm_failed(const char *id, const char *wh
     if (!strcmp(id, "AR-ABORTED")) /* somebody else has told the launcher already */
         link_wait_for_end();
     shim_problem(id,
-                 "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
-                 "randomness that accel-run does not know, seed it.",
+                 strcmp(id, "AR-COLLECTIVE-TIMEOUT")
+                     ? "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
+                       "randomness that accel-run does not know, seed it."
+                     : "Is it stopped, or does it wait for something of its own? If it is only slow: --collective-timeout SECONDS.",
                  "%s", what);
 }
 

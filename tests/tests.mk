@@ -58,6 +58,23 @@ bench: deps
 bench-all: all programs $(BENCH_PROGRAMS) $(BENCH_TRAINING)
 	@set -e; for benchmark in $(BENCH_PROGRAMS) $(BENCH_SCRIPTS); do echo "== $$(basename $$benchmark)"; $$benchmark; done
 
+# ---- fuzzing: tests/fuzz/NAME.c names its sources as a unit test does; needs clang. FUZZ_SECONDS each.
+FUZZ_SECONDS ?= 600
+FUZZERS := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/*.c))
+
+$(O)/fuzz/%: tests/fuzz/%.c $$(call UNIT_SOURCES,tests/fuzz/%.c) $(wildcard config/*.h launcher/*.h)
+	@mkdir -p $(@D)
+	$(Q)clang $(CFLAGS_ALL) -O1 -Werror -Wno-missing-prototypes -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $< $(call UNIT_SOURCES,$<) -lelf
+
+.PHONY: fuzz soak
+fuzz: $(FUZZERS)
+	@tests/fuzz/run $(FUZZ_SECONDS) $(FUZZERS)
+
+# ---- random faults: SOAK_RUNS of them from SOAK_SEED on (a failing run is repeated by SOAK_RUNS=1 SOAK_SEED=its seed)
+SOAK_RUNS ?= 200
+soak: all $(O)/programs/debian-O2/faulty
+	@tests/soak --runs $(SOAK_RUNS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+
 # ---- the C files as .clang-format has them. clang-format 14 takes `struct operator *op` for C++'s keyword: the star is moved back.
 .PHONY: format
 format:

@@ -1,0 +1,128 @@
+#!/usr/bin/env bats
+# kill -9 of a rank in every phase of training, with 2, 3 and 4 ranks: the job ends, the rank is named with what it did, nothing is left.
+# Which rank it is differs from phase to phase and from N to N; `make soak` tries them all.
+
+bats_require_minimum_version 1.5.0
+load helpers
+load programs
+
+export BATS_TEST_TIMEOUT=300
+
+setup_file() {
+    unset ACCEL_RUN_SHIM ACCEL_RUN_LOG_LEVEL
+    export OMP_NUM_THREADS=1
+}
+
+setup() {
+    set_command debian-O2 faulty
+    FAKE=$BUILD/fake
+    mkdir -p "$FAKE"
+    build_fake board board.c
+    export ACCEL_TEST_MARK=$BATS_TEST_NAME.$$ # in the environment of every process of these jobs
+    cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+# run_job N argument...: faulty with N ranks in the background, in folder N
+run_job() {
+    local n=$1
+    shift
+    mkdir "$n"
+    (cd "$n" && exec "$ACCEL_RUN" -n "$n" "${command[@]}" 2 "$@" >out 2>err 3>&- 4>&-) &
+    job[n]=$!
+}
+
+# job_killed N RANK WORDS: the job of N ranks ends as it should when this rank is killed
+job_killed() {
+    local n=$1 status=0
+    wait "${job[n]}" || status=$?
+    [ "$status" -eq 137 ] || { echo "$n ranks: exit status $status" >&2 && show "$n/err" && return 1; }
+    grep -qE "AR-RANK-KILLED: rank $2 of $n .* killed by SIGKILL .*$3" "$n/err" || { show "$n/err" && return 1; }
+    [ "$(grep -c 'accel-run: error' "$n/err")" -eq 1 ] || { show "$n/err" && return 1; }
+}
+
+marked_processes() {
+    grep -lz "^ACCEL_TEST_MARK=$ACCEL_TEST_MARK\$" /proc/[0-9]*/environ 2>/dev/null | grep -vE "/($$|$BASHPID|self)/" || true
+}
+
+nobody_is_left() {
+    local file pid
+    for file in $(marked_processes); do
+        pid=${file#/proc/} pid=${pid%/environ}
+        [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != faulty ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != accel-run ] || return 1
+    done
+}
+
+# killed PLACE STEP SHIFT WORDS: the victim does it itself, at the named place
+killed() {
+    local n job=()
+    for n in 2 3 4; do
+        run_job "$n" kill "$1" "$2" $(($3 % n))
+    done
+    for n in 2 3 4; do
+        job_killed "$n" $(($3 % n)) "$4"
+    done
+    nobody_is_left
+}
+
+# killed_waiting PLACE STEP PHASE SHIFT WORDS: the rank after the victim stays at PLACE for ever; the victim is killed when it waits for it in PHASE
+killed_waiting() {
+    local n job=() pid
+    for n in 2 3 4; do
+        run_job "$n" hang "$1" "$2" $((($4 + 1) % n))
+    done
+    for n in 2 3 4; do
+        pid=$("$FAKE/board" "${job[n]}" $(($4 % n)) "$3" "$2")
+        kill -9 "$pid"
+    done
+    for n in 2 3 4; do
+        job_killed "$n" $(($4 % n)) "$5"
+    done
+    nobody_is_left
+}
+
+@test "kill -9 at the start, before libtorch is used" {
+    killed start 1 1 ""
+}
+
+@test "kill -9 while reading a batch" {
+    killed data 2 5 "between backward pass and next batch, step 2"
+}
+
+@test "kill -9 in the forward pass" {
+    killed forward 2 3 "in the forward pass, step 2"
+}
+
+@test "kill -9 in the backward pass" {
+    killed backward 2 1 "in the backward pass, step 2"
+}
+
+@test "kill -9 while gradients are reduced" {
+    killed_waiting backward 2 4 0 "reducing gradients, step 2"
+}
+
+@test "kill -9 in a save: the file of the save before stands" {
+    "${command[@]}" >plain
+    mv model.pt plain.pt
+    killed_waiting save 7 6 3 "writing a checkpoint, step 7"
+    for n in 2 3 4; do
+        [ "$(stat -c %s "$n/model.pt")" -eq "$(stat -c %s plain.pt)" ]
+    done
+}
+
+@test "kill -9 in the evaluation" {
+    killed evaluation 4 2 "step 4"
+}
+
+@test "an exit code of one rank ends the others, and it is named" {
+    job=()
+    for n in 2 4; do
+        run_job "$n" exit forward 2 1
+    done
+    for n in 2 4; do
+        status=0
+        wait "${job[n]}" || status=$?
+        [ "$status" -eq 7 ]
+        grep -q "AR-RANK-FAILED: rank 1 of $n .* exit code 7, in the forward pass, step 2" "$n/err"
+    done
+    nobody_is_left
+}
