@@ -32,8 +32,8 @@ static int hexadecimal(char *text, size_t bytes) {
 int claims_open(struct claims *claims) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char random[17];
-    claims->listener = -1;
-    if (hexadecimal(random, 8) || hexadecimal(claims->cookie, PROTOCOL_COOKIE_CHARS / 2))
+    claims->listener = claims->lifeline[0] = claims->lifeline[1] = -1;
+    if (pipe2(claims->lifeline, O_CLOEXEC) || hexadecimal(random, 8) || hexadecimal(claims->cookie, PROTOCOL_COOKIE_CHARS / 2))
         return -1;
     int n = snprintf(claims->name, sizeof claims->name, "accel-run-%d-%s", (int)getpid(), random);
     memcpy(address.sun_path + 1, claims->name, (size_t)n);
@@ -48,9 +48,7 @@ int claims_open(struct claims *claims) {
 
 static void connection_close(struct claims_connection *connection) {
     close(connection->descriptor);
-    if (connection->lifeline >= 0)
-        close(connection->lifeline);
-    *connection = (struct claims_connection){.descriptor = -1, .rank = -1, .lifeline = -1};
+    *connection = (struct claims_connection){.descriptor = -1, .rank = -1};
 }
 
 bool claims_is_granted(const struct claims *claims, uint32_t rank) {
@@ -131,18 +129,21 @@ static bool drop_stranger(struct claims *claims) {
     return oldest;
 }
 
-/* Sends the grant with its descriptors; the connection keeps the writing end of the lifeline. Returns 0 or -1 with errno. */
-static int send_grant(struct claims_connection *connection, const struct protocol_grant *message, int memfd) {
-    int lifeline[2];
-    if (pipe2(lifeline, O_CLOEXEC))
+/* A read end opened anew, not a copy: whom the kernel tells of the launcher's death belongs to the open file. It outlives the connection, which a program
+   that closes all its descriptors may end at any time. */
+static int open_lifeline(const struct claims *claims) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", claims->lifeline[0]);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+/* Sends the grant with its descriptors. Returns 0 or -1 with errno. */
+static int send_grant(const struct claims *claims, int descriptor, const struct protocol_grant *message, int memfd) {
+    int passed[PROTOCOL_DESCRIPTORS] = {[PROTOCOL_SEGMENT] = memfd, [PROTOCOL_LIFELINE] = open_lifeline(claims)};
+    if (passed[PROTOCOL_LIFELINE] < 0)
         return -1;
-    int passed[PROTOCOL_DESCRIPTORS] = {[PROTOCOL_SEGMENT] = memfd, [PROTOCOL_LIFELINE] = lifeline[0]};
-    int status = send_message(connection->descriptor, PROTOCOL_GRANT, message, sizeof *message, passed);
-    close(lifeline[0]);
-    if (status)
-        close(lifeline[1]);
-    else
-        connection->lifeline = lifeline[1];
+    int status = send_message(descriptor, PROTOCOL_GRANT, message, sizeof *message, passed);
+    close(passed[PROTOCOL_LIFELINE]);
     return status;
 }
 
@@ -162,7 +163,7 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     message.rank = number;
     message.segment_bytes = segment->bytes;
     int status;
-    while ((status = send_grant(connection, &message, segment->memfd)) && errno == EMFILE && drop_stranger(claims))
+    while ((status = send_grant(claims, connection->descriptor, &message, segment->memfd)) && errno == EMFILE && drop_stranger(claims))
         ;
     if (status) {
         connection_close(connection);
@@ -291,7 +292,7 @@ static bool accept_one(struct claims *claims) {
     }
     struct claims_connection *connection = free_slot(claims);
     if (connection)
-        *connection = (struct claims_connection){descriptor, -1, peer.pid, -1, claims->accepted++, false};
+        *connection = (struct claims_connection){descriptor, -1, peer.pid, claims->accepted++, false};
     else
         close(descriptor);
     return true;
@@ -321,8 +322,10 @@ void claims_clear(struct claims *claims) {
     for (uint32_t i = 0; i < claims->count; i++)
         if (claims->connections[i].descriptor >= 0)
             connection_close(&claims->connections[i]);
-    if (claims->listener >= 0)
-        close(claims->listener);
+    int owned[] = {claims->listener, claims->lifeline[0], claims->lifeline[1]};
+    for (size_t i = 0; i < sizeof(owned) / sizeof(*owned); i++)
+        if (owned[i] >= 0)
+            close(owned[i]);
     free(claims->connections);
     segments_clear(&claims->segments);
     claims->connections = NULL;

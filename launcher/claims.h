@@ -26,7 +26,6 @@ struct claims_connection {
     int descriptor; /* -1: free slot */
     int rank;       /* -1: not granted, a stranger */
     pid_t pid;      /* the peer's, from the kernel */
-    int lifeline;   /* owned: write end of the rank's pipe, never written to; -1: none */
     uint64_t age;   /* number in the order of accepting */
     bool is_heard;  /* its message is being handled */
 };
@@ -50,6 +49,7 @@ struct claims {
     struct claims_connection *connections; /* owned */
     uint32_t count;                        /* slots ever used */
     uint64_t accepted;                     /* connections so far */
+    int lifeline[2];                       /* owned: a pipe that is never written to; every rank has a read end of its own */
     bool is_full;                          /* no room for another one: the listener rests for a round */
 };
 

@@ -109,6 +109,8 @@ static int start_rank(struct job *job, uint32_t number, char *const *arguments, 
     environ_free(environment);
     if (status)
         return status;
+    streams_started(&job->streams, number);
+    input_started(&job->input, number);
     job->ranks[number].pid = spawned->pid;
     job->ranks[number].pidfd = (int)syscall(SYS_pidfd_open, spawned->pid, 0); /* closed on exec by itself */
     guard_add(&job->guard, spawned->pid);
@@ -125,10 +127,6 @@ static int start_all(struct job *job, char *const *arguments, struct spawned *sp
     for (uint32_t i = 0; i < job->world_size; i++)
         if (spawn_await(&spawned[i], job->plan->path, &job->problem))
             return -1;
-    for (uint32_t i = 0; i < job->world_size; i++) {
-        streams_started(&job->streams, i);
-        input_started(&job->input, i);
-    }
     return 0;
 }
 

@@ -6,6 +6,7 @@
  * header tells its true length; flag 4: from a second peer; flag 8: with a descriptor.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static void connect_peers(struct claims *claims, int *peers) {
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends))
             abort();
         peers[i] = ends[0];
-        claims->connections[i] = (struct claims_connection){ends[1], -1, getpid(), -1, (uint64_t)i, false};
+        claims->connections[i] = (struct claims_connection){ends[1], -1, getpid(), (uint64_t)i, false};
     }
     claims->count = PEERS;
 }
@@ -82,6 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     claims.segments.world_size = RANKS;
     claims.grant.world_size = RANKS;
     memset(claims.cookie, 'c', PROTOCOL_COOKIE_CHARS);
+    if (pipe2(claims.lifeline, O_CLOEXEC))
+        abort();
     claims.connections = calloc(CLAIMS_CONNECTIONS_MAX, sizeof *claims.connections);
     secret_was_sent = false;
     connect_peers(&claims, peers);

@@ -190,6 +190,18 @@ TEST("a rank that has no descriptor left says so and ends, instead of training a
     EXPECT_TEXT(last_problem, "AR-CLAIM");
 }
 
+static int claim_without_memory(void) {
+    struct rlimit none = {1 << 20, 1 << 20};
+    setrlimit(RLIMIT_AS, &none);
+    return claim();
+}
+
+TEST("a rank that has no room for the shared memory stops the job by name") {
+    open_launcher();
+    EXPECT(serve_until_end(start("1", claim_without_memory)) == 128 + SIGTERM);
+    EXPECT_TEXT(last_problem, "AR-SEGMENT");
+}
+
 /* All descriptors closed, others opened under their numbers: to these nothing may be written, nor may they be closed. */
 static int close_everything(void) {
     int ends[2];
