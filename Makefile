@@ -4,6 +4,8 @@
 #   make demo       dependencies, build, the main job on real images, plain and with 2 ranks, side by side
 #   make check      dependencies, build, all tests; the last line is "N passed, N failed, N skipped"
 #   make bench      speed, as ratios within one run
+#   make soak       200 random faults in real runs, about ten minutes
+#   make fuzz       what strangers can reach, FUZZ_SECONDS=600 each
 #   make install    PREFIX=/usr/local
 #
 # DEBUG=1 turns warnings into errors and optimisation down; CC=clang works too; V=1 shows commands.

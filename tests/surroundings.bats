@@ -1,0 +1,216 @@
+#!/usr/bin/env bats
+# What surrounds a run: low limits, full disks, a container's first process, programs that do unusual things to their process, strangers.
+
+bats_require_minimum_version 1.5.0
+load helpers
+load programs
+
+export BATS_TEST_TIMEOUT=200
+
+setup_file() {
+    launcher_setup_file
+    export OMP_NUM_THREADS=1
+}
+
+setup() {
+    launcher_setup
+}
+
+# for_training: the real shim, and the program NAME in $command
+for_training() {
+    unset ACCEL_RUN_SHIM
+    set_command debian-O2 "$1"
+}
+
+# limited COMMAND...: accel-run's words and status within a limit; 20 s are a deadline, not a measure
+limited() {
+    run --separate-stderr bash -c "$1; exec timeout 20 \"\${@:2}\"" bash "$@"
+    lacks "$stderr" "core dumped"
+}
+
+# ---- limits
+
+@test "few descriptors: eight ranks run, or are refused with what to raise" {
+    for limit in 16 32 64; do
+        limited "ulimit -n $limit" "$ACCEL_RUN" -n 8 "$CLAIMER" claim out:trained meet
+        if [ "$status" -eq 0 ]; then
+            [ "$output" = trained ]
+        else
+            [ "$status" -eq 125 ]
+            contains "$stderr" "AR-SPAWN"
+            contains "$stderr" "ulimit -n"
+        fi
+    done
+    [ "$status" -eq 0 ] # 64 are enough
+}
+
+@test "a limit of file size, which the shared memory falls under, is named" {
+    limited "ulimit -f 100" "$ACCEL_RUN" -n 2 "$CLAIMER" claim meet
+    [ "$status" -eq 125 ]
+    contains "$stderr" "AR-SEGMENT"
+    contains "$stderr" "ulimit -f"
+}
+
+@test "a file size limit that the program's output meets is said, not a crash" {
+    limited "ulimit -f 8000; exec >big" "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; head -c 20000000 /dev/zero"
+    [ "$status" -eq 125 ]
+    contains "$stderr" "error AR-OUTPUT"
+}
+
+@test "a limit of processes is named" {
+    requires root
+    requires command setpriv
+    chmod 755 "$T"
+    for limit in 2 6; do
+        limited "ulimit -u $limit" setpriv --reuid 65533 --clear-groups "$ACCEL_RUN" -n 8 "$CLAIMER" claim
+        [ "$status" -eq 125 ] || { echo "status $status" && return 1; }
+        contains "$stderr" "AR-SPAWN"
+        contains "$stderr" "ulimit -u"
+    done
+}
+
+# ---- disks
+
+@test "no space in /dev/shm: nothing of it is used" {
+    requires root
+    for_training faulty
+    "${command[@]}" >plain
+    run -0 --separate-stderr unshare -m sh -c 'mount -t tmpfs -o size=4k none /dev/shm && head -c 4096 /dev/zero >/dev/shm/full; exec "$@"' sh \
+        "$ACCEL_RUN" -n 2 "${command[@]}"
+    "$COMPARE" plain <(printf '%s\n' "$output")
+}
+
+# libtorch 1.13 does not notice that a small file was not written: then a run does not fail either, as alone.
+@test "a save to a full disk ends as alone" {
+    requires root
+    for_training faulty
+    on_small_disk() {
+        unshare -m sh -c 'mkdir -p small && mount -t tmpfs -o size=4k none small && cd small && head -c 4096 /dev/zero >full; "$@"; status=$?; stat -c "%n %s" *; exit $status' sh "$@"
+    }
+    plain_status=0
+    on_small_disk "${command[@]}" >plain 2>plain.err || plain_status=$?
+    run --separate-stderr on_small_disk timeout 60 "$ACCEL_RUN" -n 2 "${command[@]}"
+    [ "$status" -eq "$plain_status" ] || { echo "$plain_status and $status: $stderr" && return 1; }
+    "$COMPARE" plain <(printf '%s\n' "$output")
+}
+
+# ---- the program's process
+
+@test "a program that forks, executes itself, calls system() or closes all descriptors prints and ends as alone" {
+    for_training restless
+    for what in fork exec system close; do
+        plain_status=0 ranks_status=0
+        "${command[@]}" $what >plain || plain_status=$?
+        timeout 60 "$ACCEL_RUN" -n 2 "${command[@]}" $what >ranks 2>err || ranks_status=$?
+        [ "$plain_status" -eq "$ranks_status" ] || { echo "$what: $plain_status and $ranks_status" && show err && return 1; }
+        "$COMPARE" plain ranks
+    done
+}
+
+@test "a daemon that the program leaves behind is ended and named" {
+    for_training restless
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr timeout 60 "$ACCEL_RUN" -n 2 "${command[@]}" daemon
+    contains "$stderr" "AR-STRAY"
+    contains "$stderr" "restless ("
+}
+
+@test "a chain of processes that each start the next in another session is ended to its last" {
+    cat >chain <<'END'
+#!/bin/bash
+# chain DEPTH
+trap '' TERM
+[ "$1" -eq 0 ] && echo $$ >last
+[ "$1" -gt 0 ] && setsid "$0" $(($1 - 1)) &
+until [ -e never ]; do read -r -t 0.1 <>fifo; done
+END
+    chmod +x chain && mkfifo fifo
+    run --separate-stderr timeout 60 "$ACCEL_RUN" --grace 0.1 sh -c 'setsid ./chain 12 >/dev/null 2>&1 & until [ -e last ]; do :; done'
+    [ "$status" -eq 0 ]
+    wait_pids_gone "$(cat last)"
+}
+
+@test "a process that nobody may kill is left behind, by name" {
+    requires root
+    requires command setpriv
+    echo 'int main(void) { setuid(0); pause(); }' | gcc -w -include unistd.h -x c - -o stubborn
+    chmod 4755 stubborn && chmod 777 "$T"
+    ACCEL_RUN_LOG_LEVEL=warn run --separate-stderr timeout 60 setpriv --reuid 65533 --clear-groups "$ACCEL_RUN" --grace 0.1 \
+        sh -c './stubborn >/dev/null 2>&1 3>&- 4>&- & echo $! >stubborn.pid; until grep -q "^Uid:.0" /proc/$!/status; do :; done'
+    kill -9 "$(cat stubborn.pid)"
+    [ "$status" -eq 0 ]
+    contains "$stderr" "AR-UNKILLABLE"
+    contains "$stderr" "stubborn ($(cat stubborn.pid))"
+}
+
+@test "four ranks that print megabytes, half lines, bars and zero bytes at once: rank 0's bytes, all of them" {
+    cat >noise <<'END'
+import os, sys
+rank, out = int(os.environ.get("ACCEL_RUN_RANK", 0)), sys.stdout.buffer
+for i in range(400):
+    out.write(b"%d\r 50%%|##" % i + bytes(range(256)) * 15 + (b"\n" if i % 3 else b"") + b"rank %d" % rank)
+    out.flush()
+END
+    ACCEL_RUN_RANK=0 python3 noise >plain
+    timeout 60 "$ACCEL_RUN" -n 4 sh -c "\"$CLAIMER\" claim; exec python3 noise" >ranks 2>err
+    cmp plain ranks
+}
+
+# ---- the first process of a container
+
+pid_1() {
+    env --default-signal=INT,QUIT timeout 60 unshare -pf --mount-proc "$@"
+}
+
+@test "as process 1 it reaps what others leave, ends strays, and gives the exit code" {
+    requires root
+    unshare -pf --mount-proc true || skip "no process name spaces"
+    cat >orphans <<'END'
+for i in 1 2 3 4 5; do (sh -c 'sh -c "exit 3" &' &); done
+until [ "$(ps -e -o ppid= | grep -cx ' *1')" -eq 3 ]; do :; done # the guard and two ranks
+ps -e -o stat= | grep -c Z
+exit 4
+END
+    run -4 --separate-stderr pid_1 "$ACCEL_RUN" -n 2 sh orphans
+    [ "$output" = 0 ]
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr pid_1 "$ACCEL_RUN" sh -c 'setsid sleep 1000 >/dev/null 2>&1 & sleep 0'
+    contains "$stderr" "AR-STRAY"
+}
+
+@test "as process 1 it forwards signals and ends with their code" {
+    requires root
+    unshare -pf --mount-proc true || skip "no process name spaces"
+    for signal in TERM:143 HUP:129 INT:130 QUIT:131 USR1:138; do
+        rm -f pid.*
+        spawn_bg unshare -pf --mount-proc "$ACCEL_RUN" -n 2 "$CLAIMER" claim meet touch=pid.%r pause
+        await_files pid.0 pid.1
+        kill "-${signal%:*}" "$(pgrep -P "$bg_pid" -x accel-run)"
+        wait_bg
+        [ "$status" -eq "${signal#*:}" ] || { echo "$signal: $status" && return 1; }
+    done
+}
+
+# ---- strangers
+
+@test "a process of another job, or of another user with the right secret, is refused, and both jobs go on" {
+    spawn_bg "$ACCEL_RUN" "$CLAIMER" claim touch=first "await=go"
+    await_files first
+    socket=$(tr '\0' '\n' <"/proc/$(cat first)/environ" | sed -n 's/^ACCEL_RUN_SOCKET=//p')
+    run -0 --separate-stderr "$ACCEL_RUN" sh -c "ACCEL_RUN_SOCKET=$socket \"$CLAIMER\" claim; \"$CLAIMER\" claim && echo fine"
+    contains "$output" "denied: wrong cookie"
+    contains "$output" "fine"
+    touch go
+    wait_bg
+    [ "$status" -eq 0 ]
+}
+
+@test "training as another user than accel-run's is refused by name, not done N times" {
+    requires root
+    requires command setpriv
+    for_training faulty
+    chmod 755 "$T"
+    setpriv --reuid 65533 --clear-groups test -x "${command[0]}" -a -r "$BUILD/libaccelshim.so" || skip "another user cannot reach the build"
+    run --separate-stderr timeout 60 "$ACCEL_RUN" -n 2 setpriv --reuid 65533 --clear-groups "${command[@]}"
+    [ "$status" -eq 125 ]
+    contains "$stderr" "AR-CLAIM"
+    [ -z "$output" ]
+}
