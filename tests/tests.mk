@@ -21,6 +21,9 @@ include tests/programs.mk
 # ---- the programs on other builds of libtorch
 include tests/matrix.mk
 
+# ---- ways in which programs are made
+include tests/structures.mk
+
 # ---- the templates of hooks/null/
 include tests/templates.mk
 
@@ -38,10 +41,10 @@ demo:
 check: deps
 	@$(MAKE) --no-print-directory check-all
 
-check-all: all programs templates $(UNIT_BINARIES)
+check-all: all programs templates structures $(UNIT_BINARIES)
 	@tests/run-all $(UNIT_BINARIES) $(BATS_FILES)
 
-check-bats: all programs templates
+check-bats: all programs templates structures
 	@tests/run-all $(BATS_FILES)
 
 # ---- benchmarks: tests/bench/NAME.c, which names its sources as a unit test does, or an executable script tests/bench/NAME

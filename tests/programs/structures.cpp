@@ -1,0 +1,163 @@
+// The same small regression written in the ways that programs are: an optimizer of the program's own, a closure, backward in a thread of
+// its own, models that threads train one after the other or side by side.
+//
+//   structures own | own_by_base | lbfgs | thread | threads | threads_at_once
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "dump.h"
+
+struct Net : torch::nn::Module {
+    Net() : first(6, 24), second(24, 1) {
+        register_module("first", first);
+        register_module("second", second);
+    }
+
+    torch::Tensor forward(const torch::Tensor &x) {
+        return second(torch::tanh(first(x))).squeeze(1);
+    }
+
+    torch::nn::Linear first, second;
+};
+
+// Sign descent with a decaying step, as a class of the program.
+class SignDescent : public torch::optim::Optimizer {
+public:
+    SignDescent(std::vector<torch::Tensor> parameters, double rate)
+        : Optimizer({torch::optim::OptimizerParamGroup(std::move(parameters))}, std::make_unique<torch::optim::SGDOptions>(rate)), rate(rate) {
+    }
+
+    torch::Tensor step(LossClosure closure = nullptr) override {
+        torch::NoGradGuard no_grad;
+        torch::Tensor loss;
+        if (closure) {
+            at::AutoGradMode with_grad(true);
+            loss = closure();
+        }
+        for (auto &group : param_groups()) {
+            for (auto &parameter : group.params()) {
+                if (parameter.grad().defined()) {
+                    parameter.add_(parameter.grad() / (parameter.grad().abs() + 1e-3), -rate);
+                }
+            }
+        }
+        rate *= 0.95;
+        return loss;
+    }
+
+private:
+    double rate;
+};
+
+struct Data {
+    explicit Data(int64_t samples) {
+        x = torch::randn({samples, 6});
+        y = torch::sin(x.sum(1));
+    }
+    torch::Tensor batch_x(int64_t i) const {
+        return x.slice(0, i, std::min(i + 33, x.size(0)));
+    }
+    torch::Tensor batch_y(int64_t i) const {
+        return y.slice(0, i, std::min(i + 33, y.size(0)));
+    }
+    torch::Tensor x, y;
+};
+
+template <typename Optimizer>
+static void train(Net &net, Optimizer &optimizer, const Data &data, const char *name) {
+    for (int epoch = 1; epoch <= 3; epoch++) {
+        double total = 0;
+        for (int64_t i = 0; i < data.x.size(0); i += 33) {
+            optimizer.zero_grad();
+            auto loss = torch::mse_loss(net.forward(data.batch_x(i)), data.batch_y(i));
+            loss.backward();
+            dump_gradients(net, name);
+            optimizer.step();
+            total += loss.template item<double>();
+        }
+        std::printf("%s epoch %d loss %.5f\n", name, epoch, total);
+    }
+}
+
+static void train_with_closure(Net &net, const Data &data) {
+    torch::optim::LBFGS optimizer(net.parameters(), torch::optim::LBFGSOptions(0.5).max_iter(6).line_search_fn("strong_wolfe"));
+    int evaluations = 0;
+    for (int epoch = 1; epoch <= 4; epoch++) {
+        auto loss = optimizer.step([&] {
+            optimizer.zero_grad();
+            auto loss = torch::mse_loss(net.forward(data.x), data.y);
+            loss.backward();
+            dump_gradients(net);
+            evaluations++;
+            return loss;
+        });
+        std::printf("epoch %d loss %.5f after %d evaluations\n", epoch, loss.item<double>(), evaluations);
+    }
+}
+
+static void train_with_thread(Net &net, const Data &data) {
+    torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    for (int64_t i = 0; i < data.x.size(0); i += 33) {
+        optimizer.zero_grad();
+        auto loss = torch::mse_loss(net.forward(data.batch_x(i)), data.batch_y(i));
+        std::thread([&] { loss.backward(); }).join();
+        dump_gradients(net);
+        optimizer.step();
+        std::printf("loss %.5f\n", loss.item<double>());
+    }
+}
+
+static void train_in_threads(bool at_once) {
+    std::vector<Net> nets(3);
+    std::vector<Data> data;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; i++) {
+        data.emplace_back(150 + i);
+    }
+    for (int i = 0; i < 3; i++) {
+        threads.emplace_back([&, i] {
+            const std::string name = "model" + std::to_string(i);
+            torch::optim::Adam optimizer(nets[i].parameters(), torch::optim::AdamOptions(0.02));
+            train(nets[i], optimizer, data[i], name.c_str());
+        });
+        if (!at_once) {
+            threads.back().join();
+        }
+    }
+    for (auto &thread : threads) {
+        if (thread.joinable()) {
+            thread.join();
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        dump_parameters(nets[i], "model" + std::to_string(i));
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *mode = argc > 1 ? argv[1] : "own";
+    torch::manual_seed(3);
+    if (!std::strncmp(mode, "threads", 7)) {
+        train_in_threads(!std::strcmp(mode, "threads_at_once"));
+        return 0;
+    }
+    Net net;
+    Data data(200);
+    if (!std::strcmp(mode, "lbfgs")) {
+        train_with_closure(net, data);
+    } else if (!std::strcmp(mode, "thread")) {
+        train_with_thread(net, data);
+    } else if (!std::strcmp(mode, "own_by_base")) {
+        std::unique_ptr<torch::optim::Optimizer> optimizer = std::make_unique<SignDescent>(net.parameters(), 0.01);
+        train(net, *optimizer, data, "model");
+    } else {
+        SignDescent optimizer(net.parameters(), 0.01);
+        train(net, optimizer, data, "model");
+    }
+    dump_parameters(net);
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# Ways in which programs are made: optimizers of their own, closures, threads, libraries loaded late; N ranks are the one-process run.
+
+# shellcheck disable=SC2034 # drifted is read by programs.bash
+bats_require_minimum_version 1.5.0
+load helpers
+load programs
+
+export BATS_TEST_TIMEOUT=300
+
+setup_file() {
+    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
+}
+
+# same_structure MODE N...: of tests/programs/structures.cpp, with Debian's libtorch
+same_structure() {
+    local mode=$1 n
+    shift
+    plain_run debian-O2 structures "$mode"
+    [ "$(cat "$plain/status")" -eq 0 ]
+    for n in "$@"; do
+        ranks_run "$n" debian-O2 structures "$mode"
+        drifted=
+        same_status && same_numbers "$n" && same_errors && "$COMPARE" "$plain/out" "$ranks/out" || return 1
+        rm -r "$ranks"
+    done
+}
+
+@test "an optimizer of the program's own, as an object and through a pointer to its base" {
+    same_structure own 2 3
+    same_structure own_by_base 2
+}
+
+@test "LBFGS with a closure and a line search" {
+    same_structure lbfgs 2 3
+}
+
+@test "backward in a thread of its own" {
+    same_structure thread 2 3
+}
+
+@test "models that threads train, one after the other" {
+    same_structure threads 2 3
+}
+
+# Ranks exchange in the order in which their threads come: another order on another rank is noticed by the labels of what is exchanged.
+@test "models that threads train side by side are those of the plain run, or the job is stopped by name" {
+    local text
+    plain_run debian-O2 structures threads_at_once
+    ranks_run 2 debian-O2 structures threads_at_once
+    if [ "$(cat "$ranks/status")" -eq 0 ]; then
+        dumps_of "$plain"
+        text=${dumps[0]}
+        dumps_of "$ranks"
+        "$COMPARE" --dump --tolerance 1e-2 <(sort "$text") <(sort "${dumps[0]}")
+    else
+        [ "$(cat "$ranks/status")" -eq 125 ]
+        contains "$(cat "$ranks/err")" "AR-"
+    fi
+}
+
+@test "a program that loads libtorch and what it trains with at run time, in its own scope and in all" {
+    local scope n
+    for scope in local global; do
+        run_in "$BATS_TEST_TMPDIR/plain-$scope" "$BUILD/structures/host" "$scope" "$BUILD/structures/plugin.so"
+        [ "$(cat "$BATS_TEST_TMPDIR/plain-$scope/status")" -eq 0 ]
+        for n in 2 3; do
+            run_in "$BATS_TEST_TMPDIR/$scope-$n" "$ACCEL_RUN" -n "$n" "$BUILD/structures/host" "$scope" "$BUILD/structures/plugin.so"
+            [ "$(cat "$BATS_TEST_TMPDIR/$scope-$n/status")" -eq 0 ] || { show "$BATS_TEST_TMPDIR/$scope-$n/err" && return 1; }
+            "$COMPARE" "$BATS_TEST_TMPDIR/plain-$scope/out" "$BATS_TEST_TMPDIR/$scope-$n/out"
+            lacks "$(cat "$BATS_TEST_TMPDIR/$scope-$n/err")" AR-NOTHING-DIVIDED
+            [ -s "$BATS_TEST_TMPDIR/$scope-$n/plugin.pt" ]
+        done
+    done
+}
+
+@test "a library loaded with RTLD_DEEPBIND hides libtorch from us: said by name, never half" {
+    run_in "$BATS_TEST_TMPDIR/deep" "$ACCEL_RUN" -n 2 "$BUILD/structures/host" deep "$BUILD/structures/plugin.so"
+    contains "$(cat "$BATS_TEST_TMPDIR/deep/err")" "AR-"
+}
