@@ -67,7 +67,9 @@ struct protocol_grant {
     uint32_t log_level;             /* 0 errors, 1 warnings and notices, 2 information, 3 debugging */
 };
 
-#define PROTOCOL_FLAG_EXPLAIN 1u /* report every operator that was gathered */
+#define PROTOCOL_FLAG_EXPLAIN 1u       /* report every operator that was gathered */
+#define PROTOCOL_FLAG_SCALE_BATCH 2u   /* the loaders' batches are as many times as large as there are ranks */
+#define PROTOCOL_FLAG_WHOLE_LOADING 4u /* every rank reads all rows */
 
 /* id: the stable message id ("AR-..."), what: what happened and where, cure: what to do. NUL-terminated. */
 struct protocol_problem {

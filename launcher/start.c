@@ -52,6 +52,11 @@ static void raise_open_files(struct job *job) {
     setrlimit(RLIMIT_NOFILE, &raised);
 }
 
+static uint32_t grant_flags(const struct config *config) {
+    return (config->explain ? PROTOCOL_FLAG_EXPLAIN : 0) | (config->scale_batch ? PROTOCOL_FLAG_SCALE_BATCH : 0) |
+           (config->no_shard_loading ? PROTOCOL_FLAG_WHOLE_LOADING : 0);
+}
+
 static int open_claims(struct job *job) {
     job->claims.ranks = job->ranks;
     job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, job};
@@ -60,7 +65,7 @@ static int open_claims(struct job *job) {
         .world_size = job->world_size,
         .cores = job->plan->cores,
         .collective_timeout_ms = job->config->collective_timeout_ms,
-        .flags = job->config->explain ? PROTOCOL_FLAG_EXPLAIN : 0,
+        .flags = grant_flags(job->config),
         .log_level = job->config->log_level,
     };
     return claims_open(&job->claims);

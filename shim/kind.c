@@ -129,6 +129,14 @@ bool shim_explains(void) {
     return grant.flags & PROTOCOL_FLAG_EXPLAIN;
 }
 
+bool shim_scales_batch(void) {
+    return grant.flags & PROTOCOL_FLAG_SCALE_BATCH;
+}
+
+bool shim_shards_loading(void) {
+    return !(grant.flags & PROTOCOL_FLAG_WHOLE_LOADING);
+}
+
 const char *shim_job_secret(void) {
     link_snapshot(); /* static objects of the program's libraries may ask before our constructor has run (fact 7) */
     return link_cookie();

@@ -7,6 +7,7 @@
 #include "shim.h"
 
 static _Atomic uint64_t batches, gathers, backwards;
+static _Atomic bool begun, scaled;
 
 void report_batch(void) {
     atomic_fetch_add_explicit(&batches, 1, memory_order_relaxed);
@@ -16,7 +17,18 @@ void report_gather(void) {
     atomic_fetch_add_explicit(&gathers, 1, memory_order_relaxed);
 }
 
+void report_scaled(void) {
+    atomic_store_explicit(&scaled, true, memory_order_relaxed);
+}
+
 void report_backward(void) {
+    if (begun && !scaled && shim_scales_batch())
+        shim_problem("AR-SCALE-BATCH",
+                     "Only data loaders of torch::data with libtorch's random or sequential sampler can be scaled: set the batch size in "
+                     "the program, "
+                     "and leave --scale-batch out.",
+                     "the program trains, but has asked no data loader for a batch that accel-run could make %u times as large",
+                     shim_world_size());
     atomic_fetch_add_explicit(&backwards, 1, memory_order_relaxed);
     files_client.training_goes_on();
 }
@@ -26,6 +38,7 @@ void report_begin(void) {
     atomic_store(&gathers, 0);
     atomic_store(&backwards, 0);
     shim_step_reset();
+    atomic_store(&begun, true);
 }
 
 /* The destructor runs after the program's own static objects have ended (fact 8); a process that ends by _exit or a signal says nothing. */

@@ -25,6 +25,7 @@
 #include "replace.h"
 #include "start_check.h"
 #include "throw.h"
+#include "torch/loader.h"
 #include "torch/torch.h"
 
 struct save_string; /* std::string, either ABI: hooks/save */
@@ -58,7 +59,9 @@ bool shim_training_begins(void);
 
 uint32_t shim_rank(void);
 uint32_t shim_world_size(void);
-bool shim_explains(void); /* --explain */
+bool shim_explains(void);       /* --explain */
+bool shim_scales_batch(void);   /* --scale-batch */
+bool shim_shards_loading(void); /* not --no-shard-loading */
 /* 128 random bits of the job, the same on all ranks, as hexadecimal text; NULL outside a job. */
 const char *shim_job_secret(void);
 /* True in any process that was started under the launcher and may still become a rank or is one (not WORKER, not OTHER). */
@@ -104,7 +107,18 @@ void shim_step_reset(void); /* after the self-check, which makes steps, too */
 void report_begin(void);    /* after the self-check, which counts too */
 void report_batch(void);    /* a batch was divided */
 void report_gather(void);   /* a tensor was gathered or summed for an operator that needs all of it */
-void report_backward(void); /* a backward was run, divided or not */
+void report_backward(void); /* a backward was run, divided or not; stops the job when --scale-batch has found no loader until then */
+void report_scaled(void);   /* a loader was asked for a batch of --scale-batch */
+
+/* ---- random numbers and other effects: a hook that sees the program draw (or libtorch for it), or write a file, says so, on the same thread; at most one
+   hook listens. Takes no lock, allocates nothing. */
+typedef void draw_listener(void);
+extern _Atomic(draw_listener *) shim_draw_listener;
+static inline void shim_note_draw(void) {
+    draw_listener *listener = atomic_load_explicit(&shim_draw_listener, memory_order_acquire);
+    if (__builtin_expect(listener != NULL, 0))
+        listener();
+}
 
 /* ---- collectives on behalf of a hook: takes the communication lock (commlock.c) */
 void shim_comm_lock(void);

@@ -18,7 +18,7 @@ setup() {
 
 @test "help lists every option, version has one line" {
     run -0 "$ACCEL_RUN" --help all
-    for option in ranks dry-run log-dir collective-timeout stall-timeout grace log-level explain help version; do
+    for option in ranks dry-run log-dir collective-timeout stall-timeout grace log-level explain scale-batch no-shard-loading help version; do
         contains "$output" "--$option"
     done
     run -0 "$ACCEL_RUN" --version

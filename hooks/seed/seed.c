@@ -98,6 +98,7 @@ bool seed_is_agreed(void) {
 }
 
 void seed_draw(enum seed_source source, void *bytes, size_t count) {
+    shim_note_draw();
     bool is_main = is_main_thread();
     uint64_t number = atomic_fetch_add(&draws[source][is_main], 1);
     uint64_t facts[] = {program, lineage, source, is_main, number, 0};

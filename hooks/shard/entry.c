@@ -65,7 +65,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     if (!long_enough)
         return false;
     struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = argument_size(data, dim), .inner = 1};
-    entry_rows(record.total, &record.first, &record.rows);
+    record_rows(record.total, shim_rank(), &record.first, &record.rows);
     last_total = record.total;
     shim_phase(BOARD_FORWARD, call->op->name);
     report_batch();

@@ -7,13 +7,6 @@
 
 #include "shard.h"
 
-void entry_rows(int64_t total, int64_t *first, int64_t *rows) {
-    int64_t ranks = shim_world_size(), rank = shim_rank();
-    int64_t each = total / ranks, more = total % ranks;
-    *first = rank * each + (rank < more ? rank : more);
-    *rows = each + (rank < more);
-}
-
 static struct tensor *to_host(struct tensor *tensor, struct tensor **owned) {
     if (!tensor_is_on_host(tensor))
         shim_problem("AR-DEVICE", "Run the program on the CPU for now.",

@@ -43,7 +43,7 @@ static bool divide_batch_instead(struct shard_call *call, struct argument *input
         entry_learn_time_first();
     OPAQUE_SCOPE;
     explain_gather(call, "divided its batch instead of its time");
-    entry_rows(record.total, &record.first, &record.rows);
+    record_rows(record.total, shim_rank(), &record.first, &record.rows);
     struct tensor *whole = gather_shard(call->op->name, argument_tensor(input), &input->record);
     struct tensor *rows = rows_of(whole, &record, dim);
     tensor_release(whole);

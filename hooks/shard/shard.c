@@ -115,7 +115,18 @@ static void materialise_partials(struct shard_call *call) {
     call_collect(call);
 }
 
+/* Rows that were loaded as rows have passed no entry, where the models of all ranks are compared. */
+static void check_parameters(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].is_parameter) {
+            start_check_new_leaves();
+            return;
+        }
+}
+
 static void call_execute(struct shard_call *call, const struct rule *rule) {
+    if (call->shards)
+        check_parameters(call);
     if (!call->shards && !call->partials && !entry_decide(call, rule)) {
         execute_replicated(call);
         return;

@@ -217,8 +217,6 @@ void mark_gathered(struct tensor *tensor, bool is_view);
 bool entry_decide(struct shard_call *call, const struct rule *rule);
 /* Sequences of this program have time before batch: they are cut along dimension 1 from now on. Learned from global facts, so on all ranks alike. */
 void entry_learn_time_first(void);
-/* Rows [first, first + rows) of total for this rank: the first total mod world size ranks have one more. */
-void entry_rows(int64_t total, int64_t *first, int64_t *rows);
 
 /* ---- partial sums (partial.c): a call with partial and without shard arguments. True when it has been executed. */
 bool partial_execute(struct shard_call *call, const struct rule *rule);

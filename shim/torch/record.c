@@ -89,6 +89,12 @@ size_t record_count(void) {
     return table_used;
 }
 
+void record_rows(int64_t total, int64_t rank, int64_t *first, int64_t *rows) {
+    int64_t ranks = shim_world_size(), each = total / ranks, more = total % ranks;
+    *first = rank * each + (rank < more ? rank : more);
+    *rows = each + (rank < more);
+}
+
 struct record record_get(struct tensor *tensor) {
     if (!tensor_is_marked(tensor))
         return (struct record){.kind = RECORD_NONE};

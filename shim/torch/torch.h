@@ -291,6 +291,8 @@ struct record {
     void *node;               /* the autograd node it had when marked; roots are found by it */
 };
 
+/* Rows [first, first + rows) of total are a rank's: the first total mod world size ranks have one more. */
+void record_rows(int64_t total, int64_t rank, int64_t *first, int64_t *rows);
 /* A copy of the tensor's record; kind RECORD_NONE when there is none. Any thread. */
 struct record record_get(struct tensor *tensor);
 /* Marks a tensor (or marks it anew). Plain strided tensors only. */

@@ -1,0 +1,107 @@
+/*
+ * Loading: this rank's rows only. A data loader of C++ asks its sampler for the indices of a batch, reads the examples one by one and stacks them; given this
+ * rank's indices only, it stacks this rank's rows, and the batch is born a shard of the whole size.
+ *
+ * Rules of hooks/load/
+ *  - Reading everything on every rank is always right; so that is what happens until a loader has been proven plain, and for good when it has not.
+ *  - Proof by type (shim/torch/loader_class.c): only get() and transforms of single examples run between the sampler and the batch.
+ *  - Proof by observation: its first batches are read whole by all ranks, as ever, and watched: they must be stacked in one go, no random number may be drawn,
+ *    and the program's static memory, the data set and what it points to must be the same afterwards. (A static initialised on first use may spoil one batch.)
+ *    What remembers one example while it reads the next would read other things when it reads fewer.
+ *  - All ranks agree on the verdict before the first short list is handed out, on the main thread, where all ranks are at the same point of the program.
+ *  - Afterwards: the full list of indices, and every example's shape, are notes that the ranks compare. In batches 1, 2, 4, 8... and every 16th, all ranks read
+ *    one row of another rank, too (without workers): an example that depends on what was read before it would differ. Doubt stops the job (AR-LOADING).
+ *  - With worker threads the loader's own list of threads says whose stack it is, and lengths say which list it was: lists of a length that could be taken
+ *    for another are handed out whole. One worker alone is left whole: nothing of its copy of the data set can be looked at.
+ *  - Collectives only on the main thread; worker threads only mark tensors.
+ *  - --scale-batch asks the sampler for world size times as much, whatever the loader is; then all of this.
+ */
+#ifndef ACCEL_HOOKS_LOAD_H
+#define ACCEL_HOOKS_LOAD_H
+
+#include "../../shim/shim.h"
+
+enum { LOAD_STACKED_MAX = 2, LOAD_WATCHED_MAX = 3, LOADERS_MAX = 64 };
+
+enum loader_state {
+    LOADER_WATCHED, /* read whole, being looked at */
+    LOADER_DIVIDED, /* own rows only */
+    LOADER_WHOLE,   /* read whole, for good */
+};
+
+/* Where a call of torch::stack came from: one instruction at one depth, with one place for the result. get() calling it is another one than the loader; the
+   loader's two calls differ at least by the place (not optimised, both come from the same line of libtorch's header). */
+struct call_site {
+    const void *code, *frame, *result;
+};
+static inline bool call_site_same(struct call_site one, struct call_site other) {
+    return one.code == other.code && one.frame == other.frame && one.result == other.result;
+}
+
+/* The rows of one list of indices that this rank was given. */
+struct list_rows {
+    int64_t total, first, rows; /* rows == total: all */
+};
+
+struct worker {
+    _Atomic int thread; /* kernel's number, 0: has not stacked yet. A pthread_t alone may be that of a later thread. */
+    struct call_site sites[LOAD_STACKED_MAX];
+    int stacked;           /* of the batch it is at */
+    struct list_rows rows; /* likewise */
+};
+
+struct loader {
+    void *sampler;
+    struct loader_view view;
+    int stacked_tensors;  /* 1 or 2; 0: not plain by type */
+    const char *why;      /* it is read whole */
+    uint64_t generation;  /* samplers made when the watching began: afterwards another loader may stand at the same address */
+    size_t batch;         /* rows it is asked for: view.batch, times the ranks with --scale-batch */
+    uint64_t divided;     /* batches */
+    size_t lists;         /* handed out since the epoch or the watching began */
+    int watched;          /* batches looked at without a verdict */
+    uint64_t dataset_sum; /* of its data set's memory when the watched batch was handed out */
+    _Atomic uint8_t state;
+    _Atomic bool spoilt;          /* by something seen on any thread */
+    _Atomic uint32_t whole_lists; /* stacked by workers while watched */
+    _Atomic int64_t short_lists;  /* handed out to workers and not yet stacked */
+    struct list_rows tail;        /* the last batch of the epoch when it is short; rows 0: none */
+    bool is_at_end;               /* the sampler had nothing left; then an epoch begins */
+    _Atomic uint64_t shapes;      /* sum over the stacked batches of a hash of their shape and type */
+    struct worker workers[LOADER_WORKERS_MAX];
+};
+
+/* ---- loaders.c: the loaders seen so far */
+/* The loader of this sampler, which has asked it for `size` rows; NULL: the sampler is used by something else, or there are too many. Main thread. */
+struct loader *loaders_find(void *sampler, size_t size);
+/* The loader that the calling thread is a worker of. Any thread. */
+struct loader *loaders_of_thread(struct worker **worker);
+/* A sampler was made. */
+void loaders_forget_verdicts(void);
+/* A loader is read whole for good: remembers why, says so with --explain. */
+void loader_leave_whole(struct loader *loader, const char *why);
+__attribute__((noreturn)) void loader_failed(const struct loader *loader, const char *what);
+
+/* ---- watch.c: the main thread between a sampler and the batch */
+bool watch_is_main_thread(void);
+/* The list has been handed out; `witness` is the place in it of the row that all ranks read, -1: none. */
+void watch_begin(struct loader *loader, struct list_rows rows, size_t length, int64_t witness);
+/* What the loader's last batch showed. */
+enum watch_verdict { WATCH_NOTHING, WATCH_CLEAN, WATCH_AGAIN, WATCH_SPOILT };
+enum watch_verdict watch_verdict(struct loader *loader);
+/* torch::stack was called on the main thread: returns the result as the program is to see it, in *result. */
+void *watch_stack(struct tensor **result, struct tensor *const *tensors, size_t count, int64_t dim, struct call_site site);
+
+/* ---- draw.c: would a draw from libtorch's default generator be noticed in this process? Main thread. */
+bool draws_are_seen(void);
+
+/* ---- memory.c: what a data set could remember in. 0: cannot be told. */
+uint64_t memory_of_dataset(const void *dataset);
+/* Static and thread-local memory of the program and of the file that address belongs to; what this thread has printed and written. */
+uint64_t memory_of_program(const void *address);
+
+/* ---- stack.c */
+uint64_t stack_shape(struct tensor *tensor); /* a hash of type and sizes but the first */
+void stack_mark(struct tensor *tensor, struct list_rows rows);
+
+#endif

@@ -1,0 +1,126 @@
+/* The data loaders that this rank has seen. They are told apart by their sampler's address, and looked at anew when anything about them has changed. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "load.h"
+
+static struct loader *loaders[LOADERS_MAX]; /* never freed: workers look at them without a lock */
+static _Atomic int loader_count;
+static uint64_t generation;
+
+void loaders_forget_verdicts(void) {
+    generation++;
+}
+
+static bool same_loader(const struct loader_view *one, const struct loader_view *other) {
+    return one->vtable == other->vtable && one->batch == other->batch && one->dataset == other->dataset && one->workers == other->workers &&
+           !memcmp(one->threads, other->threads, one->workers * sizeof *one->threads);
+}
+
+static void loader_watch_anew(struct loader *loader) {
+    loader->generation = generation;
+    loader->watched = 0;
+    loader->lists = 0;
+    atomic_store(&loader->spoilt, false);
+    atomic_store(&loader->whole_lists, 0);
+    if (loader->stacked_tensors)
+        atomic_store(&loader->state, LOADER_WATCHED);
+}
+
+static void loader_begin(struct loader *loader, void *sampler, const struct loader_view *view) {
+    loader->sampler = sampler;
+    loader->view = *view;
+    loader->batch = view->batch * (shim_scales_batch() ? shim_world_size() : 1);
+    loader->divided = 0;
+    loader->tail = (struct list_rows){0, 0, 0};
+    atomic_store(&loader->short_lists, 0);
+    memset(loader->workers, 0, sizeof loader->workers);
+    loader->stacked_tensors = 0;
+    atomic_store(&loader->state, LOADER_WHOLE);
+    bool long_enough = loader->batch >= 2 * (size_t)shim_world_size();
+    if (!shim_shards_loading())
+        loader->why = "--no-shard-loading";
+    else if (!long_enough)
+        loader->why = "its batches are too short";
+    else if (view->workers == 1 || (view->workers && (!view->enforce_ordering || loader->batch < 6)))
+        loader->why = "it has one worker only, or workers and no order or very short batches";
+    else
+        loader->stacked_tensors = loader_stacked_tensors(view, &loader->why);
+    loader_watch_anew(loader);
+    if (!loader->stacked_tensors)
+        loader_leave_whole(loader, loader->why);
+}
+
+static struct loader *loader_at(void *sampler) {
+    for (int i = 0; i < atomic_load(&loader_count); i++)
+        if (loaders[i]->sampler == sampler)
+            return loaders[i];
+    return NULL;
+}
+
+/* A new one, or one whose workers have nothing to do: programs that make a loader for each epoch are of few at a time. */
+static struct loader *loader_take(void) {
+    static int next;
+    int count = atomic_load(&loader_count);
+    if (count == LOADERS_MAX) {
+        while (atomic_load(&loaders[next = (next + 1) % LOADERS_MAX]->short_lists)) {
+        }
+        return loaders[next];
+    }
+    loaders[count] = calloc(1, sizeof *loaders[count]);
+    if (!loaders[count])
+        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to watch a data loader");
+    atomic_store(&loader_count, count + 1);
+    return loaders[count];
+}
+
+struct loader *loaders_find(void *sampler, size_t size) {
+    struct loader_view view;
+    if (!loader_find(sampler, size, &view))
+        return NULL;
+    struct loader *loader = loader_at(sampler);
+    if (loader && same_loader(&loader->view, &view)) {
+        if (loader->generation != generation && loader->stacked_tensors)
+            loader_watch_anew(loader);
+        return loader;
+    }
+    if (!loader)
+        loader = loader_take();
+    loader_begin(loader, sampler, &view);
+    return loader;
+}
+
+struct loader *loaders_of_thread(struct worker **worker) {
+    uint64_t self = (uint64_t)pthread_self();
+    int thread = 0;
+    for (int i = atomic_load(&loader_count) - 1; i >= 0; i--)
+        for (size_t k = 0; k < loaders[i]->view.workers; k++) {
+            if (loaders[i]->view.threads[k] != self || atomic_load(&loaders[i]->state) == LOADER_WHOLE)
+                continue;
+            *worker = &loaders[i]->workers[k];
+            thread = thread ? thread : (int)syscall(SYS_gettid);
+            int known = atomic_load(&(*worker)->thread);
+            if (!known)
+                atomic_store(&(*worker)->thread, thread);
+            if (!known || known == thread)
+                return loaders[i];
+        }
+    return NULL;
+}
+
+void loader_leave_whole(struct loader *loader, const char *why) {
+    loader->why = why;
+    atomic_store(&loader->state, LOADER_WHOLE);
+    if (shim_rank() || !shim_explains())
+        return;
+    shim_log('w', "a data loader with batches of %zu is read whole by every rank: %s. Exact, but not divided among the ranks",
+             loader->batch, why);
+}
+
+void loader_failed(const struct loader *loader, const char *what) {
+    shim_problem("AR-LOADING", "Run with --no-shard-loading: then every rank reads all examples, as one process does.",
+                 "a data loader with batches of %zu, whose ranks read their own examples only, %s", loader->batch, what);
+}

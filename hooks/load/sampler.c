@@ -1,0 +1,210 @@
+/* What samplers hand out. */
+#include <stdlib.h>
+
+#include "load.h"
+
+/* ---- optional<vector<size_t>>: std::optional has its flag behind the vector, c10::optional (before 2.1) before it */
+
+struct list {
+    uint64_t *indices;
+    size_t count;
+    uint64_t **end; /* where the vector's end stands */
+    char *is_engaged;
+};
+
+enum { LIST_BYTES = 32, FLAG_BEHIND = 24 };
+
+/* The memory was zero before next() wrote it. A vector's begin is malloc's and never 1 modulo 256. False: no list. */
+static bool list_read(void *result, struct list *list) {
+    char *flags = result;
+    bool flag_first = flags[0] == 1;
+    if (!flag_first && flags[FLAG_BEHIND] != 1)
+        return false;
+    uint64_t **vector = (uint64_t **)(flag_first ? flags + sizeof(void *) : flags);
+    *list = (struct list){vector[0], (size_t)(vector[1] - vector[0]), &vector[1], flag_first ? flags : flags + FLAG_BEHIND};
+    return true;
+}
+
+static void list_drop(struct list *list) {
+    free(list->indices);
+    *list->is_engaged = 0;
+}
+
+/* ---- verdicts */
+
+/* With workers: when a list has been stacked. Where a batch is one tensor only, a get() that stacks could be mistaken for it until a batch is through. */
+static enum watch_verdict loader_verdict(struct loader *loader) {
+    if (!draws_are_seen() || atomic_load(&loader->spoilt))
+        return WATCH_SPOILT;
+    if (!loader->view.workers)
+        return watch_verdict(loader);
+    bool popped = loader->stacked_tensors > 1 || loader->lists > loader->view.max_jobs;
+    return popped && atomic_load(&loader->whole_lists) ? WATCH_CLEAN : WATCH_NOTHING;
+}
+
+/* All ranks take the worst verdict. */
+static enum watch_verdict agree(enum watch_verdict own) {
+    uint64_t all[BOARD_RANKS_MAX];
+    SHIM_COMM_SCOPE;
+    comm_all_gather_words("first batches of a data loader", own, all);
+    enum watch_verdict worst = WATCH_CLEAN;
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
+        if (all[rank] == WATCH_SPOILT || worst == WATCH_SPOILT)
+            worst = WATCH_SPOILT;
+        else if (all[rank] != WATCH_CLEAN)
+            worst = (enum watch_verdict)all[rank];
+    return worst;
+}
+
+static void loader_settle(struct loader *loader) {
+    if (atomic_load(&loader->state) != LOADER_WATCHED)
+        return;
+    switch (agree(loader_verdict(loader))) {
+    case WATCH_CLEAN:
+        atomic_store(&loader->state, LOADER_DIVIDED);
+        break;
+    case WATCH_SPOILT:
+        loader_leave_whole(loader, "reading an example draws random numbers, stacks tensors or writes files");
+        break;
+    case WATCH_AGAIN:
+        if (++loader->watched == LOAD_WATCHED_MAX)
+            loader_leave_whole(loader, "reading an example changes its data set or static memory of the program, or writes");
+        break;
+    case WATCH_NOTHING:
+        break;
+    }
+}
+
+/* ---- handing out */
+
+/* In some batches all ranks read the first row of one of them, in turn: that one reads it first, the others last. */
+static int64_t choose_witness(const struct loader *loader, int64_t total) {
+    uint64_t number = loader->divided + 1;
+    if (loader->view.workers || ((number & (number - 1)) && number % 16))
+        return -1;
+    int64_t first, rows;
+    record_rows(total, (int64_t)(number % shim_world_size()), &first, &rows);
+    return first;
+}
+
+/* With workers a list is known by its length: a tail's must not be a full batch's, on any rank. */
+static bool tail_can_be_told(const struct loader *loader, int64_t total, bool divided) {
+    for (int64_t rank = 0; rank < (int64_t)shim_world_size(); rank++) {
+        int64_t first, full, rows = total;
+        record_rows((int64_t)loader->batch, rank, &first, &full);
+        if (divided)
+            record_rows(total, rank, &first, &rows);
+        if (rows == full)
+            return false;
+    }
+    return true;
+}
+
+static bool divides(const struct loader *loader, int64_t total) {
+    if (atomic_load(&loader->state) != LOADER_DIVIDED || total < 2 * (int64_t)shim_world_size())
+        return false;
+    return !loader->view.workers || total == (int64_t)loader->batch || tail_can_be_told(loader, total, true);
+}
+
+static struct list_rows list_cut(struct loader *loader, struct list *list) {
+    struct list_rows rows = {.total = (int64_t)list->count};
+    record_rows(rows.total, shim_rank(), &rows.first, &rows.rows);
+    int64_t witness = choose_witness(loader, rows.total), place = -1;
+    {
+        SHIM_COMM_SCOPE;
+        comm_note("indices of a batch", checksum_bytes(0, list->indices, list->count * sizeof *list->indices));
+    }
+    uint64_t read_by_all = witness >= 0 ? list->indices[witness] : 0;
+    memmove(list->indices, list->indices + rows.first, (size_t)rows.rows * sizeof *list->indices);
+    list->count = (size_t)rows.rows;
+    if (witness >= 0 && witness == rows.first)
+        place = 0;
+    else if (witness >= 0)
+        list->indices[place = (int64_t)list->count++] = read_by_all;
+    *list->end = list->indices + list->count;
+    loader->divided++;
+    report_batch();
+    if (loader->view.workers)
+        atomic_fetch_add(&loader->short_lists, 1);
+    else
+        watch_begin(loader, rows, list->count, place);
+    return rows;
+}
+
+/* All jobs of the epoch before are done when the first list of the next one is asked for. */
+static void note_epoch(struct loader *loader) {
+    if (!loader->is_at_end)
+        return;
+    loader->is_at_end = false;
+    loader->lists = 0;
+    if (!loader->view.workers || atomic_load(&loader->state) != LOADER_DIVIDED)
+        return;
+    SHIM_COMM_SCOPE;
+    comm_note("sizes of the examples of an epoch", atomic_load(&loader->shapes));
+}
+
+static void hand_out(struct loader *loader, struct list *list) {
+    int64_t total = (int64_t)list->count;
+    struct list_rows rows = {total, 0, total};
+    bool divided = divides(loader, total), is_tail = total < (int64_t)loader->batch;
+    if (divided)
+        rows = list_cut(loader, list);
+    else if (!loader->view.workers)
+        watch_begin(loader, rows, list->count, -1);
+    if (!is_tail || !loader->view.workers)
+        return;
+    if (!divided && atomic_load(&loader->state) == LOADER_DIVIDED && !tail_can_be_told(loader, total, false))
+        loader_failed(loader, "has batches that are too short for its workers");
+    loader->tail = rows;
+}
+
+typedef void *next_function(void *result, void *sampler, size_t size);
+
+static void *next_of(void *result, void *sampler, size_t size, next_function *original) {
+    struct loader *loader = shim_training_begins() && watch_is_main_thread() ? loaders_find(sampler, size) : NULL;
+    if (!loader)
+        return original(result, sampler, size);
+    if (loader->batch != size)
+        report_scaled();
+    loader_settle(loader);
+    memset(result, 0, LIST_BYTES);
+    original(result, sampler, loader->batch);
+    struct list list;
+    if (!list_read(result, &list)) {
+        loader->is_at_end = true;
+        return result;
+    }
+    note_epoch(loader);
+    loader->lists++;
+    if (loader->view.drop_last) {
+        loader_accept_short(&loader->view);
+        if (list.count < loader->batch) {
+            list_drop(&list);
+            return result;
+        }
+    }
+    hand_out(loader, &list);
+    return result;
+}
+
+void *hook_random_next(void *result, void *sampler, size_t size) {
+    return next_of(result, sampler, size, ORIGINAL(random_next));
+}
+
+void *hook_sequential_next(void *result, void *sampler, size_t size) {
+    return next_of(result, sampler, size, ORIGINAL(sequential_next));
+}
+
+/* ---- new loaders */
+
+void hook_random_made(void *sampler, int64_t size, signed char dtype) {
+    ORIGINAL(random_made)(sampler, size, dtype);
+    if (shim_active() && watch_is_main_thread())
+        loaders_forget_verdicts();
+}
+
+void hook_sequential_made(void *sampler, size_t size) {
+    ORIGINAL(sequential_made)(sampler, size);
+    if (shim_active() && watch_is_main_thread())
+        loaders_forget_verdicts();
+}

@@ -1,0 +1,158 @@
+/*
+ * The main thread between a sampler and the batch: next() hands out a list, get() reads the examples, torch::stack makes the batch of them, once or twice.
+ * Loaders with workers have only their lists handed out here (sampler.c).
+ */
+#include <pthread.h>
+
+#include "load.h"
+
+static struct {
+    struct loader *loader; /* whose list was handed out last; NULL: none yet */
+    _Atomic bool open;     /* and is not stacked yet */
+    bool divided;
+    struct list_rows rows;
+    size_t length;   /* of the list */
+    int64_t witness; /* place in the list */
+    int stacked;     /* tensors so far */
+    struct call_site sites[LOAD_STACKED_MAX];
+    uint64_t program_sum; /* when it was handed out */
+    enum watch_verdict verdict;
+} watch;
+
+static pthread_t main_thread;
+
+__attribute__((constructor)) static void watch_start(void) {
+    main_thread = pthread_self();
+}
+
+bool watch_is_main_thread(void) {
+    return pthread_equal(main_thread, pthread_self());
+}
+
+void watch_begin(struct loader *loader, struct list_rows rows, size_t length, int64_t witness) {
+    watch.loader = loader;
+    watch.divided = atomic_load(&loader->state) == LOADER_DIVIDED && rows.rows < rows.total;
+    watch.rows = rows;
+    watch.length = length;
+    watch.witness = witness;
+    watch.stacked = 0;
+    watch.verdict = WATCH_AGAIN; /* unless it turns out to be clean */
+    bool observe = atomic_load(&loader->state) == LOADER_WATCHED;
+    if (observe) {
+        loader->dataset_sum = memory_of_dataset(loader->view.dataset);
+        watch.program_sum = memory_of_program(loader->view.vtable);
+    }
+    atomic_store(&watch.open, observe || watch.divided);
+}
+
+enum watch_verdict watch_verdict(struct loader *loader) {
+    if (watch.loader != loader)
+        return WATCH_NOTHING;
+    if (atomic_load(&loader->spoilt))
+        return WATCH_SPOILT;
+    bool same = loader->dataset_sum && memory_of_dataset(loader->view.dataset) == loader->dataset_sum;
+    return watch.verdict == WATCH_CLEAN && same ? WATCH_CLEAN : WATCH_AGAIN;
+}
+
+/* The last tensor of the batch. */
+static void watch_end(void) {
+    atomic_store(&watch.open, false);
+    if (!watch.divided && watch.program_sum && memory_of_program(watch.loader->view.vtable) == watch.program_sum)
+        watch.verdict = WATCH_CLEAN;
+}
+
+static bool is_marked(struct tensor *const *tensors, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (tensor_is_marked(tensors[i]) || tensor_is_parameter(tensors[i]))
+            return true;
+    return false;
+}
+
+/* The row that all ranks have read: after other rows, each. */
+static void compare_witness(struct tensor *stacked) {
+    uint64_t all[BOARD_RANKS_MAX];
+    struct value row = TORCH_CALL("aten::narrow", "", value_tensor(stacked), value_int(0), value_int(watch.witness), value_int(1));
+    uint64_t sum = start_check_tensor(row.tensor);
+    value_drop(row);
+    {
+        SHIM_COMM_SCOPE;
+        comm_all_gather_words("an example that all ranks have read", sum, all);
+    }
+    for (uint32_t rank = 1; rank < shim_world_size(); rank++)
+        if (all[rank] != all[0])
+            loader_failed(watch.loader,
+                          "has read one and the same example differently on two ranks: what it reads depends on what it has read before");
+}
+
+/* Compares what all ranks must have alike: the shape, and now and then a row. Then the batch is this rank's rows. */
+static struct tensor *born(struct tensor *stacked) {
+    OPAQUE_SCOPE;
+    {
+        SHIM_COMM_SCOPE;
+        comm_note("size of an example", stack_shape(stacked));
+    }
+    if (watch.witness >= 0)
+        compare_witness(stacked);
+    struct tensor *rows = stacked;
+    if ((int64_t)watch.length > watch.rows.rows) {
+        rows = TORCH_CALL("aten::narrow", "", value_tensor(stacked), value_int(0), value_int(0), value_int(watch.rows.rows)).tensor;
+        tensor_release(stacked);
+    }
+    stack_mark(rows, watch.rows);
+    return rows;
+}
+
+/* Is this the loader's own call, in its turn? */
+static bool is_loaders(struct tensor *const *tensors, size_t count, int64_t dim, struct call_site site) {
+    if (count != watch.length || dim != 0 || is_marked(tensors, count))
+        return false;
+    return !watch.stacked || !call_site_same(site, watch.sites[0]);
+}
+
+static bool is_known_site(struct call_site site) {
+    for (int i = 0; i < watch.stacked; i++)
+        if (call_site_same(site, watch.sites[i]))
+            return true;
+    return false;
+}
+
+void *watch_stack(struct tensor **result, struct tensor *const *tensors, size_t count, int64_t dim, struct call_site site) {
+    bool open = atomic_load(&watch.open);
+    bool loaders = open && is_loaders(tensors, count, dim, site);
+    if (watch.divided && !loaders && count == watch.length && is_known_site(site))
+        loader_failed(watch.loader, "stacked more tensors than it did before");
+    if (watch.divided && open && !loaders && count == watch.length && is_marked(tensors, count))
+        loader_failed(watch.loader, "stacks tensors that are divided already");
+    if (open && !loaders && !watch.divided)
+        atomic_store(&watch.loader->spoilt, true);
+    ORIGINAL(stack)(result, tensors, count, dim);
+    if (!loaders)
+        return result;
+    watch.sites[watch.stacked++] = site;
+    if (watch.divided)
+        *result = born(*result);
+    if (watch.stacked == watch.loader->stacked_tensors)
+        watch_end();
+    return result;
+}
+
+/* ---- draws */
+
+/* Reading an example that draws would draw other numbers when it reads fewer. On any thread. */
+static void drawn(void) {
+    struct worker *worker;
+    struct loader *loader = NULL;
+    if (watch_is_main_thread())
+        loader = atomic_load(&watch.open) ? watch.loader : NULL;
+    else
+        loader = loaders_of_thread(&worker);
+    if (!loader)
+        return;
+    if (atomic_load(&loader->state) == LOADER_DIVIDED)
+        loader_failed(loader, "began to draw random numbers, or to write files, while it reads examples");
+    atomic_store(&loader->spoilt, true);
+}
+
+__attribute__((constructor)) static void watch_draws(void) {
+    atomic_store(&shim_draw_listener, drawn);
+}

@@ -1,0 +1,153 @@
+#!/usr/bin/env bats
+# Data loaders of C++ programs: a rank reads its own rows only where that cannot be told from reading all, and all rows everywhere else. What a
+# process reads is counted by the program (tests/programs/loaders.cpp); what it prints is compared word by word with the plain program.
+
+bats_require_minimum_version 1.5.0
+load helpers
+load programs
+
+export BATS_TEST_TIMEOUT=600
+
+setup_file() {
+    unset RANK WORLD_SIZE OMP_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
+    export ACCEL_TEST_READS=.cache/reads # left alone by accel-run: each process has its own
+}
+
+# reads_of FOLDER: how many examples each process read, most first, in $reads
+reads_of() {
+    local file
+    mapfile -t reads < <(for file in "$1"/.cache/reads.*; do od -An -td8 "$file"; done | tr -d ' ' | sort -rn)
+}
+
+# loaders N BUILD [option of accel-run]... -- KIND [argument]...: a run of N ranks beside the plain one; $plain, $ranks, $read_alone, $reads
+loaders() {
+    local n=$1 build=$2 options=()
+    shift 2
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    shift
+    plain_run "$build" loaders "${plain_arguments[@]:-$@}"
+    ranks=$BATS_TEST_TMPDIR/$build-$n-$*
+    rm -rf "$ranks"
+    run_in "$ranks" "$ACCEL_RUN" -n "$n" "${options[@]}" "${command[@]}" "$@"
+    reads_of "$plain"
+    read_alone=${reads[0]}
+    reads_of "$ranks"
+    [ "${#reads[@]}" -eq "$n" ]
+}
+
+# divided BUILD N KIND...: the plain run's words, and no rank reads more than its rows, the batches that are watched, and rows that all ranks read
+divided() {
+    local build=$1 n=$2
+    shift 2
+    loaders "$n" "$build" -- "$@"
+    same_status && "$COMPARE" "$plain/out" "$ranks/out" || { show "$ranks/err" && return 1; }
+    echo "$build, $n ranks of $*: ${reads[*]} of $read_alone" >&2
+    [ "${reads[0]}" -lt $((read_alone / n + 160)) ] && [ "${reads[0]}" -lt $((read_alone * 3 / 4)) ]
+}
+
+# whole BUILD N KIND...: the plain run's words; the training loader is read whole by every rank, and --explain says so
+whole() {
+    local build=$1 n=$2
+    shift 2
+    loaders "$n" "$build" --explain -- "$@"
+    same_status && "$COMPARE" "$plain/out" "$ranks/out" || { show "$ranks/err" && return 1; }
+    echo "$build, $n ranks of $*: ${reads[*]} of $read_alone" >&2
+    [ "${reads[-1]}" -gt $((read_alone * 9 / 10)) ] && grep -q 'is read whole by every rank: ' "$ranks/err"
+}
+
+@test "examples of a plain loader are read by the rank that needs them, without workers" {
+    local build
+    for build in debian-O2 wheel-O2; do
+        divided "$build" 2 plain
+        divided "$build" 3 drop_last 0 31
+    done
+}
+
+@test "examples of a plain loader are read by the rank that needs them, with two workers" {
+    local build
+    for build in debian-O2 wheel-O2; do
+        divided "$build" 3 plain 2
+        divided "$build" 2 drop_last 2 20
+    done
+}
+
+@test "batches of one tensor are born divided, too" {
+    divided debian-O2 3 tensors
+    divided wheel-O2 2 tensors
+    divided wheel-O2 2 tensors 2
+    loaders 2 debian-O2 -- tensor_dataset
+    "$COMPARE" "$plain/out" "$ranks/out"
+}
+
+@test "with workers a last batch as long as a rank's rows of a whole one is not taken for those" {
+    loaders 2 debian-O2 -- sequential 2 124
+    "$COMPARE" "$plain/out" "$ranks/out"
+}
+
+@test "a loader is read whole when reading an example draws random numbers" {
+    local kind
+    for kind in default_generator member_generator static_generator pointed_generator rand; do
+        whole debian-O2 2 "$kind"
+    done
+    whole wheel-O2 3 default_generator
+}
+
+@test "a loader is read whole when a batch is more than its examples stacked" {
+    local kind
+    for kind in get_batch batch_transform apply_batch collate unstacked batches custom_sampler frames "frames 2" talking; do
+        # shellcheck disable=SC2086
+        whole debian-O2 2 $kind
+    done
+    whole wheel-O2 3 get_batch 2
+    loaders 2 debian-O2 -- chunks
+    "$COMPARE" "$plain/out" "$ranks/out"
+}
+
+@test "a program without a symbol table reads everything when its data set could have a get_batch of its own" {
+    command=("$BUILD/programs/debian-O2/loaders")
+    strip -o "$BATS_TEST_TMPDIR/stripped" "${command[0]}"
+    plain_run debian-O2 loaders plain
+    run_in "$BATS_TEST_TMPDIR/run" "$ACCEL_RUN" -n 2 --explain "$BATS_TEST_TMPDIR/stripped" plain
+    "$COMPARE" "$plain/out" "$BATS_TEST_TMPDIR/run/out"
+    grep -q 'not found in the program.s symbol table' "$BATS_TEST_TMPDIR/run/err"
+}
+
+@test "a loader that turns out to depend on what it has read before stops by name, and --no-shard-loading reads everything" {
+    local kind
+    for kind in late hidden_generator "late 2"; do
+        # shellcheck disable=SC2086
+        loaders 2 debian-O2 -- $kind
+        [ "$(cat "$ranks/status")" -eq 125 ]
+        grep -q 'error AR-LOADING: ' "$ranks/err"
+    done
+    loaders 2 debian-O2 --no-shard-loading -- hidden_generator
+    "$COMPARE" "$plain/out" "$ranks/out"
+    [ "${reads[*]}" = "$read_alone $read_alone" ]
+}
+
+# scaled N KIND...: accel-run --scale-batch with batches of 13 is the plain program with batches of 13 * N
+scaled() {
+    local n=$1 build
+    shift
+    for build in debian-O2 wheel-O2; do
+        plain_arguments=("$@" $((13 * n)))
+        loaders "$n" "$build" --scale-batch -- "$@" 13
+        "$COMPARE" "$plain/out" "$ranks/out" || { show "$ranks/err" && return 1; }
+    done
+}
+
+@test "--scale-batch trains as the plain program with N times the batch size" {
+    scaled 2 plain 0
+    scaled 3 drop_last 2
+    scaled 2 custom_sampler 0
+}
+
+@test "--scale-batch stops by name before the first step of a program whose loader it does not know" {
+    local build
+    for build in debian-O2 wheel-O2; do
+        loaders 2 "$build" --scale-batch -- chunks
+        [ "$(cat "$ranks/status")" -eq 125 ]
+        grep -q 'error AR-SCALE-BATCH: ' "$ranks/err"
+        [ ! -s "$ranks/out" ]
+    done
+}
