@@ -62,3 +62,30 @@ RULE_FUNCTION(flash_attention) {
         return RULE_GATHER;
     return decide_attention(call, call_argument(call, 5)) ? RULE_LOCAL : RULE_GATHER;
 }
+
+/* The fast paths of evaluation. _native_multi_head_attention(query, key, value, ..., mask, ..., mask_type) -> (output, weights),
+   _transformer_encoder_layer_fwd(src, ..., mask, mask_type): a: how many tensors come first, b: position of the mask, which has the rows when there is one for
+   each sequence (mask_type 1: of padding, 2: of any kind). */
+RULE_FUNCTION(fast_attention) {
+    struct argument *mask = call_argument(call, rule->b);
+    if (call->record.dim != 0 || call->shards > rule->a + (mask && mask->record.kind == RECORD_SHARD))
+        return RULE_GATHER;
+    for (int i = 0; i < rule->a + (mask != NULL); i++) {
+        struct argument *operand = i < rule->a ? call_argument(call, i) : mask;
+        if (!operand || (i < rule->a && argument_dims(operand) != 3))
+            return RULE_GATHER;
+        bool has_rows = operand->record.kind == RECORD_SHARD ? operand->record.dim == 0 && record_same_rows(&operand->record, &call->record)
+                                                             : argument_size(operand, 0) == record_total(&call->record);
+        if (operand != mask && !has_rows)
+            return RULE_GATHER;
+        if (operand == mask && (!has_rows || call_int(call, call->value_count - 1, 0) == 0)) {
+            if (operand->record.kind == RECORD_SHARD || argument_dims(mask) != 2)
+                return RULE_GATHER;
+            continue; /* one mask for all sequences */
+        }
+        if (operand->record.kind != RECORD_SHARD)
+            decide_narrow(operand, 0);
+    }
+    decide_shard(call, 0, 0, 0);
+    return RULE_LOCAL;
+}

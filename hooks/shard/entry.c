@@ -73,5 +73,6 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     record_set(rows, record);
     slot_replace(data->slot, value_tensor(rows));
     call_collect(call);
+    explain_cut(call);
     return true;
 }

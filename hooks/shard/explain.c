@@ -1,4 +1,4 @@
-/* Notes for --explain: what was gathered, once per operator. */
+/* Notes for --explain: what was gathered, once per operator; each time with --log-level debug. */
 #include <stdio.h>
 
 #include "shard.h"
@@ -27,21 +27,34 @@ static void write_shapes(const struct shard_call *call, char *text) {
     }
 }
 
-void explain_gather(const struct shard_call *call, const char *what) {
-    const struct operator *op = call->op;
-    if (!shim_explains())
-        return;
+/* 'w' the first time for this operator, 'd' from then on. */
+static char note_level(const struct operator *op, const char *what) {
     int count = atomic_load(&note_count);
     for (int i = 0; i < count; i++)
         if (notes[i].op == op && notes[i].what == what)
-            return;
-    if (count == NOTES_MAX || shim_rank() != 0)
-        return;
+            return 'd';
+    if (count == NOTES_MAX)
+        return 'd';
     notes[count].op = op;
     notes[count].what = what;
     atomic_store(&note_count, count + 1);
+    return 'w';
+}
+
+void explain_gather(const struct shard_call *call, const char *what) {
+    if (!shim_explains() || shim_rank() != 0)
+        return;
+    const struct operator *op = call->op;
     char shapes[SHAPES_CHARS] = "";
     write_shapes(call, shapes);
-    shim_log('w', "operator %s%s%s %s %s: exact, but not divided among the ranks", op->name, op->overload[0] ? "." : "", op->overload, what,
-             shapes);
+    shim_log(note_level(op, what), "operator %s%s%s %s %s: exact, but not divided among the ranks", op->name, op->overload[0] ? "." : "",
+             op->overload, what, shapes);
+}
+
+void explain_cut(const struct shard_call *call) {
+    if (!shim_explains() || shim_rank() != 0)
+        return;
+    char shapes[SHAPES_CHARS] = "";
+    write_shapes(call, shapes);
+    shim_log('d', "operator %s divided its batch %s", call->op->name, shapes);
 }

@@ -87,6 +87,9 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
     value_drop(plain);
     tensor_release(own);
     struct tensor *owned, *host = to_host(whole, &owned);
+    if (!dtype_bytes(tensor_dtype(host)))
+        shim_problem("AR-DTYPE", "Please report the operator and the type.", "%s: values of type %d cannot be exchanged between the ranks",
+                     label, tensor_dtype(host));
     size_t inner = dtype_bytes(tensor_dtype(host)) * (size_t)tensor_strides(host).data[record->dim] * (size_t)record->inner;
     int64_t elements = tensor_elements(host);
     size_t blocks = elements ? (size_t)elements * dtype_bytes(tensor_dtype(host)) / (inner * (size_t)record->total) : 0;

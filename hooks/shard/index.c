@@ -189,68 +189,31 @@ RULE_FUNCTION(index_write) {
     return RULE_LOCAL;
 }
 
-/* ---- the last dimensions of each element of a batch */
-
-/* One tensor, worked on in its last `a` dimensions (matrices: 2); all results keep the others. */
-RULE_FUNCTION(trailing) {
-    if (call->argument_count != 1 || call->record.dim >= argument_dims(call->lead) - rule->a)
+/* one_hot(self, classes): a row of classes for each index. Without a number of classes it is the largest index of all ranks, and one. */
+RULE_FUNCTION(one_hot) {
+    if (call->shards != 1 || tensor_dtype(argument_tensor(call->lead)) != DTYPE_INT64 || argument_elements(call->lead) == 0)
         return RULE_GATHER;
+    if (call_int(call, 1, -1) < 0) {
+        OPAQUE_SCOPE;
+        struct value largest = TORCH_CALL("aten::max", "", call->values[0]);
+        struct value number = TORCH_CALL("aten::item", "", largest);
+        value_drop(largest);
+        struct comm_span span = {&number.integer, 1};
+        {
+            SHIM_COMM_SCOPE;
+            comm_all_reduce("largest class", &span, 1, COMM_INT64, COMM_MAX);
+        }
+        slot_replace(&call->values[1], value_int(number.integer + 1));
+    }
     decide_shard(call, 0, call->record.dim, 0);
     return RULE_LOCAL;
 }
 
-/* One tensor, worked on along the dimensions listed at position a (flip, roll, Fourier transforms); its number of dimensions stays. */
-RULE_FUNCTION(along_dims) {
-    int64_t listed[TORCH_DIMS_MAX];
-    int count = call_ints(call, rule->a, listed);
-    if (call->argument_count != 1 || count < 1)
+/* searchsorted(boundaries, values), bucketize(values, boundaries): a: position of the values, b: of boundaries that are one list for all. */
+RULE_FUNCTION(buckets) {
+    struct argument *values = call_argument(call, rule->a), *boundaries = call_argument(call, rule->b);
+    if (!values || !boundaries || call->shards != 1 || call->lead != values || argument_dims(boundaries) != 1 || call->argument_count != 2)
         return RULE_GATHER;
-    for (int i = 0; i < count; i++)
-        if (wrap_dim(listed[i], argument_dims(call->lead)) == call->record.dim)
-            return RULE_GATHER;
     decide_shard(call, 0, call->record.dim, 0);
-    return RULE_LOCAL;
-}
-
-/* repeat(self, repeats): new dimensions come first; the rows themselves once. */
-RULE_FUNCTION(repeat) {
-    int64_t repeats[TORCH_DIMS_MAX];
-    int count = call_ints(call, 1, repeats), dim = call->record.dim + count - argument_dims(call->lead);
-    if (count < argument_dims(call->lead) || repeats[dim] != 1)
-        return RULE_GATHER;
-    decide_shard(call, 0, dim, 0);
-    return RULE_LOCAL;
-}
-
-/* _cdist_forward(x1, x2, p, compute_mode): batches of tables, or own rows against a whole table. */
-RULE_FUNCTION(distance) {
-    struct argument *left = call_argument(call, 0), *right = call_argument(call, 1);
-    if (!left || !right || argument_dims(left) != argument_dims(right))
-        return RULE_GATHER;
-    int dims = argument_dims(left), dim = call->record.dim;
-    if (dim < dims - 2) {
-        if (!decide_rows_at(call, dim))
-            return RULE_GATHER;
-    } else if (call->shards != 1 || dim != dims - 2)
-        return RULE_GATHER;
-    decide_shard(call, 0, call->lead == right && dim == dims - 2 ? dims - 1 : dim, 0);
-    return RULE_LOCAL;
-}
-
-/* bilinear(left, right, weight, bias) */
-RULE_FUNCTION(bilinear) {
-    struct argument *left = call_argument(call, 0), *right = call_argument(call, 1);
-    int dim = call->record.dim;
-    if (!left || !right || (call->lead != left && call->lead != right) || call->shards > 2)
-        return RULE_GATHER;
-    struct argument *other = call->lead == left ? right : left;
-    int dims = argument_dims(call->lead);
-    if (argument_dims(other) != dims || dim >= dims - 1 || argument_size(other, dim) != record_total(&call->record))
-        return RULE_GATHER;
-    if (other->record.kind != RECORD_SHARD && call->shards == 1)
-        decide_narrow(other, dim);
-    else if (other->record.kind != RECORD_SHARD || other->record.dim != dim || !record_same_rows(&other->record, &call->record))
-        return RULE_GATHER;
-    decide_shard(call, 0, dim, 0);
     return RULE_LOCAL;
 }

@@ -1,4 +1,6 @@
 /* Losses with their own denominators: the mean over all rows, whatever each rank has of them. */
+#include <stdlib.h>
+
 #include "shard.h"
 
 enum { REDUCTION_NONE = 0, REDUCTION_MEAN = 1, REDUCTION_SUM = 2 }; /* at::Reduction */
@@ -72,6 +74,62 @@ RULE_FUNCTION(squeezed_loss) {
             return RULE_GATHER;
     }
     return decide_loss(call, rule, dims[0]);
+}
+
+/* multi_margin_loss, multilabel_margin_loss_forward (self, target, ..., weight of the classes, reduction): the mean over rows of a figure for each. */
+RULE_FUNCTION(row_loss) {
+    struct argument *both[] = {call_argument(call, 0), call_argument(call, 1)};
+    if (!both[0] || !both[1] || argument_dims(both[0]) != 2)
+        return RULE_GATHER;
+    for (int i = 0; i < 2; i++)
+        if (both[i]->record.kind == RECORD_SHARD ? both[i]->record.dim != 0 || !record_same_rows(&both[i]->record, &call->record)
+                                                 : argument_dims(both[i]) < 1 || argument_size(both[i], 0) != record_total(&call->record))
+            return RULE_GATHER;
+    if (call->shards > (both[0]->record.kind == RECORD_SHARD) + (both[1]->record.kind == RECORD_SHARD))
+        return RULE_GATHER;
+    for (int i = 0; i < 2; i++)
+        if (both[i]->record.kind != RECORD_SHARD)
+            decide_narrow(both[i], 0);
+    enum rule_outcome outcome = decide_loss(call, rule, 0);
+    decide_shard(call, 1, 0, 0); /* multilabel_margin_loss_forward: which classes are targets */
+    return outcome;
+}
+
+/* Own elements of a list that has one for each row. */
+static void keep_own(struct value *list, const struct record *record) {
+    int64_t count = value_list(list)->end - value_list(list)->begin;
+    if (count != record->total)
+        return;
+    int64_t *own = malloc((size_t)record->rows * sizeof *own);
+    for (int64_t i = 0; i < record->rows; i++)
+        own[i] = value_list(list)->begin[record->first + i].integer;
+    slot_replace(list, value_int_list(own, (size_t)record->rows));
+    free(own);
+}
+
+/* _ctc_loss(log_probs (time, rows, classes), targets (rows, length) or all one after the other, input_lengths, target_lengths, ...) ->
+   (loss of each row, what backward needs of each row) */
+RULE_FUNCTION(ctc_loss) {
+    struct argument *scores = call_argument(call, 0), *targets = call_argument(call, 1);
+    if (!scores || !targets || call->shards != 1 || call->lead != scores || call->record.dim != 1 || argument_dims(scores) != 3 ||
+        call->record.inner != 1 || !value_is_list(&call->values[2]) || !value_is_list(&call->values[3]))
+        return RULE_GATHER;
+    struct stack *lengths = value_list(&call->values[3]);
+    if (lengths->end - lengths->begin != call->record.total)
+        return RULE_GATHER;
+    if (argument_dims(targets) == 2)
+        decide_narrow(targets, 0);
+    else { /* own targets begin where the earlier rows' end */
+        int64_t first = 0, count = 0;
+        for (int64_t i = 0; i < call->record.first + call->record.rows; i++)
+            *(i < call->record.first ? &first : &count) += lengths->begin[i].integer;
+        OPAQUE_SCOPE;
+        slot_replace(targets->slot, TORCH_CALL("aten::narrow", "", *targets->slot, value_int(0), value_int(first), value_int(count)));
+    }
+    keep_own(&call->values[2], &call->record);
+    keep_own(&call->values[3], &call->record);
+    decide_shard(call, 0, 0, 0);
+    return RULE_LOCAL;
 }
 
 /* Targets that are not ignored; -1: not in memory that can be counted through. */

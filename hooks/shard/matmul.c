@@ -14,52 +14,63 @@ RULE_FUNCTION(linear) {
     return RULE_LOCAL;
 }
 
-/* Convolutions, pooling, ...: the batch is dimension 0 of the first argument (a: dimensions that a batched input has, 0: any). */
+/* Convolutions, pooling, ...: the batch is dimension 0 of the first argument (a: dimensions that a batched input has, 0: any; b: so many last dimensions
+   are worked in). */
 RULE_FUNCTION(rows) {
     struct argument *input = call_argument(call, 0);
-    if (!input || !only_lead_is_divided(call, input) || call->record.dim != 0 || (rule->a && argument_dims(input) != rule->a))
+    if (!input || !only_lead_is_divided(call, input) || call->record.dim != 0 || (rule->a && argument_dims(input) != rule->a) ||
+        argument_dims(input) <= rule->b)
         return RULE_GATHER;
     decide_shard(call, 0, 0, 0);
     return RULE_LOCAL;
 }
 
-/* embedding(weight, indices, ...): a row per index. */
+/* All tensors have the rows in dimension 0, the first has `a` dimensions: samplers with a grid for each picture, pooling with a draw for each. */
+RULE_FUNCTION(rows_together) {
+    struct argument *input = call_argument(call, 0);
+    if (!input || argument_dims(input) != rule->a || !decide_rows_at(call, 0))
+        return RULE_GATHER;
+    decide_shard(call, 0, 0, 0);
+    return RULE_LOCAL;
+}
+
+/* embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse): a row per index. The gradient by frequency needs everybody's indices. */
 RULE_FUNCTION(embedding) {
-    if (!only_lead_is_divided(call, call_argument(call, 1)))
+    if (!only_lead_is_divided(call, call_argument(call, 1)) || call_flag(call, 3))
         return RULE_GATHER;
     decide_shard(call, 0, call->record.dim, 0);
     return RULE_LOCAL;
 }
 
-/* One product of matrices at positions first and first + 1. Returns RULE_GATHER when the rows do not fit. */
-static enum rule_outcome product(struct shard_call *call, int first) {
+/* One product of matrices at positions first and first + 1, `batch` dimensions before them that are alike. Returns RULE_GATHER when the rows do not fit. */
+static enum rule_outcome product(struct shard_call *call, int first, int batch) {
     struct argument *left = call_argument(call, first), *right = call_argument(call, first + 1);
     if (!left || !right)
         return RULE_GATHER;
     bool left_divided = left->record.kind == RECORD_SHARD, right_divided = right->record.kind == RECORD_SHARD;
-    if (left_divided && !right_divided && left->record.dim == 0) {
-        decide_shard(call, 0, 0, 0);
+    if (left_divided && !right_divided && left->record.dim == batch) {
+        decide_shard(call, 0, batch, 0);
         return RULE_LOCAL;
     }
-    if (right_divided && !left_divided && right->record.dim == 1) {
-        decide_shard(call, 0, 1, 0);
+    if (right_divided && !left_divided && right->record.dim == batch + 1) {
+        decide_shard(call, 0, batch + 1, 0);
         return RULE_LOCAL;
     }
     /* the rows are summed over: (features, rows) x (rows, features) */
-    bool left_inside = left_divided ? left->record.dim == 1 : argument_size(left, 1) == record_total(&call->record);
-    bool right_inside = right_divided ? right->record.dim == 0 : argument_size(right, 0) == record_total(&call->record);
+    bool left_inside = left_divided ? left->record.dim == batch + 1 : argument_size(left, batch + 1) == record_total(&call->record);
+    bool right_inside = right_divided ? right->record.dim == batch : argument_size(right, batch) == record_total(&call->record);
     if (!left_inside || !right_inside || (left_divided && right_divided && !record_same_rows(&left->record, &right->record)))
         return RULE_GATHER;
     if (!left_divided)
-        decide_narrow(left, 1);
+        decide_narrow(left, batch + 1);
     if (!right_divided)
-        decide_narrow(right, 0);
+        decide_narrow(right, batch);
     decide_partial(call, 0);
     return RULE_LOCAL;
 }
 
 RULE_FUNCTION(mm) {
-    return product(call, 0);
+    return product(call, 0, 0);
 }
 
 /* addmm(bias, left, right, beta, alpha): a bias over the rows is cut with them; one over the result of a partial product would be added by every rank. */
@@ -67,7 +78,7 @@ RULE_FUNCTION(addmm) {
     struct argument *bias = call_argument(call, 0);
     if (!bias || bias->record.kind == RECORD_SHARD || call->op->is_in_place)
         return RULE_GATHER;
-    enum rule_outcome outcome = product(call, 1);
+    enum rule_outcome outcome = product(call, 1, 0);
     if (outcome != RULE_LOCAL || call->results[0].kind == RECORD_PARTIAL)
         return RULE_GATHER;
     int dim = call->results[0].dim, own = argument_dims(bias) - 2 + dim;
@@ -76,14 +87,65 @@ RULE_FUNCTION(addmm) {
     return RULE_LOCAL;
 }
 
-/* bmm, baddbmm: the rows are batches of matrices. */
+/* bmm: the rows are batches of matrices, or rows or columns of each. */
 RULE_FUNCTION(bmm) {
-    if (!decide_rows_at(call, 0)) {
-        if (call->shards > 1) /* scores between positions: what was cut was time */
-            entry_learn_time_first();
-        return RULE_GATHER;
+    if (decide_rows_at(call, 0)) {
+        decide_shard(call, 0, 0, 0);
+        return RULE_LOCAL;
     }
+    if (call->record.dim != 0 && product(call, 0, 1) == RULE_LOCAL)
+        return RULE_LOCAL;
+    if (call->shards > 1 && argument_size(call->lead, 0) > 1) /* scores between positions: what was cut was time */
+        entry_learn_time_first();
+    return RULE_GATHER;
+}
+
+/* baddbmm(bias, left, right): batches of matrices; the bias may broadcast. */
+RULE_FUNCTION(baddbmm) {
+    struct argument *bias = call_argument(call, 0), *left = call_argument(call, 1), *right = call_argument(call, 2);
+    if (!bias || !left || !right || call->op->is_in_place)
+        return decide_rows_at(call, 0) ? rule_bmm(call, rule) : RULE_GATHER;
+    bool has_rows = argument_dims(bias) == 3 && argument_size(bias, 0) != 1;
+    struct argument *all[] = {left, right, has_rows ? bias : left};
+    if (bias->record.kind == RECORD_SHARD && !has_rows)
+        return RULE_GATHER;
+    for (int i = 0; i < 3; i++)
+        if (all[i]->record.kind == RECORD_SHARD ? all[i]->record.dim != 0 || !record_same_rows(&all[i]->record, &call->record)
+                                                : argument_size(all[i], 0) != record_total(&call->record))
+            return RULE_GATHER;
+    for (int i = 0; i < 3; i++)
+        if (all[i]->record.kind != RECORD_SHARD)
+            decide_narrow(all[i], 0);
     decide_shard(call, 0, 0, 0);
+    return RULE_LOCAL;
+}
+
+/* mv(matrix, vector): rows against one vector, or columns of rows with their part of it. */
+RULE_FUNCTION(mv) {
+    struct argument *matrix = call_argument(call, 0), *vector = call_argument(call, 1);
+    if (!matrix || !vector)
+        return RULE_GATHER;
+    if (only_lead_is_divided(call, matrix) && call->record.dim == 0) {
+        decide_shard(call, 0, 0, 0);
+        return RULE_LOCAL;
+    }
+    struct argument *both[] = {matrix, vector};
+    for (int i = 0; i < 2; i++) {
+        if (both[i]->record.kind == RECORD_SHARD ? both[i]->record.dim != 1 - i || !record_same_rows(&both[i]->record, &call->record)
+                                                 : argument_size(both[i], 1 - i) != record_total(&call->record))
+            return RULE_GATHER;
+        if (both[i]->record.kind != RECORD_SHARD)
+            decide_narrow(both[i], 1 - i);
+    }
+    decide_partial(call, 0);
+    return RULE_LOCAL;
+}
+
+/* dot(vector, vector) */
+RULE_FUNCTION(dot) {
+    if (!decide_rows_at(call, 0))
+        return RULE_GATHER;
+    decide_partial(call, 0);
     return RULE_LOCAL;
 }
 

@@ -40,6 +40,15 @@ RULE_FUNCTION(pointwise) {
     return RULE_LOCAL;
 }
 
+/* prelu(self, weight): a slope for each channel, which is dimension 1, or one for all. */
+RULE_FUNCTION(prelu) {
+    struct argument *weight = call_argument(call, 1);
+    if (!weight || call->lead != &call->arguments[0] || call->shards != 1 || (argument_elements(weight) != 1 && call->record.dim == 1))
+        return RULE_GATHER;
+    decide_shard(call, 0, call->record.dim, 0);
+    return RULE_LOCAL;
+}
+
 RULE_FUNCTION(triangle) { /* tril, triu work on the last two dimensions */
     return call->record.dim < argument_dims(call->lead) - 2 ? rule_pointwise(call, rule) : RULE_GATHER;
 }

@@ -149,14 +149,27 @@ RULE_FUNCTION(bernoulli) {
     return RULE_DONE;
 }
 
+/* multinomial(self, num_samples, replacement, generator): from whole probabilities. */
+RULE_FUNCTION(multinomial) {
+    if (!lead_is_first(call) || call->shards != 1 || call->record.dim != 0 || argument_dims(call->lead) != 2)
+        return RULE_GATHER;
+    OPAQUE_SCOPE;
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(argument_tensor(call->lead)));
+    record_clear(plain.tensor);
+    struct tensor *whole = gather_shard(call->op->name, plain.tensor, &call->record);
+    value_drop(plain);
+    return_shard(call, keep_rows(draw(call, whole), &call->record));
+    return RULE_DONE;
+}
+
 /* native_dropout(input, p, train): what the kernel of the CPU does (aten/src/ATen/native/Dropout.cpp), with a mask drawn for all rows. */
 RULE_FUNCTION(native_dropout) {
-    if (!lead_is_first(call) || call->shards != 1 || !tensor_is_on_host(argument_tensor(call->lead)))
-        return RULE_GATHER;
+    if (!lead_is_first(call) || call->shards != 1 || !tensor_is_on_host(argument_tensor(call->lead)) || call_is_none(call, 2))
+        return RULE_GATHER; /* without train libtorch's derivative is not that of its forward */
     OPAQUE_SCOPE;
     struct value input = call->values[0], results[2];
     double keep = 1 - call_real(call, 1, 0.5);
-    if (call_is_none(call, 2) || call_flag(call, 2)) {
+    if (call_flag(call, 2)) {
         results[1] = value_tensor(random_keep_mask(input.tensor, &call->record, keep, DTYPE_BOOL));
         struct value kept = TORCH_CALL("aten::mul", "Tensor", input, results[1]);
         results[0] = TORCH_CALL("aten::mul_", "Scalar", kept, value_real(keep == 0 ? 0 : 1 / keep));

@@ -59,3 +59,26 @@ RULE_FUNCTION(along) {
     decide_shard(call, 0, call->record.dim, 0);
     return RULE_LOCAL;
 }
+
+/* any, all (a = 1) of everything, _is_all_true: of the own rows, then of the ranks' answers. */
+RULE_FUNCTION(any) {
+    enum torch_dtype dtype = tensor_dtype(argument_tensor(call->lead));
+    if (call->value_count != 1 || !tensor_is_on_host(argument_tensor(call->lead)) || dtype == DTYPE_UINT8)
+        return RULE_GATHER;
+    dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+    struct tensor *answer = call->dispatch->stack->begin[0].tensor;
+    struct comm_span span = {tensor_data(answer), 1};
+    record_clear(answer);
+    SHIM_COMM_SCOPE;
+    comm_all_reduce(call->op->name, &span, 1, COMM_BOOL, rule->a ? COMM_MIN : COMM_MAX);
+    return RULE_DONE;
+}
+
+/* cosine_similarity(x1, x2, dim, eps): the composite; over the rows themselves 1.13 would write to a partial sum in it. */
+RULE_FUNCTION(cosine) {
+    int dims = 0;
+    for (int i = 0; i < call->argument_count; i++)
+        dims = argument_dims(&call->arguments[i]) > dims ? argument_dims(&call->arguments[i]) : dims;
+    int rows = dims - argument_dims(call->lead) + call->record.dim;
+    return wrap_dim(call_int(call, 2, 1), dims) == rows ? RULE_GATHER : RULE_COMPOSE;
+}

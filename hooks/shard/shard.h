@@ -100,6 +100,8 @@ RULE_FUNCTION(stack);
 RULE_FUNCTION(reduce_sum);
 RULE_FUNCTION(reduce_along);
 RULE_FUNCTION(along);
+RULE_FUNCTION(any);
+RULE_FUNCTION(cosine);
 RULE_FUNCTION(linear);
 RULE_FUNCTION(rows);
 RULE_FUNCTION(mm);
@@ -134,6 +136,23 @@ RULE_FUNCTION(repeat);
 RULE_FUNCTION(distance);
 RULE_FUNCTION(bilinear);
 RULE_FUNCTION(same_size);
+RULE_FUNCTION(rows_together);
+RULE_FUNCTION(affine_grid);
+RULE_FUNCTION(embedding_bag);
+RULE_FUNCTION(baddbmm);
+RULE_FUNCTION(mv);
+RULE_FUNCTION(dot);
+RULE_FUNCTION(prelu);
+RULE_FUNCTION(row_loss);
+RULE_FUNCTION(ctc_loss);
+RULE_FUNCTION(multinomial);
+RULE_FUNCTION(fast_attention);
+RULE_FUNCTION(diagonal);
+RULE_FUNCTION(diag_embed);
+RULE_FUNCTION(one_hot);
+RULE_FUNCTION(buckets);
+RULE_FUNCTION(spectrum);
+RULE_FUNCTION(solve);
 RULE_FUNCTION(null); /* the template: hooks/null/null_rule.c */
 
 /* ---- looking at arguments (call.c). Sizes are the whole batch's. */
@@ -253,5 +272,6 @@ const struct rule *rule_of(const struct operator *op); /* never NULL: the rule "
 
 /* ---- notes for --explain (explain.c) */
 void explain_gather(const struct shard_call *call, const char *what);
+void explain_cut(const struct shard_call *call); /* a batch has met a parameter: call's lead */
 
 #endif
