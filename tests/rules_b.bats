@@ -45,8 +45,43 @@ sweep() {
     sweep rule_sweep
 }
 
-@test "functions of torch in Python" {
-    sweep rule_sweep.py
+# operators BUILD cases|schemas check|run RANKS
+operators() {
+    requires file "$(python_of "$1")"
+    "$REPOSITORY/tests/operators" "$ACCEL_RUN" "$(python_of "$1")" "${@:2}"
+}
+
+@test "modules, functions and expressions in Python: 2 ranks, wheel, and docs/operators.md says what became of each" {
+    operators wheel cases check 2
+}
+
+@test "modules, functions and expressions in Python: 3 ranks, wheel" {
+    operators wheel cases run 3
+}
+
+@test "modules, functions and expressions in Python: 2 and 3 ranks, debian" {
+    operators debian cases run 2
+    operators debian cases run 3
+}
+
+@test "one rank prints what no rank prints, operator by operator" {
+    operators wheel cases run 1
+}
+
+@test "every class of torch.nn and every function of torch.nn.functional has a case" {
+    local build
+    for build in debian wheel; do
+        requires file "$(python_of $build)"
+        "$(python_of $build)" "$REPOSITORY/tests/programs/rule_sweep.py" --complete
+    done
+}
+
+@test "the list of operators that work element by element is what the schemas of both builds give" {
+    local build
+    for build in debian wheel; do
+        requires file "$(python_of $build)"
+        "$(python_of $build)" "$REPOSITORY/tests/pointwise" --check
+    done
 }
 
 @test "the sweep notices a figure, a missing case and a stop that is not expected" {

@@ -47,6 +47,22 @@ check-all: all programs templates structures $(UNIT_BINARIES)
 check-bats: all programs templates structures
 	@tests/run-all $(BATS_FILES)
 
+# ---- what becomes of each operator: docs/operators.md is written by a run; check-operators runs all there is, on both builds (half an hour)
+PYTHON_wheel := $(O)/venv/bin/python
+PYTHON_debian := /usr/bin/python3
+OPERATORS := tests/operators $(O)/accel-run
+
+.PHONY: docs/operators.md check-operators
+docs/operators.md: all
+	$(Q)$(OPERATORS) $(PYTHON_wheel) cases write 2
+	$(Q)$(OPERATORS) $(PYTHON_wheel) schemas write 2 $(O)/schemas-wheel.json
+
+check-operators: all
+	$(Q)set -e; for n in 1 2 3; do for python in $(PYTHON_wheel) $(PYTHON_debian); do $(OPERATORS) $$python cases run $$n; done; done
+	$(Q)set -e; for n in 2 3; do $(OPERATORS) $(PYTHON_wheel) schemas run $$n $(O)/schemas-wheel.json; \
+		$(OPERATORS) $(PYTHON_debian) schemas run $$n $(O)/schemas-debian.json; done
+	$(Q)for python in $(PYTHON_wheel) $(PYTHON_debian); do $$python tests/pointwise --check || exit 1; done
+
 # ---- benchmarks: tests/bench/NAME.c, which names its sources as a unit test does, or an executable script tests/bench/NAME
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
 BENCH_SCRIPTS := $(shell find tests/bench -maxdepth 1 -type f -perm -u+x 2>/dev/null | sort)

@@ -1,21 +1,35 @@
 """Operators of torch, each in a small network: a layer, the operator, a loss, backward. Prints the loss and what the gradients are, so that
 a run of several ranks can be compared with a plain one. Cases that are stopped by name can be left out:
 
-    rule_sweep.py [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce]
+    rule_sweep.py [--schemas FILE] [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce] [--mark] | --complete
+
+--schemas: the operators of libtorch with arguments made from their schemas (rule_sweep_schemas.py) instead of the cases written by hand.
+--complete: only says which modules and functions of this build have no case.
 """
+import inspect
 import math
 import sys
+import warnings
 
 import torch
 
-import rule_sweep_tensors  # noqa: F401 (enters its cases first)
-import rule_sweep_layers  # noqa: F401
-from rule_sweep_case import CASES, Layers, Tools
+warnings.simplefilter("ignore")  # deprecated functions are functions, too
+if "--schemas" in sys.argv:
+    import rule_sweep_schemas
+
+    rule_sweep_schemas.enter(sys.argv[sys.argv.index("--schemas") + 1])
+else:
+    import rule_sweep_tensors  # noqa: F401 (enters its cases first)
+    import rule_sweep_layers  # noqa: F401
+    import rule_sweep_modules
+    import rule_sweep_functions
+    import rule_sweep_types  # noqa: F401
+from rule_sweep_case import CASES, Layers, Tools, pieces
 
 
 def weigh(result):
     """One figure of any result, with weights that tell elements apart."""
-    result = result.double() if not result.is_complex() else torch.view_as_real(result).double()
+    result = result.double() if not result.is_complex() else torch.view_as_real(result.resolve_conj()).double()
     weights = torch.cos(torch.arange(result.numel(), dtype=torch.double) * 0.7) + 0.3
     return (result * weights.view(result.shape)).sum()
 
@@ -23,13 +37,17 @@ def weigh(result):
 def run(name, rows):
     torch.manual_seed(len(name) + rows)
     layers, tools = Layers(), Tools(rows)
-    result = CASES[name](layers, tools)
-    loss = weigh(result)
+    results = pieces(CASES[name](layers, tools))
+    losses = [weigh(result) for result in results]
+    loss = sum(losses[1:], losses[0])
     if loss.requires_grad:
         loss.backward()
-    parts = [f"{name} {rows} {tuple(result.shape)} {loss.item():.6g}"]
+    parts = [f"{name} {rows}"] + [f"{tuple(result.shape)} {result.dtype} {own.item():.6g}" for result, own in zip(results, losses)]
+    for kept in layers.kept:
+        if kept.grad is not None:
+            parts.append(f"input {kept.grad.double().square().sum().sqrt().item():.6g} {weigh(kept.grad).item():.6g}")
     gradients = [(name, value.grad.double()) for name, value in layers.named_parameters() if value.grad is not None]
-    total = math.sqrt(sum(float(gradient.norm()) ** 2 for _, gradient in gradients)) + 1e-3
+    total = math.sqrt(sum(float(gradient.norm()) ** 2 for _, gradient in gradients)) + 0.05
     if gradients:
         parts.append(f"gradients {total:.6g}")
     for parameter, gradient in gradients:  # relative to all: a gradient that is zero but for rounding must not count
@@ -38,22 +56,48 @@ def run(name, rows):
     print(" ".join(parts), flush=True)
 
 
+def mark(number):
+    """A divided tensor of (16*, number + 1) is gathered: tells a reader of --explain which case begins."""
+    torch.renorm(torch.nn.functional.linear(torch.ones(16, 1), torch.nn.Parameter(torch.ones(number + 1, 1))), 2, 1, 1.0)
+
+
+def teaches_time_first(name):
+    """After these sequences are cut along dimension 1: they come last."""
+    return "time_first" in name or (name.startswith(("nn.MultiheadAttention", "nn.Transformer")) and name.endswith("first") and not name.endswith(":norm_first"))
+
+
 def names(option):
     return sys.argv[sys.argv.index(option) + 1].split(",") if option in sys.argv else []
 
 
+def missing():
+    """Classes of torch.nn and functions of torch.nn.functional, as this build has them, that no case names; and reasons for what is there no more."""
+    named = {name.split(":")[0] for name in CASES}
+    classes = {name for name in dir(torch.nn) if inspect.isclass(getattr(torch.nn, name)) and not name.startswith("_")}
+    for kind, names, excluded in (("nn", classes, rule_sweep_modules.NO_CASE), ("F", set(rule_sweep_functions.names()), rule_sweep_functions.NO_CASE)):
+        yield from (f"{kind}.{name} has no case" for name in sorted(names - set(excluded)) if f"{kind}.{name}" not in named)
+        yield from (f"{kind}.{name} has a case and a reason for none" for name in excluded if f"{kind}.{name}" in named)
+
+
 def main():
+    if "--complete" in sys.argv:
+        sys.exit("\n".join(missing()) or 0)
     skip, only, first = names("--skip"), names("--only"), names("--from")
-    for name in list(CASES)[list(CASES).index(first[0]) if first else 0 :]:
-        if name in skip or (only and name not in only):
+    for name in [name for name in CASES if teaches_time_first(name)]:
+        CASES[name] = CASES.pop(name)
+    numbers = {name: number for number, name in enumerate(name for name in CASES if not only or name in only)}
+    for name in list(numbers)[numbers[first[0]] if first else 0 :]:
+        if name in skip:
             continue
+        if "--mark" in sys.argv:
+            mark(numbers[name])
         for rows in (16, 7):
             if "--announce" in sys.argv:
                 sys.stderr.write(f"case {name} {rows}\n")  # one write: nothing comes between
             try:
                 run(name, rows)
-            except (RuntimeError, ValueError, AttributeError, TypeError, IndexError, NotImplementedError) as error:
-                print(name, rows, type(error).__name__, str(error).split("\n")[0][:70], flush=True)
+            except Exception as error:  # what libtorch refuses to do, it must refuse alike
+                print(name, rows, type(error).__name__, flush=True)
 
 
 main()

@@ -331,6 +331,7 @@ table(
     partial_and_rows=lambda h, m, t: h - h.mean(0, keepdim=True),
     partial_divided=lambda h, m, t: h / h.sum(),
     partial_compare=lambda h, m, t: h * (h.mean() > 0),
+    partial_other_names=lambda h, m, t: h.sum(0).multiply_(2).negative().divide(3).subtract(1).divide_(2),
     replicated_accumulator=lambda h, m, t: torch.zeros(()).add_(h.sum()),
 )
 

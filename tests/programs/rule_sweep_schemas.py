@@ -1,0 +1,168 @@
+"""Cases of rule_sweep.py that nobody wrote: every operator that this build of libtorch has a schema for, with arguments made from the schema
+(op.NAME.OVERLOAD). What is called in the plain run is called by the ranks; what libtorch refuses to do with arguments made so is no case.
+
+Each operator gets a divided batch as its first tensor (and as the second, in the variant :both; not as the first, in :second). In-place
+operators write to a divided batch, and in :second to a tensor of the program's own; out= writes to a tensor of the program's own."""
+import itertools
+import json
+import os
+
+import torch
+
+from rule_sweep_case import CASES, FLAT, pieces
+
+SHAPES = [(FLAT,), (3, 4), (4, 4), (2, 6, 6), (), (2, 2, 4, 4)]
+DTYPES = [["float32"], ["int64"], ["bool"], ["complex64"], ["float64"]]
+MIXED = [["float32", "int64"], ["float32", "bool"], ["bool", "float32"], ["float32", "int64", "float32"]]
+
+# Operators whose results are not defined by their arguments, or which change what the process is.
+NOT_CALLED = {
+    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "empty_quantized", "resize", "resize_", "resize_as_", "resize_as_sparse_",
+    "set_", "set_data", "data", "from_file", "requires_grad_", "retain_grad", "is_leaf", "output_nr", "rename_", "rename", "align_as", "align_to", "refine_names", "names", "pin_memory", "is_pinned",
+    "record_stream", "to_mkldnn", "choose_qparams_optimized", "backward", "wait", "manual_seed", "seed", "initial_seed", "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",
+    "quantized_lstm", "quantized_gru", "sparse_resize_", "sparse_resize_and_clear_", "clear", "insert", "append", "extend", "pop", "warn", "print", "hash", "save", "set_source_Storage", "swapaxes_copy",
+    "cuda", "format", "percentFormat", "confirmed_by_owner", "grad", "hash.generic", "fbgemm_pack_gemm_matrix_fp16", "fbgemm_pack_quantized_matrix", "mkldnn_rnn_layer", "nested_to_padded_tensor", "is_owner",
+    "linalg_lstsq",  # of low rank or not by rounding: the plain run differs from itself
+    "native_batch_norm", "gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell",  # end the process when their tensors do not fit
+}  # fmt: skip
+NOT_CALLED_PREFIXES = ("_", "cudnn_", "miopen_", "mkldnn_", "fbgemm_", "fake_quantize", "quantize", "quantized_", "qint", "sym_", "q_", "to_padded", "copy_sparse", "sparse_", "slow_conv", "thnn_conv", "record_function", "choose_qparams")
+NOT_CALLED_ENDINGS = ("_backward", "_backward_data", "_jvp", "_backward_input", "_backward_weight", "_double_backward")
+
+
+def callable_schemas():
+    found = {}
+    for schema in torch._C._jit_get_all_schemas():
+        name = schema.name.removeprefix("aten::")
+        if not schema.name.startswith("aten::") or (name.startswith(NOT_CALLED_PREFIXES) and not name.startswith("__")) or name.endswith(NOT_CALLED_ENDINGS) or name in NOT_CALLED:
+            continue
+        if not schema.arguments or not any(str(a.type) in ("Tensor", "Tensor[]", "List[Tensor]") for a in schema.arguments) or not hasattr(torch.ops.aten, name):
+            continue
+        if any(str(r.type) not in TENSORS for r in schema.returns) or not schema.returns:
+            continue
+        found[name + ("." + schema.overload_name if schema.overload_name else "")] = schema
+    return found
+
+
+TENSORS = ("Tensor", "Tensor[]", "List[Tensor]")
+
+
+def tensor_of(shape, dtype, rows, at):
+    """Values between 0 and 1 that tell elements apart; integers are small positions."""
+    count = rows * torch.Size(shape).numel()
+    base = torch.rand(count, generator=torch.Generator().manual_seed(at)).mul(0.8).add(0.1).view(rows, *shape)
+    if dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+        return (base * 3).to(dtype)
+    if dtype == torch.bool:
+        return base > 0.4
+    return torch.complex(base, base.flip(-1)).to(dtype) if dtype.is_complex else base.to(dtype)
+
+
+def value_for(argument, number):
+    """What stands for an argument that is no tensor and has no default; `number` tries others."""
+    kind = str(argument.type)
+    if kind.startswith("Optional") or kind.endswith("?"):
+        return None
+    plain = {"int": (1, 0), "float": (0.5, 1.0), "bool": (False, True), "number": (0.5, 2), "Scalar": (0.5, 2), "str": ("mean", "ij"), "Device": (torch.device("cpu"),) * 2, "Layout": (torch.strided,) * 2}
+    if kind in plain:
+        return plain[kind][number]
+    if kind in ("List[int]", "int[]"):
+        return [[1], [1, 1], [0]][number] if number < 3 else None
+    if kind in ("List[number]", "List[float]"):
+        return [0.5]
+    raise LookupError(kind)
+
+
+class Made:
+    """How an operator is called: the shape of a row, the types of its tensors, and the choice of its other arguments."""
+
+    def __init__(self, schema, shape, dtypes, number, result_dtype=None):
+        self.schema, self.shape, self.number, self.choice = schema, tuple(shape), number, [shape, dtypes, number, result_dtype]
+        self.dtypes = [getattr(torch, name) for name in dtypes]
+        self.result_dtype = getattr(torch, result_dtype or "float32")
+        self.operator = getattr(getattr(torch.ops.aten, schema.name[6:]), schema.overload_name or "default")
+
+    def call(self, rows, tensor):
+        """tensor(at, shape, dtype): the tensor for the argument that is number `at` of the tensors."""
+        arguments, named, at = [], {}, 0
+        for argument in self.schema.arguments:
+            kind = str(argument.type)
+            if kind in TENSORS:
+                dtype = self.dtypes[min(at, len(self.dtypes) - 1)]
+                if argument.is_out:
+                    value = torch.zeros(0, dtype=self.result_dtype)
+                elif kind == "Tensor":
+                    value = tensor(at, self.shape, dtype)
+                else:
+                    value = [tensor(at, self.shape, dtype), tensor(at + 1, self.shape, dtype)]
+                at += 1
+            elif argument.has_default_value():
+                continue
+            else:
+                value = value_for(argument, self.number)
+            if argument.kwarg_only or named:
+                named[argument.name] = value
+            else:
+                arguments.append(value)
+        return self.operator(*arguments, **named)
+
+
+def find_call(schema):
+    """The first way to call it that libtorch accepts, tried on tensors that are nobody's: alike in all ranks."""
+    tensors = sum(str(a.type) in TENSORS and not a.is_out for a in schema.arguments)
+    choices = DTYPES + (MIXED if tensors > 1 else [])
+    shapes = SHAPES if hasattr(torch, "Tag") and hasattr(torch.Tag, "pointwise") else SHAPES[:3]  # each refusal takes 1.13 ten milliseconds
+    for shape, dtypes, number in itertools.product(shapes, choices, (0, 1)):
+        made = Made(schema, shape, dtypes, number)
+        try:
+            torch.manual_seed(0)
+            with torch.no_grad():
+                result = made.call(4, lambda at, shape, dtype: tensor_of(shape, dtype, 4, at))
+            if "out" in schema.overload_name:
+                made.choice[3] = str(pieces(result)[0].dtype)[6:]
+            return made
+        except LookupError:
+            return None
+        except Exception:  # whatever libtorch says: these arguments are none
+            continue
+    return None
+
+
+def divided(m, t, shape, dtype, at):
+    """A batch of these values that is divided, with a history where the type has one."""
+    values = tensor_of(shape, dtype, t.rows, at)
+    own = m.keep(m.flat(t.flat))[:, :1].view(-1, *[1] * len(shape)).clamp(-1, 1) * 0.05
+    if dtype.is_floating_point or dtype.is_complex:
+        return values + own.to(dtype)
+    return torch.where(own > 9, 1 - values.long(), values.long()).to(dtype)
+
+
+def schema_case(made, which):
+    def run(m, t):
+        def tensor(at, shape, dtype):
+            return divided(m, t, shape, dtype, at) if at in which else tensor_of(shape, dtype, t.rows, at)
+
+        quiet = "out" in made.schema.overload_name
+        with torch.set_grad_enabled(not quiet):
+            return made.call(t.rows, tensor)
+
+    return run
+
+
+def enter(found_file):
+    """Enters the cases. Which calls are possible is written to the file, or read from it where it exists: the search takes longer than the cases."""
+    found = json.load(open(found_file)) if os.path.exists(found_file) else {}
+    for name, schema in sorted(callable_schemas().items()):
+        if name not in found:
+            made = find_call(schema)
+            found[name] = made and made.choice
+        if found[name] is None:
+            continue
+        made = Made(schema, *found[name])
+        tensors = sum(str(a.type) in TENSORS and not a.is_out for a in schema.arguments)
+        CASES["op." + name] = schema_case(made, (0,))
+        if tensors > 1:
+            CASES[f"op.{name}:second"] = schema_case(made, (1,))
+            CASES[f"op.{name}:both"] = schema_case(made, (0, 1))
+    if not os.path.exists(found_file):
+        with open(found_file, "w") as file:
+            json.dump(found, file)
