@@ -88,6 +88,8 @@ static bool conversion_is_linear(const struct shard_call *call) {
 }
 
 bool partial_execute(struct shard_call *call, const struct rule *rule) {
+    if (call->op->is_out && rule->partial != PARTIAL_SHAPE)
+        return false; /* the memory written to has other views, which know of no parts */
     switch (rule->partial) {
     case PARTIAL_LINEAR:
         if (call->argument_count != call->partials || !conversion_is_linear(call))

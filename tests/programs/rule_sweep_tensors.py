@@ -331,9 +331,19 @@ table(
     partial_and_rows=lambda h, m, t: h - h.mean(0, keepdim=True),
     partial_divided=lambda h, m, t: h / h.sum(),
     partial_compare=lambda h, m, t: h * (h.mean() > 0),
+    partial_out_product=lambda h, m, t: written_row(lambda row: torch.mul(h.detach().sum(0), 0.5, out=row)) + h,
+    partial_out_sum=lambda h, m, t: written_row(lambda row: torch.add(h.detach().sum(0), 1, out=row)) + h,
+    partial_out_quotient=lambda h, m, t: written_row(lambda row: torch.div(h.detach().mean(0), 2, out=row)) + h,
     partial_other_names=lambda h, m, t: h.sum(0).multiply_(2).negative().divide(3).subtract(1).divide_(2),
     replicated_accumulator=lambda h, m, t: torch.zeros(()).add_(h.sum()),
 )
+
+
+def written_row(write):
+    """A tensor of the program's own, one row of which an operator has written."""
+    table = torch.zeros(3, FLAT)
+    write(table[1])
+    return table.sum(0)
 
 
 def square(h):
