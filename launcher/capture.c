@@ -12,6 +12,8 @@
 
 #include "clock.h"
 
+enum { SLICE_MS = 100 }; /* a signal that comes just before poll is seen so late */
+
 struct sink {
     int descriptor; /* -1: has ended */
     char *text;
@@ -67,15 +69,19 @@ static void read_sink(struct sink *sink) {
     }
 }
 
+static bool is_stopped(const volatile sig_atomic_t *stop) {
+    return stop && *stop;
+}
+
 /* Until both streams have ended. Returns false when the deadline passed before. */
-static bool read_all(struct sink sinks[2], uint64_t deadline_ms) {
+static bool read_all(struct sink sinks[2], uint64_t deadline_ms, const volatile sig_atomic_t *stop) {
     while (sinks[0].descriptor >= 0 || sinks[1].descriptor >= 0) {
         uint64_t now_ms = clock_ms();
         struct pollfd ready[2] = {{sinks[0].descriptor, POLLIN, 0}, {sinks[1].descriptor, POLLIN, 0}};
-        if (now_ms >= deadline_ms || (poll(ready, 2, (int)(deadline_ms - now_ms)) < 0 && errno != EINTR))
+        if (is_stopped(stop) || now_ms >= deadline_ms || (poll(ready, 2, SLICE_MS) < 0 && errno != EINTR))
             return false;
         for (int i = 0; i < 2; i++)
-            if (sinks[i].descriptor >= 0 && ready[i].revents)
+            if (sinks[i].descriptor >= 0 && ready[i].revents > 0)
                 read_sink(&sinks[i]);
     }
     return true;
@@ -103,7 +109,7 @@ int capture_run(const struct capture_request *request, struct capture *capture) 
     struct sink sinks[2] = {{pipes[0][0], capture->out, 0}, {pipes[1][0], capture->errors, 0}};
     if (capture->has_started) {
         uint64_t deadline_ms = clock_ms() + request->milliseconds;
-        capture->has_timed_out = !read_all(sinks, deadline_ms) || !await_end(pid, deadline_ms, &status);
+        capture->has_timed_out = !read_all(sinks, deadline_ms, request->stop) || !await_end(pid, deadline_ms, &status);
         if (capture->has_timed_out) {
             kill(-pid, SIGKILL);
             waitpid(pid, &status, 0);

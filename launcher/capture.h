@@ -5,6 +5,7 @@
 #ifndef ACCEL_RUN_CAPTURE_H
 #define ACCEL_RUN_CAPTURE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@ struct capture_request {
     char *const *environment;
     const char *folder; /* to run in; NULL: ours */
     uint32_t milliseconds;
+    const volatile sig_atomic_t *stop; /* not 0: as if the time were over. A signal must have set it. NULL: never */
 };
 
 struct capture {

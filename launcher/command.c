@@ -7,6 +7,8 @@
 static const struct command commands[] = {
     {"doctor", doctor_run, "doctor [--json] [--rows] [program [arguments]]", "check this machine, a program and its libtorch"},
     {"env", environment_report_run, "env [--json]", "print what a report of a defect needs: versions, machine, settings"},
+    {"test", trial_run, "test [-n N] [--only python|c++] [--python PROGRAM] [--libtorch FOLDER]",
+     "train tiny programs in one process and as ranks, and compare"},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };

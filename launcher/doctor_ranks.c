@@ -31,7 +31,7 @@ void doctor_ranks(struct doctor *doctor) {
     static const char *const arguments[] = {"accel-run", "--config-file",  "none",      "-n", "2", "--log-level", "info",
                                             "--",        "/proc/self/exe", "--version", NULL};
     char **environment = exchange_environment(doctor->environment);
-    struct capture_request request = {"/proc/self/exe", (char *const *)(uintptr_t)arguments, environment, NULL, EXCHANGE_MS};
+    struct capture_request request = {"/proc/self/exe", (char *const *)(uintptr_t)arguments, environment, NULL, EXCHANGE_MS, NULL};
     if (!environment)
         return;
     int status = capture_run(&request, &capture);

@@ -84,7 +84,7 @@ static void first_line(const char *name, const char *option, char *const *enviro
     if (preflight_find(name, environ_value(environment, "PATH"), path, &problem))
         return;
     char *arguments[] = {path, (char *)(uintptr_t)option, NULL};
-    struct capture_request request = {path, arguments, environment, NULL, HELPER_MS};
+    struct capture_request request = {path, arguments, environment, NULL, HELPER_MS, NULL};
     if (capture_run(&request, &capture) == 0)
         snprintf(line, VALUE_CHARS, "%.*s", (int)strcspn(capture.out, "\n"), capture.out);
 }
@@ -122,7 +122,7 @@ static void add_cached(struct facts *facts, char *const *environment) {
     static const char *const places[] = {"/sbin/ldconfig", "/usr/sbin/ldconfig"};
     char *arguments[] = {(char *)(uintptr_t) "ldconfig", (char *)(uintptr_t) "-p", NULL};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        struct capture_request request = {places[i], arguments, environment, NULL, HELPER_MS};
+        struct capture_request request = {places[i], arguments, environment, NULL, HELPER_MS, NULL};
         if (capture_run(&request, &capture) == 0)
             break;
     }

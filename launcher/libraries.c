@@ -40,7 +40,7 @@ static char **tracing(char *const *environment) {
 int libraries_read(struct libraries *libraries, const char *interpreter, const char *path, char *const *environment) {
     static struct capture capture; /* static: 512 KiB */
     char *arguments[] = {(char *)(uintptr_t)interpreter, (char *)(uintptr_t)path, NULL};
-    struct capture_request request = {interpreter, arguments, tracing(environment), NULL, LIST_MS};
+    struct capture_request request = {interpreter, arguments, tracing(environment), NULL, LIST_MS, NULL};
     memset(libraries, 0, sizeof *libraries);
     int status = request.environment ? capture_run(&request, &capture) : -1;
     free((void *)(uintptr_t)request.environment);

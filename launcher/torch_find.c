@@ -80,7 +80,7 @@ int torch_find_of_python(struct torch_find *find, const char *python, char *cons
     static struct capture capture;   /* static: 512 KiB */
     static struct elf_target target; /* 4 KiB */
     char *arguments[] = {(char *)(uintptr_t)python, (char *)(uintptr_t) "-c", (char *)(uintptr_t)question, NULL};
-    struct capture_request request = {python, arguments, environment, NULL, PYTHON_MS};
+    struct capture_request request = {python, arguments, environment, NULL, PYTHON_MS, NULL};
     memset(find, 0, sizeof *find);
     if (capture_run(&request, &capture)) {
         char *last = strrchr(capture.errors, '\n');

@@ -94,7 +94,7 @@ static struct capture capture;
 static int run_shell(const char *script, uint32_t milliseconds) {
     char *arguments[] = {(char *)"sh", (char *)"-c", (char *)script, NULL};
     char *environment[] = {(char *)"PATH=/usr/bin:/bin", NULL};
-    return capture_run(&(struct capture_request){"/bin/sh", arguments, environment, NULL, milliseconds}, &capture);
+    return capture_run(&(struct capture_request){"/bin/sh", arguments, environment, NULL, milliseconds, NULL}, &capture);
 }
 
 TEST("both streams and the exit code of a helper are kept") {
@@ -131,6 +131,6 @@ TEST("a helper that hangs is ended with what it started, at the deadline") {
 
 TEST("a helper that does not exist is said not to have started") {
     char *arguments[] = {(char *)"x", NULL};
-    EXPECT(capture_run(&(struct capture_request){"/no/such/file", arguments, arguments + 1, NULL, 1000}, &capture) == -1);
+    EXPECT(capture_run(&(struct capture_request){"/no/such/file", arguments, arguments + 1, NULL, 1000, NULL}, &capture) == -1);
     EXPECT(!capture.has_started);
 }
