@@ -3,7 +3,7 @@
 
 #include "config.h"
 
-static const char subcommands[] = "config";
+static const char subcommands[] = "config doctor env";
 
 /* Words that an argument can be, between spaces; "" where it is free, NULL where it is a file. */
 static const char *words_of(const struct config_option *option) {

@@ -120,12 +120,17 @@ int config_read_environment(struct config *config, char *const *environment, cha
    Variables that begin with ACCEL_RUN_TEST_ or ACCEL_RUN_DEBUG_ belong to the shim and the tests and are not judged. */
 const char *config_unknown_variable(char *const *environment, char *name, const char **nearest);
 
-/* ---- help.c, show.c, completion.c: text for people, manual pages and shells */
+/* ---- help.c, show.c, write.c, completion.c: text for people, manual pages, files and shells */
 
 void config_print_help(enum config_topic topic, FILE *out);
 
 /* Every setting that a file can hold, as such a file, with where its value came from. */
 void config_print(const struct config *config, FILE *out);
+/* One value as YAML has it. Returns its characters. */
+int config_print_value(const struct config *config, enum config_id id, FILE *out);
+
+/* A file to keep: every setting with its help; those at their default as comments. */
+void config_write(const struct config *config, FILE *out);
 
 /* Returns 0, or -1 when the shell is not known. */
 int config_print_completion(const char *shell, FILE *out);

@@ -34,7 +34,7 @@ static void print_quoted(const char *text, FILE *out) {
     fputc('"', out);
 }
 
-static int print_value(const struct config *config, enum config_id id, FILE *out) {
+int config_print_value(const struct config *config, enum config_id id, FILE *out) {
     char text[64];
     if (config_options[id].type == CONFIG_TEXT) {
         const char *value = *(const char *const *)((const char *)config + config_options[id].offset);
@@ -51,7 +51,7 @@ void config_print(const struct config *config, FILE *out) {
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         if (!*config_options[i].key)
             continue;
-        int width = fprintf(out, "%s: ", config_options[i].key) + print_value(config, (enum config_id)i, out);
+        int width = fprintf(out, "%s: ", config_options[i].key) + config_print_value(config, (enum config_id)i, out);
         fprintf(out, "%*s # ", width < 32 ? 32 - width : 0, "");
         print_origin(config, (enum config_id)i, out);
         fputc('\n', out);

@@ -1,5 +1,5 @@
 /*
- * Subcommands: `accel-run doctor`, `env`, `test`, `explain`. A word of the table as the first argument is the subcommand; a program of that name is
+ * Subcommands: `accel-run config`, `doctor`, `env`, `test`, `explain`. A word of the table as the first argument is the subcommand; a program of that name is
  * written ./name, or behind "--".
  *
  * Rules
@@ -42,5 +42,6 @@ int command_flush(void);
 int doctor_run(const struct command_call *call);
 int environment_report_run(const struct command_call *call);
 int trial_run(const struct command_call *call);
+int settings_command_run(const struct command_call *call);
 
 #endif

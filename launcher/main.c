@@ -19,17 +19,6 @@
 #include "options.h"
 #include "settings.h"
 
-/* What the reading of settings had to say: before anything is started, on stderr. Refusals are said whatever the level: the error counts them. */
-static void say_notes(const struct settings *settings) {
-    static const char *const weights[] = {[CONFIG_NOTICE] = "notice", [CONFIG_WARNING] = "warning", [CONFIG_REFUSED] = "refused"};
-    const struct config_notes *notes = &settings->notes;
-    for (uint32_t i = 0; i < notes->count; i++)
-        if (notes->list[i].weight == CONFIG_REFUSED || settings->config.log_level >= CONFIG_LEVEL_WARN)
-            dprintf(STDERR_FILENO, "accel-run: %s %s: %s\n", weights[notes->list[i].weight], notes->list[i].id, notes->list[i].text);
-    if (notes->lost)
-        dprintf(STDERR_FILENO, "accel-run: and %u more\n", notes->lost);
-}
-
 static void refuse(const struct problem *problem) {
     dprintf(STDERR_FILENO, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
     exit(problem->exit_code);
@@ -50,7 +39,8 @@ static int print_asked(const struct config *config) {
     struct problem problem;
     if (config->help) {
         config_print_help(config->help, stdout);
-        command_print_list(stdout);
+        if (config->help <= CONFIG_TOPIC_ALL)
+            command_print_list(stdout);
     } else if (config->version)
         puts("accel-run " ACCEL_RUN_VERSION);
     else if (config->show_config)
@@ -73,7 +63,7 @@ int main(int argc, char **argv) {
     struct plan plan;
     int program = settings_read(&settings, argc, argv, environ, &problem);
     int refused = program < 0 ? 0 : settings_refuse(&settings, &problem);
-    say_notes(&settings);
+    settings_say_notes(&settings);
     if (program < 0 || (refused && !options_need_no_program(&settings.config)))
         refuse(&problem);
     if (options_need_no_program(&settings.config))

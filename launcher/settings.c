@@ -63,13 +63,13 @@ int settings_load(struct settings *settings, const char *path, struct problem *p
     size_t bytes;
     if (path != settings->path)
         snprintf(settings->path, sizeof settings->path, "%s", path);
-    char *text = read_whole(path, &bytes);
-    if (!text)
+    free(settings->text);
+    settings->text = read_whole(path, &bytes);
+    if (!settings->text)
         return problem_set(problem, EXIT_LAUNCHER, "AR-CONFIG-FILE", "correct the path, or leave --config-file out",
                            "the configuration file %s cannot be read: %s", path, strerror(errno));
-    int status = yaml_read(&settings->yaml, text, bytes, fault);
-    free(text);
-    if (status)
+    settings->text[bytes] = 0;
+    if (yaml_read(&settings->yaml, settings->text, bytes, fault))
         return problem_set(problem, EXIT_LAUNCHER, "AR-CONFIG", "correct the file; 'accel-run config default' writes a new one", "%s:%s",
                            path, fault);
     return 0;
@@ -132,6 +132,18 @@ int settings_read(struct settings *settings, int argc, char *const *argv, char *
 
 void settings_clear(struct settings *settings) {
     yaml_clear(&settings->yaml);
+    free(settings->text);
+    settings->text = NULL;
+}
+
+void settings_say_notes(const struct settings *settings) {
+    static const char *const weights[] = {[CONFIG_NOTICE] = "notice", [CONFIG_WARNING] = "warning", [CONFIG_REFUSED] = "refused"};
+    const struct config_notes *notes = &settings->notes;
+    for (uint32_t i = 0; i < notes->count; i++)
+        if (notes->list[i].weight == CONFIG_REFUSED || settings->config.log_level >= CONFIG_LEVEL_WARN)
+            dprintf(STDERR_FILENO, "accel-run: %s %s: %s\n", weights[notes->list[i].weight], notes->list[i].id, notes->list[i].text);
+    if (notes->lost)
+        dprintf(STDERR_FILENO, "accel-run: and %u more\n", notes->lost);
 }
 
 int settings_refuse(struct settings *settings, struct problem *problem) {

@@ -26,6 +26,7 @@ struct settings {
     struct config_notes notes;
     struct yaml yaml;    /* the file's keys; config borrows from it */
     char path[PATH_MAX]; /* of the file; "" none */
+    char *text;          /* of the file, owned; NULL none */
 };
 
 /* Reads all sources. Returns the index of the program's name in argv (argc: none, and none is needed), or -1 with *problem. Notes are not judged
@@ -38,6 +39,9 @@ int settings_load(struct settings *settings, const char *path, struct problem *p
 
 /* Where our own file is for all of a user's runs; text[PATH_MAX], "" when there is no home. */
 void settings_user_path(char *const *environment, char *path);
+
+/* What reading had to say, on stderr. Refusals are said whatever the level: the error that follows counts them. */
+void settings_say_notes(const struct settings *settings);
 
 /* Were settings asked for that cannot be had? Returns -1 with *problem, unless the user allows it: then they become warnings. */
 int settings_refuse(struct settings *settings, struct problem *problem);

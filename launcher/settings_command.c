@@ -1,0 +1,210 @@
+/*
+ * `accel-run config`: asks for settings and keeps them in a file; `config default` writes one without questions, `config update` writes today's form of
+ * a file (of ours, or of Accelerate's, which stays), `config to-fsdp2` converts one of Accelerate's. A file is whole or not there at all.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "cores.h"
+#include "fsdp2.h"
+#include "questions.h"
+#include "settings.h"
+
+struct call {
+    const struct command_call *command;
+    const char *verb;           /* "", default, update, to-fsdp2 */
+    const char *input, *output; /* as given; NULL: not given */
+    bool overwrite;
+    struct settings *settings;
+    struct problem problem;
+};
+
+/* "--name VALUE" or "--name=VALUE", '_' as good as '-': the value, with *index moved past it; NULL: another argument. */
+static const char *value_of(const struct command_call *command, int *index, const char *name) {
+    const char *argument = command->arguments[*index];
+    size_t n = strlen(name);
+    for (size_t i = 0; i < n; i++)
+        if ((argument[i] == '_' ? '-' : argument[i]) != name[i])
+            return NULL;
+    if (argument[n] == '=')
+        return argument + n + 1;
+    return !argument[n] && *index + 1 < command->argc ? command->arguments[++*index] : NULL;
+}
+
+static bool is_verb(const char *word) {
+    return !strcmp(word, "default") || !strcmp(word, "update") || !strcmp(word, "to-fsdp2");
+}
+
+static int read_arguments(struct call *call) {
+    const struct command_call *command = call->command;
+    call->verb = "";
+    for (int i = 1; i < command->argc; i++) {
+        const char *argument = command->arguments[i], *value;
+        if (i == 1 && is_verb(argument))
+            call->verb = argument;
+        else if ((value = value_of(command, &i, "--config-file")))
+            call->input = value;
+        else if ((value = value_of(command, &i, "--output-file")))
+            call->output = value;
+        else if (!strcmp(argument, "--overwrite"))
+            call->overwrite = true;
+        else
+            return command_refuse(command, argument);
+    }
+    return 0;
+}
+
+/* ---- writing */
+
+static int fault_of_file(struct call *call, const char *path) {
+    return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-FILE", "name another place with --output-file", "%s cannot be written: %s",
+                       path, strerror(errno));
+}
+
+static void make_folders(const char *path) {
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(folder, 0777);
+        *slash = '/';
+    }
+}
+
+static int print_file(struct call *call, FILE *out) {
+    if (!strcmp(call->verb, "to-fsdp2"))
+        return fsdp2_convert(call->settings->text, &call->settings->yaml, call->settings->path, out, &call->problem);
+    config_write(&call->settings->config, out);
+    return 0;
+}
+
+static int write_file(struct call *call, const char *path, bool may_exist) {
+    char part[PATH_MAX + 16];
+    if (!may_exist && access(path, F_OK) == 0)
+        return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS", "add --overwrite, or name another place with --output-file",
+                           "%s is there already", path);
+    make_folders(path);
+    snprintf(part, sizeof part, "%s.part-%d", path, (int)getpid());
+    FILE *out = fopen(part, "wx");
+    if (!out)
+        return fault_of_file(call, path);
+    int status = print_file(call, out);
+    int failed = fflush(out) || ferror(out) || fsync(fileno(out));
+    if (fclose(out) || failed || (status == 0 && rename(part, path)))
+        status = status ? status : fault_of_file(call, path);
+    if (status)
+        unlink(part);
+    else
+        printf("written: %s\n", path);
+    return status;
+}
+
+/* ---- the verbs */
+
+static const char own_path[] = "accel-run.yaml";
+
+/* The machine's ranks, where no file and no variable says otherwise. */
+static void take_machine(struct config *config) {
+    char text[16], fault[CONFIG_FAULT_CHARS];
+    snprintf(text, sizeof text, "%u", questions_ranks(cores_allowed("")));
+    if (config->origin[CONFIG_ID_ranks] == CONFIG_FROM_DEFAULT)
+        config_set(config, CONFIG_ID_ranks, text, CONFIG_FROM_FILE, "ranks", fault);
+}
+
+/* The settings of a file: --config-file's, or the one a run would read. */
+static int read_settings(struct call *call) {
+    static const char name[] = "--config-file";
+    char *with[] = {"accel-run", (char *)name, (char *)call->input, "--show-config", NULL},
+         *without[] = {"accel-run", "--show-config", NULL};
+    /* variables of the environment are not a file's business */
+    char *kept[8] = {0};
+    int n = 0;
+    for (char *const *variable = call->command->environment; *variable; variable++)
+        if (n < 7 && (!strncmp(*variable, "HOME=", 5) || !strncmp(*variable, "XDG_", 4) || !strncmp(*variable, "HF_HOME=", 8)))
+            kept[n++] = *variable;
+    int status = settings_read(call->settings, call->input ? 4 : 2, call->input ? with : without, kept, &call->problem);
+    return status < 0 ? -1 : 0;
+}
+
+static int run_default(struct call *call) {
+    char path[PATH_MAX];
+    config_defaults(&call->settings->config);
+    take_machine(&call->settings->config);
+    settings_user_path(call->command->environment, path);
+    const char *output = call->output ? call->output : call->input ? call->input : *path ? path : own_path;
+    return write_file(call, output, call->overwrite);
+}
+
+static int run_update(struct call *call) {
+    if (read_settings(call))
+        return -1;
+    if (!*call->settings->path)
+        return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-FILE", "'accel-run config default' writes one",
+                           "there is no file to update");
+    settings_refuse(call->settings, &call->problem);
+    settings_say_notes(call->settings);
+    bool is_ours = call->settings->foreign.count == 0;
+    const char *output = call->output ? call->output : is_ours ? call->settings->path : own_path;
+    return write_file(call, output, call->overwrite || (is_ours && !call->output));
+}
+
+static int run_fsdp2(struct call *call) {
+    if (!call->input)
+        return problem_set(&call->problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "accel-run config to-fsdp2 --config-file FILE",
+                           "no file was named");
+    if (settings_load(call->settings, call->input, &call->problem))
+        return -1;
+    if (!call->output && !call->overwrite)
+        return print_file(call, stdout);
+    return write_file(call, call->output ? call->output : call->input, call->overwrite);
+}
+
+static int run_questions(struct call *call) {
+    static struct questions questions;
+    char path[PATH_MAX];
+    settings_user_path(call->command->environment, path);
+    const char *const places[] = {own_path, *path ? path : NULL, NULL};
+    const char *output = call->output ? call->output : call->input;
+    int place =
+        output ? 0 : questions_choose("Where shall the settings be kept? In this directory, or for all your runs.", places, stdin, stdout);
+    output = output ? output : place >= 0 ? places[place] : NULL;
+    if (output && access(output, F_OK) == 0) {
+        call->input = output;
+        if (read_settings(call))
+            return -1;
+    } else {
+        config_defaults(&call->settings->config);
+    }
+    take_machine(&call->settings->config);
+    if (!output || questions_ask(&questions, &call->settings->config, stdin, stdout))
+        return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-UNFINISHED", "'accel-run config default' asks nothing",
+                           "the answers ended before the questions; nothing was written");
+    return write_file(call, output, true);
+}
+
+int settings_command_run(const struct command_call *command) {
+    static struct settings settings;
+    struct call call = {.command = command, .settings = &settings};
+    if (command->argc == 2 && (!strcmp(command->arguments[1], "--help") || !strcmp(command->arguments[1], "-h")))
+        return command_print_usage(command->arguments[0], stdout);
+    int status = read_arguments(&call);
+    if (status)
+        return status;
+    if (!strcmp(call.verb, "default"))
+        status = run_default(&call);
+    else if (!strcmp(call.verb, "update"))
+        status = run_update(&call);
+    else if (!strcmp(call.verb, "to-fsdp2"))
+        status = run_fsdp2(&call);
+    else
+        status = run_questions(&call);
+    if (status)
+        fprintf(stderr, "accel-run: error %s: %s\n  what to do: %s\n", call.problem.id, call.problem.what, call.problem.cure);
+    settings_clear(&settings);
+    return status ? EXIT_LAUNCHER : command_flush();
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env bats
+# accel-run config: questions, and files written, renewed and converted.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup() {
+    T=$BATS_TEST_TMPDIR
+    export HOME=$T/home
+    mkdir -p "$HOME"
+    unset XDG_CONFIG_HOME XDG_CACHE_HOME HF_HOME
+    cd "$T" || return 1
+}
+
+settings_of() { # FILE: without comments and empty lines
+    grep -v -e '^#' -e '^$' "$1" || true
+}
+
+@test "config asks, takes numbers and words, goes back, explains, asks again, and writes a file that the next run reads" {
+    #       place ranks back again help threads log_dir  level wrong seconds grace
+    answers='1\n4\nb\n3\n?\n\nlogs of mine\n4\nsoon\n30\n\n'
+    # shellcheck disable=SC2059
+    run -0 bash -c 'printf "$2" | "$1" config' _ "$ACCEL_RUN" "$answers"
+    contains "$output" "More threads than cores make every rank wait."
+    contains "$output" "'soon' is not a number of seconds"
+    contains "$output" "written: accel-run.yaml"
+    diff <(settings_of accel-run.yaml) - <<'END'
+ranks: 3
+log_dir: "logs of mine"
+log_level: debug
+collective_timeout: 30
+END
+    run -0 "$ACCEL_RUN" --show-config
+    contains "$output" "# accel-run.yaml:4"
+    # what was said is the default the next time
+    run -0 bash -c 'printf "\n\n\n\n\n\n7\n" | "$1" config' _ "$ACCEL_RUN"
+    contains "$output" "[logs of mine] >"
+    settings_of accel-run.yaml | grep -qx 'log_dir: "logs of mine"'
+    settings_of accel-run.yaml | grep -qx 'grace: 7'
+}
+
+@test "answers that end too early write nothing" {
+    run -125 bash -c 'printf "1\n4\n" | "$1" config' _ "$ACCEL_RUN"
+    contains "$output" "AR-CONFIG-UNFINISHED"
+    [ -z "$(find . -name "*.yaml*")" ]
+}
+
+@test "config default writes the machine's ranks for all runs, and replaces nothing unasked" {
+    run -0 "$ACCEL_RUN" config default
+    [ "$output" = "written: $HOME/.config/accel-run/config.yaml" ]
+    [ "$(settings_of "$HOME/.config/accel-run/config.yaml" | wc -l)" -eq 1 ]
+    run -0 "$ACCEL_RUN" --show-config
+    [[ $output == *"ranks: "*"$HOME/.config/accel-run/config.yaml:4"* ]]
+    echo 'ranks: 7' >"$HOME/.config/accel-run/config.yaml"
+    run -125 "$ACCEL_RUN" config default
+    contains "$output" "AR-CONFIG-EXISTS"
+    [ "$(cat "$HOME/.config/accel-run/config.yaml")" = 'ranks: 7' ]
+    run -0 "$ACCEL_RUN" config default --overwrite
+    run -0 "$ACCEL_RUN" config default --config_file=here/new.yaml
+    [ -e here/new.yaml ]
+    run -125 "$ACCEL_RUN" config default --config_file /dev/null/x.yaml
+    contains "$output" "AR-CONFIG-FILE"
+}
+
+@test "config update keeps what a file says; Accelerate's file becomes one of ours and stays as it is" {
+    printf 'grace: 5 # mine\nranks: 3\n' >accel-run.yaml
+    ACCEL_RUN_RANKS=8 run -0 "$ACCEL_RUN" config update
+    diff <(settings_of accel-run.yaml) <(printf 'ranks: 3\ngrace: 5\n')
+    rm accel-run.yaml
+    mkdir -p "$HOME/.cache/huggingface/accelerate"
+    file=$HOME/.cache/huggingface/accelerate/default_config.yaml
+    cp "$REPOSITORY/tests/config/accelerate-0.34-fp8.yaml" "$file"
+    run -0 "$ACCEL_RUN" config update
+    contains "$output" "refused AR-UNSUPPORTED: $file:19: mixed_precision: fp8"
+    cmp "$file" "$REPOSITORY/tests/config/accelerate-0.34-fp8.yaml"
+    [ "$(settings_of accel-run.yaml)" = "ranks: 2" ]
+    rm accel-run.yaml "$file"
+    run -125 "$ACCEL_RUN" config update
+    contains "$output" "there is no file to update"
+}
+
+@test "config to-fsdp2 converts a file of Accelerate as accelerate to-fsdp2 does, and keeps the rest" {
+    cp "$REPOSITORY/tests/config/accelerate-0.24-fsdp.yaml" one.yaml
+    run -0 "$ACCEL_RUN" config to-fsdp2 --config_file one.yaml
+    contains "$output" "  fsdp_version: 2"
+    contains "$output" "  fsdp_reshard_after_forward: true"
+    contains "$output" "  fsdp_state_dict_type: SHARDED_STATE_DICT"
+    for gone in backward_prefetch forward_prefetch sync_module_states use_orig_params sharding_strategy; do lacks "$output" $gone; done
+    [ "$(diff one.yaml <(echo "$output") | grep -c '^<')" -eq 5 ]
+    run -0 "$ACCEL_RUN" config to-fsdp2 --config_file one.yaml --output_file two.yaml
+    run -125 "$ACCEL_RUN" config to-fsdp2 --config_file one.yaml --output_file two.yaml
+    contains "$output" "AR-CONFIG-EXISTS"
+    run -125 "$ACCEL_RUN" config to-fsdp2 --config_file two.yaml
+    contains "$output" "version 2 already"
+    sed -i 's/sharding_strategy: 4/reshard_after_forward: SHARD_GRAD_OP/' one.yaml
+    run -0 "$ACCEL_RUN" config to-fsdp2 --config_file one.yaml --overwrite
+    grep -qx '  fsdp_reshard_after_forward: false' one.yaml
+    run -125 "$ACCEL_RUN" config to-fsdp2 --config_file "$REPOSITORY/tests/config/accelerate-0.13.yaml"
+    contains "$output" "no fsdp_config"
+}
+
+@test "what config does not take is refused, and a program called config is started behind --" {
+    run -125 "$ACCEL_RUN" config defualt
+    contains "$output" "AR-OPTION-UNKNOWN"
+    run -0 "$ACCEL_RUN" config --help
+    contains "$output" "usage: accel-run config"
+    run -0 "$ACCEL_RUN" --help
+    contains "$output" "config "
+}
