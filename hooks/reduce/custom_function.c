@@ -211,12 +211,12 @@ void *hook_wrap_outputs_again(void *result, struct tensor *const *const *inputs,
     return result;
 }
 
-void *hook_wrap_outputs_fifth(void *result, struct tensor *const *inputs, size_t input_count, void *a, void *b, void *outputs,
-                              size_t output_count, void *const *node, void *c, void *d, void *e, void *f, void *g) {
-    struct wrapping wrapping = {inputs, true, input_count, outputs, true, output_count, *node};
+void *hook_wrap_outputs_fifth(void *result, struct tensor *const *inputs, size_t input_count, void *a, void *b, struct array_ref outputs,
+                              void *const *node, void *c, void *d, void *e, void *f, void *g) {
+    struct wrapping wrapping = {inputs, true, input_count, outputs.data, true, outputs.count, *node};
     struct custom *custom = wrapping_begin(&wrapping);
     WRAPPING_SCOPE(custom);
-    ORIGINAL(wrap_outputs_fifth)(result, inputs, input_count, a, b, outputs, output_count, node, c, d, e, f, g);
+    ORIGINAL(wrap_outputs_fifth)(result, inputs, input_count, a, b, outputs, node, c, d, e, f, g);
     wrapping_end(&wrapping, custom, result);
     return result;
 }

@@ -65,6 +65,12 @@ enum torch_dtype {
     DTYPE_BFLOAT16 = 15
 };
 
+/* c10::ArrayRef<anything> as an argument: in two registers or, where only one is left, on the stack (2.15's _wrap_outputs), so never written as two. */
+struct array_ref {
+    void *data;
+    size_t count;
+};
+
 struct sizes { /* c10::ArrayRef<int64_t> */
     const int64_t *data;
     size_t count;
