@@ -13,6 +13,7 @@ enum { FILES = 256, DESCRIPTORS = 4096 };
 enum { FREE, TAKEN, SHOWN };
 
 static struct written files[FILES];
+static _Atomic int reach;                           /* entries from here on have never been used */
 static _Atomic uint16_t of_descriptor[DESCRIPTORS]; /* 1 + index; 0: none */
 static _Atomic uint32_t met;
 _Atomic uint32_t written_views;
@@ -28,6 +29,8 @@ struct written *written_new(const char *real) {
             !atomic_compare_exchange_strong(&files[i].state, &is_free, TAKEN))
             continue;
         struct written *file = &files[i];
+        for (int seen = atomic_load(&reach); seen <= i && !atomic_compare_exchange_weak(&reach, &seen, i + 1);) {
+        }
         file->is_own = false;
         file->is_temporary = false;
         file->descriptor = -1;
@@ -89,7 +92,7 @@ struct written *written_find(int descriptor) {
 }
 
 struct written *written_find_path(const char *real) {
-    for (int i = 0; i < FILES; i++)
+    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
         if (atomic_load(&files[i].state) == SHOWN && !strcmp(files[i].path, real))
             return &files[i];
     return NULL;
@@ -102,14 +105,14 @@ static const char *base_of(const char *path) {
 
 bool written_has_base(const char *path) {
     const char *base = base_of(path);
-    for (int i = 0; i < FILES; i++)
+    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
         if (atomic_load_explicit(&files[i].state, memory_order_acquire) == SHOWN && !strcmp(base_of(files[i].path), base))
             return true;
     return false;
 }
 
 void written_each(void (*visit)(struct written *file)) {
-    for (int i = 0; i < FILES; i++)
+    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
         if (atomic_load(&files[i].state) == SHOWN)
             visit(&files[i]);
 }

@@ -170,18 +170,23 @@ static int fill_disk() {
     return 0;
 }
 
+// A file says in every line which number it has; it is written in pieces, so that most of the time one is incomplete.
+static void write_pieces(const fs::path &path, int number) {
+    std::ofstream out(path);
+    for (int piece = 0; piece < 20000; piece++) {
+        out << number << "\n" << std::flush;
+    }
+}
+
 static int write_for_ever() {
     Training training;
     for (int i = 0;; i++) {
-        training.step();
-        // a file says how many lines of which number it has
-        std::ostringstream text;
-        for (int line = 0; line < 20000; line++) {
-            text << i << "\n";
+        if (i % 50 == 0) {
+            training.step();
         }
-        write_all("whole", text.str());
-        write_all("numbered" + std::to_string(i % 4), text.str());
-        write_all("renamed.tmp", text.str());
+        write_pieces("whole", i);
+        write_pieces("numbered" + std::to_string(i % 4), i);
+        write_pieces("renamed.tmp", i);
         fs::rename("renamed.tmp", "renamed");
         std::cout << i << std::endl;
     }
