@@ -6,7 +6,7 @@
 #   make bench      speed, as ratios within one run
 #   make soak       200 random faults in real runs, about ten minutes
 #   make fuzz       what strangers can reach, FUZZ_SECONDS=600 each
-#   make install    PREFIX=/usr/local
+#   make install    PREFIX=/usr/local: both binaries, completions for bash, zsh and fish, and manual pages where there is pandoc
 #
 # DEBUG=1 turns warnings into errors and optimisation down; CC=clang works too; V=1 shows commands.
 
@@ -53,14 +53,36 @@ $(O)/obj/shim/%.o: %.c
 
 -include $(LAUNCHER_OBJECTS:.o=.d) $(SHIM_OBJECTS:.o=.d)
 
-install: all
+# ---- manual pages, where there is pandoc; what the shells need to complete options, from the table of options
+PAGES := accel-run.1 accel-run.yaml.5
+MAN_PAGES := $(if $(shell command -v pandoc),$(PAGES:%=$(O)/man/%))
+COMPLETIONS := bash-completion/completions/accel-run zsh/site-functions/_accel-run fish/vendor_completions.d/accel-run.fish
+
+$(O)/man/%: docs/%.md
+	@mkdir -p $(@D)
+	$(Q)pandoc -s -t man -o $@ $<
+
+$(O)/completion/%: $(O)/accel-run
+	@mkdir -p $(@D)
+	$(Q)$< --completion $* >$@
+
+SHARE = $(DESTDIR)$(PREFIX)/share
+.PHONY: man
+man: $(MAN_PAGES)
+
+install: all man $(O)/completion/bash $(O)/completion/zsh $(O)/completion/fish
 	install -D -m 755 $(O)/accel-run $(DESTDIR)$(PREFIX)/bin/accel-run
 	install -D -m 755 $(O)/libaccelshim.so $(DESTDIR)$(PREFIX)/lib/accel-run/libaccelshim.so
+	install -D -m 644 $(O)/completion/bash $(SHARE)/bash-completion/completions/accel-run
+	install -D -m 644 $(O)/completion/zsh $(SHARE)/zsh/site-functions/_accel-run
+	install -D -m 644 $(O)/completion/fish $(SHARE)/fish/vendor_completions.d/accel-run.fish
+	$(foreach page,$(MAN_PAGES),install -D -m 644 $(page) $(SHARE)/man/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page));)
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/accel-run $(DESTDIR)$(PREFIX)/lib/accel-run/libaccelshim.so
+	rm -f $(addprefix $(SHARE)/,$(COMPLETIONS)) $(foreach page,$(PAGES),$(SHARE)/man/man$(patsubst .%,%,$(suffix $(page)))/$(page))
 
 clean:
-	rm -rf $(O)/obj $(O)/shim $(O)/accel-run $(O)/libaccelshim.so $(O)/unit $(O)/programs $(O)/bench
+	rm -rf $(O)/obj $(O)/shim $(O)/man $(O)/completion $(O)/accel-run $(O)/libaccelshim.so $(O)/unit $(O)/programs $(O)/bench
 
 include tests/tests.mk

@@ -3,8 +3,6 @@
 
 #include "config.h"
 
-static const char subcommands[] = "config doctor env";
-
 /* Words that an argument can be, between spaces; "" where it is free, NULL where it is a file. */
 static const char *words_of(const struct config_option *option) {
     if (option->type == CONFIG_LEVEL)
@@ -42,7 +40,7 @@ static void print_bash_case(const struct config_option *option, FILE *out) {
     fputs("; return ;;\n", out);
 }
 
-static void print_bash(FILE *out) {
+static void print_bash(const char *subcommands, FILE *out) {
     fputs("# bash completion of accel-run\n_accel_run() {\n    local word=${COMP_WORDS[COMP_CWORD]} i=1\n"
           "    while ((i < COMP_CWORD)); do\n        case ${COMP_WORDS[i]} in\n        ",
           out);
@@ -73,7 +71,7 @@ static void print_bash(FILE *out) {
     fputs("complete -o bashdefault -o default -F _accel_run accel-run\n", out);
 }
 
-static void print_zsh(FILE *out) {
+static void print_zsh(const char *subcommands, FILE *out) {
     fputs("#compdef accel-run\n# zsh completion of accel-run\n_arguments -s -S \\\n", out);
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
@@ -92,10 +90,10 @@ static void print_zsh(FILE *out) {
             fprintf(out, ":%s:_files%s", option->argument, strcmp(option->argument, "DIR") ? "" : " -/");
         fputs("' \\\n", out);
     }
-    fputs("    '(-)1:program:{_command_names -e; _files}' \\\n    '*::arguments:_normal'\n", out);
+    fprintf(out, "    '(-)1:program:{compadd %s; _command_names -e; _files}' \\\n    '*::arguments:_normal'\n", subcommands);
 }
 
-static void print_fish(FILE *out) {
+static void print_fish(const char *subcommands, FILE *out) {
     fputs("# fish completion of accel-run\n", out);
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
@@ -112,16 +110,17 @@ static void print_fish(FILE *out) {
             fprintf(out, *sign == '\'' ? "\\'" : "%c", *sign);
         fputs("'\n", out);
     }
+    fprintf(out, "complete -c accel-run -n '__fish_is_first_token' -a '%s'\n", subcommands);
     fputs("complete -c accel-run -n 'not __fish_seen_subcommand_from --' -a '(__fish_complete_subcommand)'\n", out);
 }
 
-int config_print_completion(const char *shell, FILE *out) {
+int config_print_completion(const char *shell, const char *subcommands, FILE *out) {
     if (!strcmp(shell, "bash"))
-        print_bash(out);
+        print_bash(subcommands, out);
     else if (!strcmp(shell, "zsh"))
-        print_zsh(out);
+        print_zsh(subcommands, out);
     else if (!strcmp(shell, "fish"))
-        print_fish(out);
+        print_fish(subcommands, out);
     else
         return -1;
     return 0;

@@ -132,7 +132,7 @@ int config_print_value(const struct config *config, enum config_id id, FILE *out
 /* A file to keep: every setting with its help; those at their default as comments. */
 void config_write(const struct config *config, FILE *out);
 
-/* Returns 0, or -1 when the shell is not known. */
-int config_print_completion(const char *shell, FILE *out);
+/* subcommands: their names, between spaces. Returns 0, or -1 when the shell is not known. */
+int config_print_completion(const char *shell, const char *subcommands, FILE *out);
 
 #endif

@@ -91,6 +91,12 @@ static void print_flags(FILE *out) {
     }
 }
 
+/* Signs that Markdown would take for its own. */
+static void print_escaped(const char *text, FILE *out) {
+    for (; *text; text++)
+        fprintf(out, strchr("*_[]<>`", *text) ? "\\%c" : "%c", *text);
+}
+
 static void print_markdown(FILE *out) {
     for (int group = 0; group < CONFIG_GROUP_COUNT; group++) {
         fprintf(out, "## %s\n\n", config_group_titles[group]);
@@ -119,10 +125,14 @@ static void print_keys(FILE *out) {
         "whole number, 1 to 256", "whole number, 0 to 1024", "number of seconds", "true or false", "text", "error, warn, info or debug"};
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
-        if (*option->key)
-            fprintf(out, "**%s** (%s; %s%s)\n:   %s. As **\\--%s**.\n\n", option->key, kinds[option->type],
-                    *option->initial ? "default " : "no default", option->type == CONFIG_FLAG ? "false" : option->initial, option->help,
-                    option->name);
+        if (!*option->key)
+            continue;
+        fputs("**", out);
+        print_escaped(option->key, out);
+        fprintf(out, "** (%s; %s%s)\n:   ", kinds[option->type], *option->initial ? "default " : "no default",
+                option->type == CONFIG_FLAG ? "false" : option->initial);
+        print_escaped(option->help, out);
+        fprintf(out, ". As **\\--%s**.\n\n", option->name);
     }
 }
 

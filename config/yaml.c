@@ -146,6 +146,8 @@ int yaml_read(struct yaml *yaml, const char *text, size_t bytes, char *fault) {
         yaml_document_delete(&reader.document);
     }
     yaml_parser_delete(&parser);
+    if (status)
+        yaml_clear(yaml); /* half a list would have dictionaries without their entries */
     return status;
 }
 

@@ -32,7 +32,8 @@ struct yaml {
     uint32_t count;
 };
 
-/* Returns 0, or -1 with "LINE:COLUMN: what is wrong" in fault[YAML_FAULT_CHARS]. The caller clears in either case. An empty file is an empty list. */
+/* Returns 0, or -1 with "LINE:COLUMN: what is wrong" in fault[YAML_FAULT_CHARS] and an empty list. The caller clears. An empty file is an
+   empty list. After a dictionary of some length comes its first entry. */
 int yaml_read(struct yaml *yaml, const char *text, size_t bytes, char *fault);
 void yaml_clear(struct yaml *yaml);
 

@@ -32,6 +32,13 @@ void command_print_list(FILE *out) {
         fprintf(out, "  %-32s %s\n", commands[i].name, commands[i].help);
 }
 
+void command_names(char *text, size_t size) {
+    size_t n = 0;
+    *text = 0;
+    for (int i = 0; i < COMMANDS && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? " " : "", commands[i].name);
+}
+
 int command_print_usage(const char *name, FILE *out) {
     const struct command *command = find(name);
     fprintf(out, "usage: accel-run %s\n%s\n", command->usage, command->help);

@@ -30,6 +30,9 @@ const struct command *command_find(int argc, char *const *argv);
 /* A line for each, for --help. */
 void command_print_list(FILE *out);
 
+/* Their names, between spaces; text[size]. */
+void command_names(char *text, size_t size);
+
 /* Prints how the subcommand is used. Returns 0. */
 int command_print_usage(const char *name, FILE *out);
 

@@ -37,6 +37,8 @@ static void die_of_interrupt(void) {
 /* What needs no program. Returns the exit code. */
 static int print_asked(const struct config *config) {
     struct problem problem;
+    char subcommands[256];
+    command_names(subcommands, sizeof subcommands);
     if (config->help) {
         config_print_help(config->help, stdout);
         if (config->help <= CONFIG_TOPIC_ALL)
@@ -45,7 +47,7 @@ static int print_asked(const struct config *config) {
         puts("accel-run " ACCEL_RUN_VERSION);
     else if (config->show_config)
         config_print(config, stdout);
-    else if (config_print_completion(config->completion, stdout)) {
+    else if (config_print_completion(config->completion, subcommands, stdout)) {
         problem_set(&problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "name one of them", "--completion: '%.40s' is not one of bash, zsh, fish",
                     config->completion);
         refuse(&problem);

@@ -163,6 +163,27 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
     [ "$(completed accel-run --config-file only)" = only-file ]
     [ "$(completed accel-run -n 2 python only)" = only-file ]
     [ "$(completed accel-run -n 2 python --show)" = "" ]
+    contains " $(completed accel-run "") " " doctor "
     ! command -v zsh >/dev/null || zsh -n completion.zsh
     ! command -v fish >/dev/null || fish -n completion.fish
+}
+
+@test "the lists of options in the manual pages are those of the table" {
+    "$REPOSITORY/tests/docs-lists" "$ACCEL_RUN" "$REPOSITORY"/docs/accel-run.1.md "$REPOSITORY"/docs/accel-run.yaml.5.md ||
+        { echo "tests/docs-lists --write $ACCEL_RUN docs/accel-run*.md writes them" >&2 && return 1; }
+}
+
+@test "make install puts binaries, completions and manual pages where they are looked for, and uninstall takes them away" {
+    make -s -C "$REPOSITORY" O="$BUILD" install DESTDIR="$T/root" PREFIX=/usr >/dev/null
+    [ "$("$T/root/usr/bin/accel-run" --version)" = "$("$ACCEL_RUN" --version)" ]
+    for file in lib/accel-run/libaccelshim.so share/bash-completion/completions/accel-run share/zsh/site-functions/_accel-run \
+        share/fish/vendor_completions.d/accel-run.fish; do
+        [ -s "$T/root/usr/$file" ]
+    done
+    if command -v pandoc >/dev/null; then
+        grep -q 'stall' "$T/root/usr/share/man/man1/accel-run.1"
+        grep -q 'stall' "$T/root/usr/share/man/man5/accel-run.yaml.5"
+    fi
+    make -s -C "$REPOSITORY" O="$BUILD" uninstall DESTDIR="$T/root" PREFIX=/usr >/dev/null
+    [ -z "$(find "$T/root" -type f)" ]
 }

@@ -1,4 +1,4 @@
-// sources: launcher/options.c launcher/problem.c config/config.c
+// sources: launcher/options.c launcher/problem.c config/*.c
 /*
  * The command line and the environment. Input: texts that end with a zero byte; those that begin with '=' are variables ("=NAME=value"), the others
  * arguments. What is accepted is a valid configuration, what is not is said in words.
@@ -26,11 +26,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             argv[argc++] = at;
     }
     struct config config;
+    static struct foreign foreign;
     struct problem problem = {0};
-    int program = options_read(argc, argv, environment, &config, &problem);
+    foreign.count = 0;
+    int program = options_read(argc, argv, environment, &config, &foreign, &problem);
     if (program < 0 ? !*problem.id || !*problem.what || !*problem.cure || !problem.exit_code
                     : program > argc || config.ranks < 1 || config.ranks > BOARD_RANKS_MAX || config.log_level > CONFIG_LEVEL_DEBUG)
         abort();
+    static struct config_notes notes;
+    notes = (struct config_notes){0};
+    if (program >= 0)
+        foreign_judge(&foreign, &config, &notes);
     config_unknown_variable(environment, name, &nearest);
     free(text);
     return 0;
