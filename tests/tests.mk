@@ -91,8 +91,9 @@ fuzz: $(FUZZERS)
 
 # ---- random faults: SOAK_RUNS of them from SOAK_SEED on (a failing run is repeated by SOAK_RUNS=1 SOAK_SEED=its seed)
 SOAK_RUNS ?= 200
-soak: all $(O)/programs/debian-O2/faulty
+soak: all $(O)/programs/debian-O2/faulty $(O)/programs/debian-O2/files
 	@tests/soak --runs $(SOAK_RUNS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+	@tests/soak-files $(SOAK_RUNS) $(SOAK_SEED)
 
 # ---- the C files as .clang-format has them. clang-format 14 takes `struct operator *op` for C++'s keyword: the star is moved back.
 .PHONY: format
