@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 2
+#define PROTOCOL_VERSION 3
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -37,7 +37,8 @@ enum protocol_type {
     PROTOCOL_DENY = 3,    /* launcher → shim: text, the reason; the process becomes OTHER */
     PROTOCOL_LOG = 4,     /* shim → launcher: level (one byte: 'd' 'i' 'w' 'e') then text; printed by the launcher as a whole line */
     PROTOCOL_PROBLEM = 5, /* shim → launcher: struct protocol_problem; the launcher stops the job with it */
-    PROTOCOL_REPORT = 6,  /* shim → launcher: text lines "name value", the rank's summary at its end */
+    PROTOCOL_REPORT =
+        6, /* shim → launcher: text, a line "kind count name detail" with tabs between; the last one's kind is "end" (end us) or "stopped", its count the steps made */
 };
 
 struct protocol_header {
@@ -64,11 +65,13 @@ struct protocol_grant {
     uint32_t cores;                 /* cores the job may use: decides how a barrier waits */
     uint32_t collective_timeout_ms; /* deadline of every collective */
     uint32_t flags;                 /* PROTOCOL_FLAG_* */
+    uint32_t record_steps;          /* with PROTOCOL_FLAG_RECORD: backward passes */
     uint32_t log_level;             /* 0 errors, 1 warnings and notices, 2 information, 3 debugging */
 };
 
 #define PROTOCOL_FLAG_EXPLAIN 1u       /* report every operator that was gathered */
 #define PROTOCOL_FLAG_SCALE_BATCH 2u   /* the loaders' batches are as many times as large as there are ranks */
+#define PROTOCOL_FLAG_RECORD 8u        /* `accel-run explain`: count what is met, report it, end after record_steps */
 #define PROTOCOL_FLAG_WHOLE_LOADING 4u /* every rank reads all rows */
 
 /* id: the stable message id ("AR-..."), what: what happened and where, cure: what to do. NUL-terminated. */

@@ -11,6 +11,8 @@ static const struct command commands[] = {
     {"env", environment_report_run, "env [--json]", "print what a report of a defect needs: versions, machine, settings"},
     {"test", trial_run, "test [-n N] [--only python|c++] [--python PROGRAM] [--libtorch FOLDER]",
      "train tiny programs in one process and as ranks, and compare"},
+    {"explain", NULL, "explain [--steps K] [--json] [options] program [arguments]", /* a run: main.c */
+     "run some steps and say what is divided, what is not and why"},
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -23,7 +25,8 @@ static const struct command *find(const char *name) {
 }
 
 const struct command *command_find(int argc, char *const *argv) {
-    return argc > 1 ? find(argv[1]) : NULL;
+    const struct command *command = argc > 1 ? find(argv[1]) : NULL;
+    return command && command->run ? command : NULL;
 }
 
 void command_print_list(FILE *out) {

@@ -10,6 +10,7 @@
 #include "../config/config.h"
 #include "claims.h"
 #include "console.h"
+#include "explain.h"
 #include "guard.h"
 #include "input.h"
 #include "lifecycle.h"
@@ -26,6 +27,7 @@ struct job {
     const struct plan *plan;     /* borrowed */
     const struct target *target; /* borrowed */
     char *const *environment;    /* borrowed: the launcher's */
+    struct explain *explain;     /* borrowed; NULL: no `accel-run explain` */
     uint32_t world_size;
 
     struct console console;

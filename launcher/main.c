@@ -15,6 +15,7 @@
 #include "../config/config.h"
 #include "command.h"
 #include "cores.h"
+#include "explain.h"
 #include "job.h"
 #include "options.h"
 #include "settings.h"
@@ -61,8 +62,11 @@ int main(int argc, char **argv) {
     if (command)
         exit(command->run(&(struct command_call){argc - 1, argv + 1, environ}));
     struct problem problem = {0};
+    struct explain explain;
     struct target target;
     struct plan plan;
+    if (explain_take(&explain, &argc, &argv, &problem))
+        refuse(&problem);
     int program = settings_read(&settings, argc, argv, environ, &problem);
     int refused = program < 0 ? 0 : settings_refuse(&settings, &problem);
     settings_say_notes(&settings);
@@ -70,6 +74,8 @@ int main(int argc, char **argv) {
         refuse(&problem);
     if (options_need_no_program(&settings.config))
         return print_asked(&settings.config);
+    if (explain_begin(&explain, &settings.config, &problem))
+        refuse(&problem);
     const struct config config = settings.config;
     if (preflight_run(argv[program], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
         refuse(&problem);
@@ -82,6 +88,7 @@ int main(int argc, char **argv) {
         return fflush(stdout) ? EXIT_LAUNCHER : 0;
     }
     struct job job = {.config = &config, .plan = &plan, .target = &target, .environment = environ, .world_size = plan.ranks};
+    job.explain = explain.is_asked ? &explain : NULL;
     if (job_start(&job)) {
         problem = job.problem;
         job_clear(&job);
@@ -92,7 +99,9 @@ int main(int argc, char **argv) {
     int code = report_end(&job);
     supervise_last_words(&job);
     bool interrupted = job.user_signal == SIGINT && code == 128 + SIGINT;
+    problem = job.problem;
     job_clear(&job);
+    code = explain_finish(&explain, &plan, &problem, code);
     plan_clear(&plan);
     if (interrupted)
         die_of_interrupt();

@@ -29,8 +29,8 @@ static void hear_problem(void *context, uint32_t rank, const struct protocol_pro
 
 static void hear_report(void *context, uint32_t rank, const char *text) {
     struct job *job = context;
-    if (job->config->log_level >= CONFIG_LEVEL_INFO)
-        notices_say(&job->notices, "rank %u: %s", rank, text);
+    if (job->explain && rank == 0 && !job->explain->is_over && explain_hear(job->explain, text))
+        supervise_event(job, LIFECYCLE_INTERRUPT_3); /* SIGKILL: nothing of the program is to run any more, no handler that saves */
 }
 
 static void show_line(void *context, uint32_t rank, const char *line, size_t bytes) {
@@ -65,7 +65,8 @@ static int open_claims(struct job *job) {
         .world_size = job->world_size,
         .cores = job->plan->cores,
         .collective_timeout_ms = job->config->collective_timeout_ms,
-        .flags = grant_flags(job->config),
+        .flags = grant_flags(job->config) | (job->explain ? PROTOCOL_FLAG_RECORD : 0),
+        .record_steps = job->explain ? job->explain->steps : 0,
         .log_level = job->config->log_level,
     };
     return claims_open(&job->claims);

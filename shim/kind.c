@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "exchange.h"
+#include "explain.h"
 #include "link.h"
 #include "resolve.h"
 #include "shim.h"
@@ -37,8 +38,10 @@ static void kind_after_fork(void) {
    a process that is being torn down by exit() keeps its state, nothing is freed here on purpose (P25). */
 
 __attribute__((noreturn)) static void comm_failed(const char *id, const char *what) {
-    if (!strcmp(id, "AR-ABORTED")) /* somebody else has told the launcher already */
+    if (!strcmp(id, "AR-ABORTED")) { /* somebody else has told the launcher already, or is about to */
+        explain_send(EXPLAIN_STOPPED, "the program was stopped");
         link_wait_for_end();
+    }
     shim_problem(id,
                  strcmp(id, "AR-COLLECTIVE-TIMEOUT")
                      ? "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
@@ -123,6 +126,14 @@ uint32_t shim_slot(void) {
 
 uint32_t shim_world_size(void) {
     return grant.world_size;
+}
+
+bool shim_records(void) {
+    return grant.flags & PROTOCOL_FLAG_RECORD;
+}
+
+uint32_t shim_record_steps(void) {
+    return grant.record_steps;
 }
 
 bool shim_explains(void) {

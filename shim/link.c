@@ -20,10 +20,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "explain.h"
 #include "link.h"
 #include "shim.h"
 
-enum { HIGH_DESCRIPTOR = 400, NAME_CHARS = 100, CLAIM_SECONDS = 30 };
+enum { HIGH_DESCRIPTOR = 400, NAME_CHARS = 100, CLAIM_SECONDS = 30, EXPLAIN_MS = 3000 };
 
 /* A descriptor of ours, and the file that was behind it when it was opened. */
 struct own_descriptor {
@@ -249,6 +250,10 @@ void shim_log(char level, const char *format, ...) {
     link_send(PROTOCOL_LOG, text, (uint32_t)length + 1);
 }
 
+void link_report(const char *line) {
+    link_send(PROTOCOL_REPORT, line, (uint32_t)strlen(line));
+}
+
 void shim_problem(const char *id, const char *cure, const char *format, ...) {
     struct protocol_problem problem;
     memset(&problem, 0, sizeof problem);
@@ -262,6 +267,10 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) {
     uint32_t running = 0;
     if (board)
         atomic_compare_exchange_strong(&board->abort, &running, slot + 1);
+    explain_send(EXPLAIN_STOPPED, "the program was stopped");
+    if (shim_records() &&
+        slot) /* rank 0, which meets the same or sees the abort word, is to say first what it has met: then this process is ended */
+        poll(NULL, 0, EXPLAIN_MS);
     if (!link_send(PROTOCOL_PROBLEM, &problem, sizeof problem))
         dprintf(2, "accel-run: error %s: %s\n  what to do: %s\n", problem.id, problem.what, problem.cure);
     link_wait_for_end();

@@ -19,6 +19,9 @@ void *link_segment(void);
 struct board *link_board(void); /* NULL before the grant */
 /* In a forked child: forget the socket (the parent's), unmap nothing. */
 void link_forget(void);
+uint32_t shim_record_steps(void); /* kind.c: after how many steps `accel-run explain` ends */
+/* One line of the summary for the launcher. */
+void link_report(const char *line);
 /* Waits to be ended by the launcher; ends the process itself when the launcher is gone. */
 void link_wait_for_end(void) __attribute__((noreturn));
 

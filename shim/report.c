@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "explain.h"
 #include "shim.h"
 
 static _Atomic uint64_t batches, gathers, backwards;
@@ -29,6 +30,8 @@ void report_backward(void) {
                      "and leave --scale-batch out.",
                      "the program trains, but has asked no data loader for a batch that accel-run could make %u times as large",
                      shim_world_size());
+    if (begun)
+        explain_step();
     atomic_fetch_add_explicit(&backwards, 1, memory_order_relaxed);
     files_client.training_goes_on();
 }
@@ -38,6 +41,7 @@ void report_begin(void) {
     atomic_store(&gathers, 0);
     atomic_store(&backwards, 0);
     shim_step_reset();
+    explain_reset();
     atomic_store(&begun, true);
 }
 
@@ -45,6 +49,7 @@ void report_begin(void) {
 __attribute__((destructor)) static void report_end(void) {
     if (!shim_active())
         return;
+    explain_send(EXPLAIN_STOPPED, "the program has ended");
     struct comm_statistics comm = comm_statistics();
     shim_log('i', "%llu batches divided, %llu backwards, %llu tensors gathered, %llu collectives, %.3f s waited, %.1f MiB exchanged",
              (unsigned long long)batches, (unsigned long long)backwards, (unsigned long long)gathers, (unsigned long long)comm.collectives,

@@ -60,6 +60,7 @@ bool shim_training_begins(void);
 uint32_t shim_rank(void);
 uint32_t shim_world_size(void);
 bool shim_explains(void);       /* --explain */
+bool shim_records(void);        /* `accel-run explain`: explain_note() is heard */
 bool shim_scales_batch(void);   /* --scale-batch */
 bool shim_shards_loading(void); /* not --no-shard-loading */
 /* 128 random bits of the job, the same on all ranks, as hexadecimal text; NULL outside a job. */
@@ -102,6 +103,11 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) __a
 void shim_phase(enum board_phase phase, const char *where);
 void shim_step_done(void);
 void shim_step_reset(void); /* after the self-check, which makes steps, too */
+
+/* For `accel-run explain` (explain.c), else nothing. kind: a literal of launcher/explain.c's table; the same note is counted. Any thread. */
+void explain_note(const char *kind, const char *name, const char *detail);
+/* To be called by all ranks at the same place: the run ends here, for the reason `why`. Returns only when nobody asked for an explanation. */
+void explain_end(const char *why);
 
 /* Counts for the summary at the end (report.c). */
 void report_begin(void);    /* after the self-check, which counts too */

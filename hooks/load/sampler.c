@@ -1,4 +1,6 @@
 /* What samplers hand out. */
+#include <stdio.h>
+
 #include <stdlib.h>
 
 #include "load.h"
@@ -124,6 +126,11 @@ static struct list_rows list_cut(struct loader *loader, struct list *list) {
     *list->end = list->indices + list->count;
     loader->divided++;
     report_batch();
+    if (shim_records()) {
+        char rows_words[32];
+        snprintf(rows_words, sizeof rows_words, "%lld rows", (long long)rows.total);
+        explain_note("batch", rows_words, "a data loader's: each rank reads its own rows only");
+    }
     if (loader->view.workers)
         atomic_fetch_add(&loader->short_lists, 1);
     else

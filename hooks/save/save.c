@@ -36,6 +36,10 @@ void save_set_string(struct save_string *string, const char *text) {
 
 void save_begin(struct save *save, const char *path) {
     shim_phase(BOARD_SAVE, path);
+    if (shim_records()) { /* the user's file must not be overwritten by a model of some steps */
+        explain_note("save", "libtorch", path);
+        explain_end("the program saves here, which is not carried out");
+    }
     save->file.file = -1;
     save->is_written = save->has_failed = save->is_over = false;
     snprintf(save->path, sizeof save->path, "%s", path);

@@ -62,6 +62,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
         comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
                   start_check_tensor(argument_tensor(data)));
     }
+    recognise_batch(call, argument_size(data, dim), long_enough);
     if (!long_enough)
         return false;
     struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = argument_size(data, dim), .inner = 1};

@@ -42,11 +42,14 @@ static char note_level(const struct operator *op, const char *what) {
 }
 
 void explain_gather(const struct shard_call *call, const char *what) {
-    if (!shim_explains() || shim_rank() != 0)
+    if ((!shim_explains() && !shim_records()) || shim_rank() != 0)
         return;
     const struct operator *op = call->op;
     char shapes[SHAPES_CHARS] = "";
     write_shapes(call, shapes);
+    recognise_gathered(call, what, shapes);
+    if (!shim_explains())
+        return;
     shim_log(note_level(op, what), "operator %s%s%s %s %s: exact, but not divided among the ranks", op->name, op->overload[0] ? "." : "",
              op->overload, what, shapes);
 }

@@ -305,8 +305,10 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     struct copy *copy = copy_find(tensor, &record, &others);
     if (others)
         storage_settle(tensor_storage(tensor));
-    if (!copy)
+    if (!copy) {
+        explain_note("read", "memory of a divided tensor", "put together from all ranks");
         copy = copy_make(tensor, record);
+    }
     return copy->whole;
 }
 

@@ -108,6 +108,7 @@ static void materialise_partials(struct shard_call *call) {
             continue;
         if (call->op->is_in_place && i == 0)
             refuse_write(call, "it is a sum of which each rank has its part");
+        recognise_gathered(call, "summed its parts", "");
         struct tensor *total = gather_partial(call->op->name, argument_tensor(argument));
         mark_gathered(total, false);
         slot_replace(argument->slot, value_tensor(total));
@@ -145,11 +146,13 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
             return;
         }
     }
+    recognise_call(call, rule);
     enum rule_outcome outcome = rule->decide ? rule->decide(call, rule) : call->op->is_composite ? RULE_COMPOSE : RULE_GATHER;
     if (outcome == RULE_LOCAL && (writes_whole(call) || narrows_special(call)))
         outcome = RULE_GATHER;
     switch (outcome) {
     case RULE_LOCAL:
+        recognise_divided(call);
         execute_local(call);
         break;
     case RULE_GATHER:
@@ -159,6 +162,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
         break;
     case RULE_DONE:
+        recognise_divided(call);
         break;
     }
 }

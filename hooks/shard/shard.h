@@ -270,6 +270,12 @@ const struct rule *rule_find(const struct operator *op); /* in the table, by nam
 void call_collect(struct shard_call *call);
 const struct rule *rule_of(const struct operator *op); /* never NULL: the rule "none" has no decide */
 
+/* ---- what the program does, for `accel-run explain` (recognise.c): nothing otherwise */
+void recognise_call(const struct shard_call *call, const struct rule *rule); /* before the rule, which may change the arguments */
+void recognise_divided(const struct shard_call *call);
+void recognise_gathered(const struct shard_call *call, const char *what, const char *shapes);
+void recognise_batch(const struct shard_call *call, long long rows, bool is_divided); /* a batch has met a parameter */
+
 /* ---- notes for --explain (explain.c) */
 void explain_gather(const struct shard_call *call, const char *what);
 void explain_cut(const struct shard_call *call); /* a batch has met a parameter: call's lead */
