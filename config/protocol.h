@@ -37,8 +37,8 @@ enum protocol_type {
     PROTOCOL_DENY = 3,    /* launcher → shim: text, the reason; the process becomes OTHER */
     PROTOCOL_LOG = 4,     /* shim → launcher: level (one byte: 'd' 'i' 'w' 'e') then text; printed by the launcher as a whole line */
     PROTOCOL_PROBLEM = 5, /* shim → launcher: struct protocol_problem; the launcher stops the job with it */
-    PROTOCOL_REPORT =
-        6, /* shim → launcher: text, a line "kind count name detail" with tabs between; the last one's kind is "end" (end us) or "stopped", its count the steps made */
+    /* shim → launcher: text "kind count name detail" with tabs between; the last one's kind is "end" (end us) or "stopped", its count the steps made */
+    PROTOCOL_REPORT = 6,
 };
 
 struct protocol_header {
