@@ -59,6 +59,13 @@ same_structure() {
     fi
 }
 
+@test "ranks that train different models at a time are stopped, though shapes and data are the same" {
+    run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/swapped.py"
+    [ "$status" -eq 125 ]
+    contains "$output" AR-RANKS-PARTED
+    contains "$output" "several models"
+}
+
 @test "a program that loads libtorch and what it trains with at run time, in its own scope and in all" {
     local scope n
     for scope in local global; do

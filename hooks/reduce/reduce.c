@@ -41,6 +41,19 @@ static struct tensor *gradient_of(const struct leaf_gradient *leaf) {
     return gradient && gradient != torch_facts.undefined ? gradient : NULL;
 }
 
+/* A rank may reach fewer parameters than another. If none has reached them all, the ranks are not in the same backward: threads that train models of their
+   own take turns in different orders, and the sum would mix the models. */
+static void refuse_different_backwards(bool has_all) {
+    uint64_t all[BOARD_RANKS_MAX];
+    bool somebody = false;
+    comm_all_gather_words("has all parameters with gradients", has_all, all);
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
+        somebody |= all[rank];
+    if (!somebody)
+        shim_problem("AR-RANKS-PARTED", "Train one model after the other, in one thread, or run with -n 1.",
+                     "the ranks' backwards reach different parameters: does the program train several models in threads of their own?");
+}
+
 /* Leaves that this rank did not reach but another did take part with zeros. Rare: ranks take the same branches. */
 static void add_missing(struct backward *backward) {
     size_t count = leaf_count();
@@ -52,6 +65,7 @@ static void add_missing(struct backward *backward) {
     comm_all_reduce("parameters with gradients", &span, 1, COMM_UINT8, COMM_MAX);
     for (size_t i = 0; i < backward->count; i++)
         reached[backward->leaves[i].ordinal] = 0;
+    refuse_different_backwards(!memchr(reached, 1, count));
     for (size_t ordinal = 0; ordinal < count; ordinal++) {
         struct tensor *leaf = reached[ordinal] ? leaf_by_ordinal(ordinal) : NULL;
         if (!leaf)
