@@ -2,6 +2,7 @@
 # The core of the tests on one build of libtorch, for `make check-matrix`: MATRIX_BUILD names it (tests/matrix/install). What stands
 # before the colon of a name is its column in the table.
 
+# shellcheck disable=SC2034 # drifted is read by programs.bash
 bats_require_minimum_version 1.5.0
 load helpers
 load programs
