@@ -110,7 +110,7 @@ static void print_fish(const char *subcommands, FILE *out) {
             fprintf(out, *sign == '\'' ? "\\'" : "%c", *sign);
         fputs("'\n", out);
     }
-    fprintf(out, "complete -c accel-run -n '__fish_is_first_token' -a '%s'\n", subcommands);
+    fprintf(out, "complete -c accel-run -n '__fish_use_subcommand' -a '%s'\n", subcommands);
     fputs("complete -c accel-run -n 'not __fish_seen_subcommand_from --' -a '(__fish_complete_subcommand)'\n", out);
 }
 

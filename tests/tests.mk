@@ -7,7 +7,7 @@ UNIT_SOURCES = $(shell sed -n 's|^// sources: ||p' $(1))
 UNIT_SANITIZE ?= -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 .SECONDEXPANSION:
-$(O)/unit/%: tests/unit/%.c tests/unit/unit.h $$(call UNIT_SOURCES,tests/unit/%.c) $(wildcard config/*.h launcher/*.h shim/*.h shim/*/*.h)
+$(O)/unit/%: tests/unit/%.c tests/unit/unit.h $$(call UNIT_SOURCES,tests/unit/%.c) $(wildcard config/*.h config/*.def launcher/*.h shim/*.h shim/*/*.h)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) -Werror $(UNIT_SANITIZE) -o $@ $< $(call UNIT_SOURCES,$<) -lelf -lyaml -lm -lpthread
 
@@ -67,7 +67,7 @@ check-operators: all
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
 BENCH_SCRIPTS := $(shell find tests/bench -maxdepth 1 -type f -perm -u+x 2>/dev/null | sort)
 
-$(O)/bench/%: tests/bench/%.c $$(call UNIT_SOURCES,tests/bench/%.c) $(wildcard shim/*.h shim/*/*.h config/*.h)
+$(O)/bench/%: tests/bench/%.c $$(call UNIT_SOURCES,tests/bench/%.c) $(wildcard shim/*.h shim/*/*.h config/*.h config/*.def)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $< $(call UNIT_SOURCES,$<) -lm -lpthread
 
@@ -81,7 +81,7 @@ bench-all: all programs $(BENCH_PROGRAMS) $(BENCH_TRAINING)
 FUZZ_SECONDS ?= 600
 FUZZERS := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/*.c))
 
-$(O)/fuzz/%: tests/fuzz/%.c $$(call UNIT_SOURCES,tests/fuzz/%.c) $(wildcard config/*.h launcher/*.h)
+$(O)/fuzz/%: tests/fuzz/%.c $$(call UNIT_SOURCES,tests/fuzz/%.c) $(wildcard config/*.h config/*.def launcher/*.h)
 	@mkdir -p $(@D)
 	$(Q)clang $(CFLAGS_ALL) -O1 -Werror -Wno-missing-prototypes -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $< $(call UNIT_SOURCES,$<) -lelf -lyaml
 

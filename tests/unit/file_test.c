@@ -130,6 +130,31 @@ TEST("a stronger source keeps its value, which is checked all the same") {
     yaml_clear(&yaml);
 }
 
+/* The text of a file below a typed flag. */
+static void read_under_flag(enum foreign_id id, const char *value, const char *text) {
+    struct foreign_given given = {.id = id, .value = value};
+    memset(&foreign, 0, sizeof foreign);
+    memset(&notes, 0, sizeof notes);
+    config_defaults(&config);
+    EXPECT(foreign_give(&foreign, &given, &config, "flag", fault) == 0);
+    EXPECT(yaml_read(&yaml, text, strlen(text), fault) == 0);
+    EXPECT(config_read_file(&config, &yaml, "f.yaml", &foreign, &notes, fault) == 0);
+    foreign_judge(&foreign, &config, &notes);
+    yaml_clear(&yaml);
+}
+
+TEST("a typed flag of another launcher is stronger than the file") {
+    read_under_flag(FOREIGN_ID_num_machines, "1", "num_machines: 4\n");
+    EXPECT(notes.count == 0);
+    read_under_flag(FOREIGN_ID_mixed_precision, "no", "mixed_precision: bf16\n");
+    EXPECT(notes.count == 0);
+    read_under_flag(FOREIGN_ID_num_processes, "2", "num_processes: 4\n");
+    EXPECT(config.ranks == 2);
+    /* as in Accelerate, a flag that says what kind of job it is takes the file's kind away, and with it its engine */
+    read_under_flag(FOREIGN_ID_cpu, "yes", "distributed_type: FSDP\nfsdp_config:\n  fsdp_offload_params: true\n");
+    EXPECT(notes.refused == 0 && strstr(notes.list[notes.count - 1].text, "fsdp_config has no effect") != NULL);
+}
+
 TEST("what is shown can be read again and says the same") {
     char text[4096], again[4096];
     EXPECT(READ("ranks: 3\nlog_level: debug\ngrace: 0.25\nallow_unsupported: yes\n") == 0);
