@@ -1,0 +1,116 @@
+#!/usr/bin/env bats
+# Every fault that can be known before the start: one message with a stable id and a cure, the right exit code, and nothing was started.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+export BATS_TEST_TIMEOUT=120
+
+setup_file() {
+    launcher_setup_file
+}
+
+setup() {
+    launcher_setup
+    printf '#!/bin/sh\ntouch "%s/started"\n' "$T" >program && chmod +x program
+}
+
+# refused CODE ID argument...: accel-run says this one thing
+refused() {
+    local code=$1 id=$2
+    shift 2
+    run "-$code" --separate-stderr "$ACCEL_RUN" "$@"
+    [ -z "$output" ] || { echo "on stdout: $output" >&2 && return 1; }
+    [ "$(grep -c '^accel-run: error ' <<<"$stderr")" -eq 1 ] || { echo "not one error: $stderr" >&2 && return 1; }
+    contains "$stderr" "accel-run: error $id: " || return 1
+    grep -q '^  what to do: ..' <<<"$stderr" || { echo "no cure: $stderr" >&2 && return 1; }
+    [ ! -e started ] || { echo "something was started: $*" >&2 && return 1; }
+}
+
+@test "a program that is not there: 127" {
+    refused 127 AR-EXEC-NOT-FOUND -n 2 ./nowhere
+    refused 127 AR-EXEC-NOT-FOUND -n 2 no-such-program-in-path
+    refused 127 AR-EXEC-NOT-FOUND -n 2 ""
+    refused 127 AR-EXEC-NOT-FOUND -n 2 ./program/below
+    ln -s nowhere dangling
+    refused 127 AR-EXEC-NOT-FOUND -n 2 ./dangling
+    refused 125 AR-NO-PROGRAM -n 2
+}
+
+@test "a file that cannot be executed: 126" {
+    mkdir folder
+    printf '\0\1\2\3' >rubbish
+    printf '\177ELF\2\1\1 and nothing more' >broken
+    cp program plain
+    chmod +x rubbish broken
+    chmod -x plain
+    refused 126 AR-EXEC-DIRECTORY -n 2 ./folder
+    refused 126 AR-EXEC-NOT-EXECUTABLE -n 2 ./plain
+    refused 126 AR-EXEC-FORMAT -n 2 ./rubbish
+    refused 126 AR-EXEC-FORMAT -n 2 ./broken
+}
+
+@test "a script whose interpreter is missing or none: 127, 126" {
+    printf '#!/no/such/interpreter\n' >missing
+    printf '#!\n' >empty
+    printf '#!/etc/passwd\n' >plain
+    printf '#!./loop\n' >loop
+    printf '#!/tmp\n' >folder
+    chmod +x missing empty plain loop folder
+    refused 127 AR-EXEC-INTERPRETER -n 2 ./missing
+    refused 127 AR-EXEC-INTERPRETER -n 2 ./empty
+    refused 126 AR-EXEC-INTERPRETER -n 2 ./plain
+    refused 126 AR-EXEC-INTERPRETER -n 2 ./loop
+    refused 126 AR-EXEC-INTERPRETER -n 2 ./folder
+}
+
+@test "a program into which no library can be put: static, with rights, of another machine" {
+    echo 'int main(void) { return 0; }' | gcc -static -x c - -o static
+    cp /bin/true rights && chmod u+s rights
+    cp /bin/true other && printf '\267' | dd of=other bs=1 seek=18 conv=notrunc status=none # EM_AARCH64
+    cp /bin/true small && printf '\1' | dd of=small bs=1 seek=4 conv=notrunc status=none    # ELFCLASS32
+    refused 125 AR-ELF-STATIC -n 2 ./static
+    refused 125 AR-ELF-SETUID -n 2 ./rights
+    refused 126 AR-ELF-MACHINE -n 2 ./other
+    refused 125 AR-ELF-MACHINE -n 2 ./small
+}
+
+@test "options and settings that are wrong: 125" {
+    printf 'ranks: [\n' >bad.yaml
+    printf 'ranks: many\n' >typed.yaml
+    refused 125 AR-OPTION-UNKNOWN -n 2 --nonsense ./program
+    refused 125 AR-OPTION-VALUE -n 0 ./program
+    refused 125 AR-OPTION-VALUE -n 1000000 ./program
+    refused 125 AR-OPTION-VALUE --stall-timeout soon ./program
+    refused 125 AR-CONFIG --config-file bad.yaml ./program
+    contains "$stderr" "bad.yaml:2:1"
+    refused 125 AR-CONFIG --config-file typed.yaml ./program
+    contains "$stderr" "typed.yaml:1:"
+    refused 125 AR-CONFIG-FILE --config-file nowhere.yaml ./program
+    refused 125 AR-CONFIG-FILE --config-file "$T" ./program
+}
+
+@test "a folder that cannot be written: 125" {
+    touch file
+    refused 125 AR-LOG-DIR -n 2 --log-dir file/below ./program
+    refused 125 AR-LOG-DIR -n 2 --log-dir /proc/nowhere ./program
+    if [ "$(id -u)" -ne 0 ]; then
+        mkdir closed && chmod 500 closed
+        refused 125 AR-LOG-DIR -n 2 --log-dir closed/below ./program
+    fi
+}
+
+@test "an installation that is not whole: 125" {
+    echo text >library.so
+    cp "$ACCEL_RUN_SHIM" "a library.so"
+    ACCEL_RUN_SHIM=/nowhere.so refused 125 AR-SHIM-MISSING -n 2 ./program
+    ACCEL_RUN_SHIM=$T/library.so refused 125 AR-SHIM-MISSING -n 2 ./program
+    ACCEL_RUN_SHIM="$T/a library.so" refused 125 AR-SHIM-PATH -n 2 ./program
+}
+
+@test "more ranks than cores, and a program without libtorch, are warnings" {
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr taskset -c 0 "$ACCEL_RUN" -n 3 ./program
+    contains "$stderr" "warning AR-CORES: 3 ranks share 1 core"
+    contains "$stderr" "warning AR-NO-TRAINING"
+    [ -e started ]
+}
