@@ -164,8 +164,12 @@ int foreign_give(struct foreign *foreign, const struct foreign_given *given, str
     const char *value = row->type == FOREIGN_SWITCH ? row->words : given->value;
     enum config_origin origin = given->from_file ? CONFIG_FROM_FILE : CONFIG_FROM_COMMAND_LINE;
     bool is_ours = origin >= config->origin[row->target];
-    if (config_set(config, (enum config_id)row->target, value, origin, shown, fault))
+    if (config_set(config, (enum config_id)row->target, value, origin, shown, fault)) {
+        size_t n = strlen(fault);
+        if (*row->words && row->type != FOREIGN_SWITCH)
+            snprintf(fault + n, CONFIG_FAULT_CHARS - n, "; %s", row->words);
         return -1;
+    }
     if (is_ours)
         config->line[row->target] = given->line;
     return 0;

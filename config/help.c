@@ -81,7 +81,8 @@ static void print_flags(FILE *out) {
             continue;
         fprintf(out, "  --%-45s %-9s  ", row->name, fate_of(row));
         if (row->verdict == FOREIGN_WORKS)
-            fprintf(out, "--%s%s%s", config_options[row->target].name, *row->words ? " " : "", row->words);
+            fprintf(out, "--%s%s%s", config_options[row->target].name, row->type == FOREIGN_SWITCH ? " " : "",
+                    row->type == FOREIGN_SWITCH ? row->words : "");
         else
             fputs(row->verdict == FOREIGN_PART   ? "belongs to an engine that is not available"
                   : row->verdict == FOREIGN_SAME ? "it is so already"

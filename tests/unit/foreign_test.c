@@ -263,6 +263,7 @@ TEST("wrong values of other launchers' flags are named") {
     EXPECT(READ("--num_processes", "four", "p") == -1);
     EXPECT(strstr(problem.what, "--num_processes: 'four'") != NULL);
     EXPECT(READ("--nproc_per_node", "auto", "p") == -1);
+    EXPECT(strstr(problem.what, "write the number") != NULL);
     EXPECT(READ("--zero_stage", "two", "p") == -1);
     EXPECT(READ("--fsdp_offload_params", "perhaps", "p") == -1);
     EXPECT(READ("--gradient_clipping", "auto", "p") == 3);
