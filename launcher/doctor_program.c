@@ -1,5 +1,7 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../config/config.h"
 #include "doctor.h"
@@ -91,6 +93,18 @@ static void check_compiled(struct doctor *doctor, const struct elf_target *elf) 
         check_libraries(doctor);
 }
 
+/* `python -u train.py`: the first argument that is no option of the interpreter, when it is a file's name. */
+static void check_script(struct doctor *doctor) {
+    int at = 1;
+    while (doctor->program[at] && doctor->program[at][0] == '-')
+        at++;
+    const char *script = doctor->program[at];
+    size_t length = script ? strlen(script) : 0;
+    if (length > 3 && !strcmp(script + length - 3, ".py") && access(script, R_OK))
+        findings_add(&doctor->findings, FINDING_FAIL, "script", "AR-EXEC-NOT-FOUND", "check the path of the script",
+                     "'%s' cannot be read: %s", script, strerror(errno));
+}
+
 void doctor_program(struct doctor *doctor) {
     static struct elf_target elf; /* static: 4 KiB */
     char python[PATH_MAX];
@@ -98,6 +112,8 @@ void doctor_program(struct doctor *doctor) {
     doctor->can_start = check_program(doctor, &elf);
     if (doctor->program && !doctor->can_start)
         return;
+    if (doctor->program)
+        check_script(doctor);
     if (torch_find_interpreter(doctor->program ? doctor->program[0] : "python3", search, python) == 0)
         check_python(doctor, python);
     else if (doctor->program && elf.kind == ELF_TARGET_PROGRAM && strcmp(doctor->target.path, "") && !strstr(elf.interpreter, "/env"))

@@ -47,8 +47,11 @@ finding() {
     done
     python=$(python_of debian)
     [ -z "${MATRIX_BUILD-}" ] || return 0
-    run -0 "$ACCEL_RUN" doctor "$python" train.py
+    touch train.py
+    run -0 "$ACCEL_RUN" doctor "$python" -u train.py
     finding PASS python "Python 3" "torch 1.13"
+    run -1 "$ACCEL_RUN" doctor "$python" nowhere.py
+    finding FAIL script AR-EXEC-NOT-FOUND nowhere.py
 }
 
 @test "the rows of the hook table are listed, as JSON with how each is bound" {
