@@ -177,6 +177,10 @@ static int run_questions(struct call *call) {
         call->input = output;
         if (read_settings(call))
             return -1;
+        if (call->settings->foreign.count)
+            return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS",
+                               "'accel-run config update' makes one of accel-run's from it",
+                               "%s is a file of Accelerate, which would no longer read it", output);
     } else {
         config_defaults(&call->settings->config);
     }

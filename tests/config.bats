@@ -45,6 +45,13 @@ END
     [ -z "$(find . -name "*.yaml*")" ]
 }
 
+@test "config leaves a file of Accelerate alone" {
+    cp "$REPOSITORY/tests/config/accelerate-0.13.yaml" theirs.yaml
+    run -125 bash -c 'printf "4\n\n\n\n\n\n" | "$1" config --config_file theirs.yaml' _ "$ACCEL_RUN"
+    contains "$output" "AR-CONFIG-EXISTS"
+    cmp theirs.yaml "$REPOSITORY/tests/config/accelerate-0.13.yaml"
+}
+
 @test "config default writes the machine's ranks for all runs, and replaces nothing unasked" {
     run -0 "$ACCEL_RUN" config default
     [ "$output" = "written: $HOME/.config/accel-run/config.yaml" ]
