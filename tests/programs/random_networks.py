@@ -1,9 +1,10 @@
 """Builds and trains a small random network for each seed, and prints in a line for each what came of it, so that a run of several ranks can be
 compared with a plain one (tests/fuzz_networks):
 
-    random_networks.py SEED... [--announce] [--describe]
+    random_networks.py SEED... [--announce] [--describe] [--double]
 
---announce: says on standard error which seed begins. --describe: prints the names of the network's parts, and what goes into each, instead of one line.
+--announce: says on standard error which seed begins. --describe: prints the names of the network's parts, and what goes into each, too. --double: the same networks
+with all figures in float64, so that what was rounding is gone.
 A seed that leaves 4 when divided by 5 may have time before rows (has_time_first).
 """
 import random
@@ -33,6 +34,7 @@ class Builder(nn.Module):
         super().__init__()
         self.draw = random.Random(seed)
         self.dtype = self.pick([torch.float64, torch.float64, torch.float32])
+        self.dtype = torch.float64 if "--double" in sys.argv else self.dtype
         self.coarsest = self.dtype
         self.layers, self.own = nn.ModuleList(), nn.ParameterList()
         self.steps, self.tables, self.rows = [], {}, None
@@ -48,8 +50,11 @@ class Builder(nn.Module):
     def chance(self, probability):
         return self.draw.random() < probability
 
-    def loosen(self, dtype):
+    def rough(self, dtype):
+        """A type for some step's figures; float64 under --double."""
+        dtype = torch.float64 if "--double" in sys.argv else dtype
         self.coarsest = max(self.coarsest, dtype, key=ROUGH.index)
+        return dtype
 
     def layer(self, module):
         self.layers.append(module.to(self.dtype))

@@ -200,8 +200,7 @@ def residual(b, shape):
 
 @step(*ALL)
 def types(b, shape):
-    kind = b.pick([torch.float32, torch.float64, torch.bfloat16])
-    b.loosen(kind)
+    kind = b.rough(b.pick([torch.float32, torch.float64, torch.bfloat16]))
     change = b.pick([torch.neg, lambda x: x * 2, lambda x: x.abs()])
     return lambda x: change(x.to(kind)).to(x.dtype)
 
