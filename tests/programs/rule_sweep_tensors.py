@@ -191,6 +191,14 @@ table(
     max_all=lambda h, m, t: h.max(),
     min_all=lambda h, m, t: h.min(),
     amax_rows=lambda h, m, t: h.amax(0),
+    amax_features=lambda h, m, t: h.amax(1),
+    amin_features=lambda h, m, t: h.amin(-1, keepdim=True),
+    std_features=lambda h, m, t: h.std(1),
+    std_correction=lambda h, m, t: torch.ops.aten.std.correction(h, [1], correction=0, keepdim=True),
+    var_correction=lambda h, m, t: torch.ops.aten.var.correction(h, [-1], correction=0),
+    var_mean_features=lambda h, m, t: list(torch.var_mean(h, 1)),
+    var_mean_correction=lambda h, m, t: list(torch.ops.aten.var_mean.correction(h, [1], correction=0)),
+    std_mean_correction=lambda h, m, t: list(torch.ops.aten.std_mean.correction(h, [1], correction=0)),
     max_rows=lambda h, m, t: h.max(0).values,
     max_dim=lambda h, m, t: h.max(1).values,
     aminmax=lambda h, m, t: torch.aminmax(h, dim=1).max,
@@ -350,3 +358,17 @@ def square(h):
     """A well conditioned symmetric matrix of each row."""
     rows = h.view(-1, 3, 4)
     return rows @ rows.transpose(1, 2) + 2 * torch.eye(3)
+
+
+def matrices(m, t):
+    """A matrix for each row, far from singular."""
+    return m.behind("image", t) * 0.3 + torch.eye(SIDE) * 2
+
+
+EACH_MATRIX = {
+    "triu_each": lambda x: x.triu(1), "qr_each": lambda x: [part.abs() for part in torch.linalg.qr(x)], "lu_each": lambda x: list(torch.linalg.lu(x)),
+    "lu_factor_each": lambda x: torch.linalg.lu_factor_ex(x)[0], "pinv_each": lambda x: torch.linalg.pinv(x, rtol=1e-6), "fft_complex": lambda x: torch.fft.fft(torch.complex(x, x.flip(-1))),
+    "cholesky_each": lambda x: torch.cholesky(x @ x.mT), "grid_sample_volume": lambda x: torch.nn.functional.grid_sample(x.unsqueeze(2), x[:, :3, :3].unflatten(-1, (2, 3)).tanh()),
+}  # fmt: skip
+for name, function in EACH_MATRIX.items():
+    CASES[name] = (lambda function: lambda m, t: function(matrices(m, t)))(function)
