@@ -194,7 +194,7 @@ for kind, n in (("line", 1), ("image", 2), ("volume", 3)):
     if n > 1:
         functions(kind, **{
             f"fractional_max_pool{n}d": lambda h, m, t, n=n: getattr(F, f"fractional_max_pool{n}d")(h, 2, output_ratio=(0.5,) * n),
-            f"fractional_max_pool{n}d_with_indices": lambda h, m, t, n=n: getattr(F, f"fractional_max_pool{n}d_with_indices")(h, 2, output_size=(2,) * n),
+            f"fractional_max_pool{n}d_with_indices": lambda h, m, t, n=n: getattr(F, f"fractional_max_pool{n}d_with_indices")(h, 2, output_size=(2, 4, 4)[3 - n :]),
         })  # fmt: skip
 
 # ---- attention in all its backends: by hand, fused, on the CPU's flash kernel, with a mask, with dropout
