@@ -31,10 +31,12 @@ struct PositionImpl : torch::nn::Module {
 TORCH_MODULE(Position);
 
 struct WordModelImpl : torch::nn::Module {
+    // GELU: with ReLU, rounding that puts a unit on the other side of its kink once grew to 1.6e-2 of a bias in 36 steps, where the same training in
+    // float64 differs by 4e-14.
     WordModelImpl()
         : embedding(vocabulary, width), position(100),
           encoder(torch::nn::TransformerEncoderOptions(
-              torch::nn::TransformerEncoderLayerOptions(width, 4).dim_feedforward(128).dropout(0.1), 2)),
+              torch::nn::TransformerEncoderLayerOptions(width, 4).dim_feedforward(128).dropout(0.1).activation(torch::kGELU), 2)),
           head(width, vocabulary) {
         register_module("embedding", embedding);
         register_module("position", position);
