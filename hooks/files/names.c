@@ -114,13 +114,6 @@ static int change_end(struct change *change, int result) {
     return error ? -1 : 0;
 }
 
-#define CHANGE(kind, directory, path, second_directory, second, call)                                                                      \
-    struct change change;                                                                                                                  \
-    int result = 0;                                                                                                                        \
-    if (change_begin(&change, kind, directory, path, second_directory, second))                                                            \
-        result = call;                                                                                                                     \
-    return change_end(&change, result)
-
 /* ---- directories */
 
 /* How Python's tempfile makes them: this rank's own. */
@@ -138,65 +131,99 @@ int hook_mkdir(const char *path, unsigned mode) {
             scratch_add(path);
         return made;
     }
-    CHANGE(MEETING_DIRECTORY, AT_FDCWD, path, 0, NULL, ORIGINAL(mkdir)(path, mode));
+    struct change change;
+    int result = change_begin(&change, MEETING_DIRECTORY, AT_FDCWD, path, 0, NULL) ? ORIGINAL(mkdir)(path, mode) : 0;
+    return change_end(&change, result);
 }
 
 int hook_mkdirat(int directory, const char *path, unsigned mode) {
-    CHANGE(MEETING_DIRECTORY, directory, path, 0, NULL, ORIGINAL(mkdirat)(directory, path, mode));
+    struct change change;
+    int result = change_begin(&change, MEETING_DIRECTORY, directory, path, 0, NULL) ? ORIGINAL(mkdirat)(directory, path, mode) : 0;
+    return change_end(&change, result);
 }
 
 /* ---- rename */
 
 int hook_rename(const char *from, const char *to) {
-    CHANGE(MEETING_RENAME, AT_FDCWD, from, AT_FDCWD, to, ORIGINAL(rename)(from, to));
+    struct change change;
+    int result = change_begin(&change, MEETING_RENAME, AT_FDCWD, from, AT_FDCWD, to) ? ORIGINAL(rename)(from, to) : 0;
+    return change_end(&change, result);
 }
 
 int hook_renameat(int from_directory, const char *from, int to_directory, const char *to) {
-    CHANGE(MEETING_RENAME, from_directory, from, to_directory, to, ORIGINAL(renameat)(from_directory, from, to_directory, to));
+    struct change change;
+    int result = change_begin(&change, MEETING_RENAME, from_directory, from, to_directory, to)
+                     ? ORIGINAL(renameat)(from_directory, from, to_directory, to)
+                     : 0;
+    return change_end(&change, result);
 }
 
 int hook_renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned flags) {
-    CHANGE(MEETING_RENAME, from_directory, from, to_directory, to, ORIGINAL(renameat2)(from_directory, from, to_directory, to, flags));
+    struct change change;
+    int result = change_begin(&change, MEETING_RENAME, from_directory, from, to_directory, to)
+                     ? ORIGINAL(renameat2)(from_directory, from, to_directory, to, flags)
+                     : 0;
+    return change_end(&change, result);
 }
 
 /* ---- removal */
 
 int hook_unlink(const char *path) {
-    CHANGE(MEETING_REMOVE, AT_FDCWD, path, 0, NULL, ORIGINAL(unlink)(path));
+    struct change change;
+    int result = change_begin(&change, MEETING_REMOVE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(unlink)(path) : 0;
+    return change_end(&change, result);
 }
 
 int hook_unlinkat(int directory, const char *path, int flags) {
-    CHANGE(MEETING_REMOVE, directory, path, 0, NULL, ORIGINAL(unlinkat)(directory, path, flags));
+    struct change change;
+    int result = change_begin(&change, MEETING_REMOVE, directory, path, 0, NULL) ? ORIGINAL(unlinkat)(directory, path, flags) : 0;
+    return change_end(&change, result);
 }
 
 int hook_rmdir(const char *path) {
-    CHANGE(MEETING_REMOVE, AT_FDCWD, path, 0, NULL, ORIGINAL(rmdir)(path));
+    struct change change;
+    int result = change_begin(&change, MEETING_REMOVE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(rmdir)(path) : 0;
+    return change_end(&change, result);
 }
 
 int hook_remove(const char *path) {
-    CHANGE(MEETING_REMOVE, AT_FDCWD, path, 0, NULL, ORIGINAL(remove)(path));
+    struct change change;
+    int result = change_begin(&change, MEETING_REMOVE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(remove)(path) : 0;
+    return change_end(&change, result);
 }
 
 /* ---- links, length */
 
 int hook_link(const char *from, const char *to) {
-    CHANGE(MEETING_LINK, AT_FDCWD, from, AT_FDCWD, to, ORIGINAL(link)(from, to));
+    struct change change;
+    int result = change_begin(&change, MEETING_LINK, AT_FDCWD, from, AT_FDCWD, to) ? ORIGINAL(link)(from, to) : 0;
+    return change_end(&change, result);
 }
 
 int hook_linkat(int from_directory, const char *from, int to_directory, const char *to, int flags) {
-    CHANGE(MEETING_LINK, from_directory, from, to_directory, to, ORIGINAL(linkat)(from_directory, from, to_directory, to, flags));
+    struct change change;
+    int result = change_begin(&change, MEETING_LINK, from_directory, from, to_directory, to)
+                     ? ORIGINAL(linkat)(from_directory, from, to_directory, to, flags)
+                     : 0;
+    return change_end(&change, result);
 }
 
 int hook_symlink(const char *text, const char *path) {
-    CHANGE(MEETING_LINK, AT_FDCWD, path, 0, NULL, ORIGINAL(symlink)(text, path));
+    struct change change;
+    int result = change_begin(&change, MEETING_LINK, AT_FDCWD, path, 0, NULL) ? ORIGINAL(symlink)(text, path) : 0;
+    return change_end(&change, result);
 }
 
 int hook_symlinkat(const char *text, int directory, const char *path) {
-    CHANGE(MEETING_LINK, directory, path, 0, NULL, ORIGINAL(symlinkat)(text, directory, path));
+    struct change change;
+    int result = change_begin(&change, MEETING_LINK, directory, path, 0, NULL) ? ORIGINAL(symlinkat)(text, directory, path) : 0;
+    return change_end(&change, result);
 }
 
 int hook_truncate(const char *path, long length) {
-    CHANGE(MEETING_TRUNCATE, AT_FDCWD, path, 0, NULL, ORIGINAL(truncate)(path, length));
+    struct change change;
+    int result = change_begin(&change, MEETING_TRUNCATE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(truncate)(path, length) : 0;
+    return change_end(&change, result);
 }
 
 int hook_truncate64(const char *path, long length) {
