@@ -72,6 +72,9 @@ bool shim_in_job(void);
 bool shim_may_train(void);
 /* True when libtorch is mapped. Allocates nothing. */
 bool shim_has_libtorch(void);
+/* Does the address lie in what the module has mapped? For dl_iterate_phdr (symbols.c). */
+struct dl_phdr_info;
+bool shim_module_holds(const struct dl_phdr_info *module, const void *address);
 /* The rank that this process tree may claim, also before it has; 0 outside a job. */
 uint32_t shim_slot(void);
 

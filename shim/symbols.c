@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "resolve.h"
+#include "shim.h"
 
 struct search {
     const char *address;
@@ -21,11 +22,11 @@ struct search {
     char *base;
 };
 
-static bool holds(const struct dl_phdr_info *info, const char *address) {
+bool shim_module_holds(const struct dl_phdr_info *info, const void *address) {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         const char *begin = (const char *)info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && address >= begin && address < begin + segment->p_memsz)
+        if (segment->p_type == PT_LOAD && (const char *)address >= begin && (const char *)address < begin + segment->p_memsz)
             return true;
     }
     return false;
@@ -33,7 +34,7 @@ static bool holds(const struct dl_phdr_info *info, const char *address) {
 
 static int visit_module(struct dl_phdr_info *info, size_t size, void *data) {
     struct search *search = data;
-    if (!holds(info, search->address))
+    if (!shim_module_holds(info, search->address))
         return 0;
     const char *name = info->dlpi_name && info->dlpi_name[0] ? info->dlpi_name : "/proc/self/exe";
     if (strlen(name) >= sizeof search->path)

@@ -70,15 +70,8 @@ struct program_memory {
 };
 
 static bool is_program(const struct dl_phdr_info *info, const char *address) {
-    if (!info->dlpi_name || !info->dlpi_name[0]) /* the program itself */
-        return true;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        const char *begin = (const char *)info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && address >= begin && address < begin + segment->p_memsz)
-            return true;
-    }
-    return false;
+    bool is_executable = !info->dlpi_name || !info->dlpi_name[0];
+    return is_executable || shim_module_holds(info, address);
 }
 
 static void sum_block(struct program_memory *memory, const void *block, size_t bytes) {
