@@ -110,7 +110,7 @@ int config_distance(const char *a, const char *b);
 
 /* ---- environment.c */
 
-/* Value of a variable, or NULL. */
+/* Value of a variable in a list of "NAME=value", or NULL. Borrowed. */
 const char *config_variable(char *const *environment, const char *name);
 
 /* Overlays the variables of the table. Returns 0 or -1 with fault. */

@@ -6,7 +6,6 @@
 #include "../config/config.h"
 #include "doctor.h"
 #include "elf_target.h"
-#include "environ.h"
 
 enum { LINE_CHARS = 512 };
 
@@ -35,7 +34,7 @@ static void pass_program(struct doctor *doctor, struct elf_target *elf) {
 
 /* Returns whether the program could be started. */
 static bool check_program(struct doctor *doctor, struct elf_target *elf) {
-    const char *search = environ_value(doctor->environment, "PATH"), *shim = environ_value(doctor->environment, CONFIG_ENV_SHIM);
+    const char *search = config_variable(doctor->environment, "PATH"), *shim = config_variable(doctor->environment, CONFIG_ENV_SHIM);
     struct problem problem;
     const char *name = doctor->program ? doctor->program[0] : "/proc/self/exe";
     if (preflight_run(name, search, shim, &doctor->target, &problem)) {
@@ -108,7 +107,7 @@ static void check_script(struct doctor *doctor) {
 void doctor_program(struct doctor *doctor) {
     static struct elf_target elf; /* static: 4 KiB */
     char python[PATH_MAX];
-    const char *search = environ_value(doctor->environment, "PATH");
+    const char *search = config_variable(doctor->environment, "PATH");
     doctor->can_start = check_program(doctor, &elf);
     if (doctor->program && !doctor->can_start)
         return;

@@ -25,14 +25,6 @@ bool environ_is_launchers(const char *variable) {
     return false;
 }
 
-const char *environ_value(char *const *environment, const char *name) {
-    size_t n = strlen(name);
-    for (; *environment; environment++)
-        if (!strncmp(*environment, name, n) && (*environment)[n] == '=')
-            return *environment + n + 1;
-    return NULL;
-}
-
 static bool is_replaced(const struct plan *plan, const char *variable) {
     static const char *const ours[] = {"LD_PRELOAD", PROTOCOL_ENV_SOCKET, PROTOCOL_ENV_COOKIE, PROTOCOL_ENV_RANK};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)

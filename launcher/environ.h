@@ -9,9 +9,6 @@
 
 struct plan;
 
-/* Value of a variable in a list of "NAME=value", or NULL. Borrowed. */
-const char *environ_value(char *const *environment, const char *name);
-
 /* Is "NAME=value" a variable of torchrun or MPI that must not reach a rank? */
 bool environ_is_launchers(const char *variable);
 

@@ -50,7 +50,7 @@ static void add_ours(struct facts *facts, char *const *environment) {
     add(facts, "accel-run", "%s", ACCEL_RUN_VERSION);
     add(facts, "built with", "%s, glibc %d.%d, protocol %d", __VERSION__, __GLIBC__, __GLIBC_MINOR__, PROTOCOL_VERSION);
     bool is_missing =
-        preflight_run("/proc/self/exe", NULL, environ_value(environment, CONFIG_ENV_SHIM), &target, &problem) && !*target.shim;
+        preflight_run("/proc/self/exe", NULL, config_variable(environment, CONFIG_ENV_SHIM), &target, &problem) && !*target.shim;
     add(facts, "library", "%s", is_missing ? problem.what : target.shim);
 }
 
@@ -81,7 +81,7 @@ static void first_line(const char *name, const char *option, char *const *enviro
     char path[PATH_MAX];
     struct problem problem;
     *line = 0;
-    if (preflight_find(name, environ_value(environment, "PATH"), path, &problem))
+    if (preflight_find(name, config_variable(environment, "PATH"), path, &problem))
         return;
     char *arguments[] = {path, (char *)(uintptr_t)option, NULL};
     struct capture_request request = {path, arguments, environment, NULL, HELPER_MS, NULL};
@@ -105,7 +105,7 @@ static void add_python(struct facts *facts, char *const *environment) {
     char path[PATH_MAX], last[PATH_MAX] = "";
     struct problem problem;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (preflight_find(names[i], environ_value(environment, "PATH"), path, &problem) ||
+        if (preflight_find(names[i], config_variable(environment, "PATH"), path, &problem) ||
             torch_find_of_python(&find, path, environment) || !strcmp(find.python, last))
             continue;
         snprintf(last, sizeof last, "%s", find.python);

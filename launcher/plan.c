@@ -18,13 +18,13 @@ static void add(struct plan *plan, const char *name, const char *value) {
 static void plan_threads(struct plan *plan, char *const *environment, uint32_t wanted) {
     static const char *const names[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
     char value[PLAN_VALUE_CHARS];
-    if (!wanted && (plan->ranks == 1 || environ_value(environment, names[0])))
+    if (!wanted && (plan->ranks == 1 || config_variable(environment, names[0])))
         return;
     uint32_t share = plan->cores / plan->ranks ? plan->cores / plan->ranks : 1;
     plan->threads = wanted ? wanted : share;
     snprintf(value, sizeof value, "%u", plan->threads);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (wanted || !environ_value(environment, names[i]))
+        if (wanted || !config_variable(environment, names[i]))
             add(plan, names[i], value);
 }
 
@@ -37,7 +37,7 @@ static void plan_removed(struct plan *plan, char *const *environment) {
 
 /* Sanitizer runtime, shim, then what the user preloads (P18, P19). */
 static int plan_preload(struct plan *plan, const struct plan_facts *facts) {
-    const char *users = environ_value(facts->environment, "LD_PRELOAD");
+    const char *users = config_variable(facts->environment, "LD_PRELOAD");
     const char *sanitizer = facts->target->sanitizer;
     bool more = users && *users;
     return asprintf(&plan->preload, "%s%s%s%s%s", sanitizer, *sanitizer ? ":" : "", facts->target->shim, more ? ":" : "",
@@ -46,7 +46,7 @@ static int plan_preload(struct plan *plan, const struct plan_facts *facts) {
 
 int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem *problem) {
     memset(plan, 0, sizeof *plan);
-    if (environ_value(facts->environment, PROTOCOL_ENV_SOCKET))
+    if (config_variable(facts->environment, PROTOCOL_ENV_SOCKET))
         return problem_set(problem, EXIT_LAUNCHER, "AR-NESTED",
                            "start accel-run once, outside; unset " PROTOCOL_ENV_SOCKET " if that is a mistake",
                            "accel-run was started inside a rank of another accel-run");
@@ -57,7 +57,7 @@ int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem
     plan->arguments = facts->arguments;
     plan_threads(plan, facts->environment, facts->config->threads);
     /* torch.compile would trace one rank's rows into a graph that no longer passes through the dispatcher. */
-    if (plan->ranks > 1 && !environ_value(facts->environment, "TORCH_COMPILE_DISABLE"))
+    if (plan->ranks > 1 && !config_variable(facts->environment, "TORCH_COMPILE_DISABLE"))
         add(plan, "TORCH_COMPILE_DISABLE", "1");
     plan_removed(plan, facts->environment);
     if (plan_preload(plan, facts) < 0)

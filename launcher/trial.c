@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../config/config.h"
 #include "clock.h"
 #include "command.h"
 #include "compare.h"
-#include "environ.h"
 #include "problem.h"
 
 enum { RUN_MS = 50000 }; /* some seconds, but machines may be loaded */
@@ -29,7 +29,7 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
 }
 
 static int make_folder(struct trial *trial) {
-    const char *base = environ_value(trial->environment, "TMPDIR");
+    const char *base = config_variable(trial->environment, "TMPDIR");
     snprintf(trial->folder, sizeof trial->folder, "%.3000s/accel-run-test-XXXXXX", base && *base ? base : "/tmp");
     if (mkdtemp(trial->folder))
         return 0;
@@ -203,7 +203,7 @@ int trial_run(const struct command_call *call) {
         return command_refuse(call, unknown);
     char **environment = clean_environment(call->environment);
     trial.environment = environment;
-    trial.search = environ_value(call->environment, "PATH");
+    trial.search = config_variable(call->environment, "PATH");
     catch_signals();
     if (!environment || make_folder(&trial)) {
         free(environment);

@@ -19,20 +19,20 @@ TEST("a rank's environment: kept, dropped, added, replaced once") {
     struct environ_claim claim = {"name", "cookie", 3};
     char **list = environ_build(&plan, base, &claim);
     EXPECT(list != NULL);
-    EXPECT_TEXT(environ_value(list, "HOME"), "/h");
-    EXPECT_TEXT(environ_value(list, "MULTI"), "a\nb");
-    EXPECT_TEXT(environ_value(list, "LD_PRELOAD"), "/s.so:old");
-    EXPECT_TEXT(environ_value(list, "OMP_NUM_THREADS"), "2");
-    EXPECT_TEXT(environ_value(list, "ACCEL_RUN_SOCKET"), "name");
-    EXPECT_TEXT(environ_value(list, "ACCEL_RUN_COOKIE"), "cookie");
-    EXPECT_TEXT(environ_value(list, "ACCEL_RUN_RANK"), "3");
+    EXPECT_TEXT(config_variable(list, "HOME"), "/h");
+    EXPECT_TEXT(config_variable(list, "MULTI"), "a\nb");
+    EXPECT_TEXT(config_variable(list, "LD_PRELOAD"), "/s.so:old");
+    EXPECT_TEXT(config_variable(list, "OMP_NUM_THREADS"), "2");
+    EXPECT_TEXT(config_variable(list, "ACCEL_RUN_SOCKET"), "name");
+    EXPECT_TEXT(config_variable(list, "ACCEL_RUN_COOKIE"), "cookie");
+    EXPECT_TEXT(config_variable(list, "ACCEL_RUN_RANK"), "3");
     EXPECT(count(list, "LD_PRELOAD") == 1 && count(list, "OMP_NUM_THREADS") == 1);
-    EXPECT(!environ_value(list, "RANK") && !environ_value(list, "OMPI_X"));
+    EXPECT(!config_variable(list, "RANK") && !config_variable(list, "OMPI_X"));
     environ_free(list);
 }
 
 TEST("names are compared whole") {
     EXPECT(environ_is_launchers("RANK=1") && environ_is_launchers("PMI_RANK=1") && environ_is_launchers("TORCHELASTIC_RUN_ID=x"));
     EXPECT(!environ_is_launchers("RANKS=1") && !environ_is_launchers("MY_RANK=1") && !environ_is_launchers("PMIX=1"));
-    EXPECT(!environ_value(base, "HOM") && !environ_value(base, "ODD"));
+    EXPECT(!config_variable(base, "HOM") && !config_variable(base, "ODD"));
 }
