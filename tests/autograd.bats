@@ -8,7 +8,7 @@ load programs
 export BATS_TEST_TIMEOUT=600
 
 setup_file() {
-    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
+    programs_setup_file
 }
 
 # same_words NAME [argument...]: the output of N ranks is the plain run's, on both builds. N = 1, where nothing is intercepted, is run on one.

@@ -12,19 +12,10 @@ setup() {
     cd "$T" || return 1
 }
 
-# fake_torch [WITHOUT]: libtorch_cpu.so and libc10.so that define everything that accel-run hooks or calls, but for one symbol; and ./program
-fake_torch() {
-    local source=$REPOSITORY/tests/fake/libfaketorch.c
-    {
-        echo '#define TORCH(name, library, need, type, arguments, symbol, other) STUB(symbol)'
-        echo '#include "shim/torch/functions.def"'
-        echo '#define HOOK(name, library, need, symbol, type, arguments) ROW library STUB(symbol)'
-        echo '#include "hooks/hooks.def"'
-    } | gcc -E -P -I"$REPOSITORY" -x c - | grep -E '^ *(ROW (libc10|libtorch_cpu) )?STUB' | grep -oE 'STUB\(.*\)' | sort -u |
-        grep -vF -e _ZN3c1010TensorImpl17set_requires_gradEb -e "\"${1-no such symbol}\"" >stubs.def
-    gcc -shared -fPIC -DFAKE_LIBC10 -DSTUBS="\"$T/stubs.def\"" -o libc10.so "$source"
-    gcc -shared -fPIC -DSTUBS="\"$T/stubs.def\"" -o libtorch_cpu.so "$source"
-    gcc -DFAKE_PROGRAM -o program "$source" -L. -Wl,-rpath,"$T" -Wl,--no-as-needed -ltorch_cpu -lc10
+# whole_torch [WITHOUT]: libraries that define everything that accel-run hooks or calls, but for one symbol; and ./program
+whole_torch() {
+    every_symbol >all.def
+    fake_torch all.def "$@"
 }
 
 # finding STATE CHECK TEXT...: one line of $output has them all
@@ -55,7 +46,7 @@ finding() {
 }
 
 @test "the rows of the hook table are listed, as JSON with how each is bound" {
-    fake_torch
+    whole_torch
     run -0 --separate-stderr "$ACCEL_RUN" doctor --json ./program
     python3 - "$output" <<'END'
 import json, sys
@@ -73,7 +64,7 @@ END
 }
 
 @test "a libtorch that is bound to itself is told from one that is not" {
-    fake_torch
+    whole_torch
     for library in "-Wl,-Bsymbolic-functions bound to itself" "-Wl,-O1 PLT"; do
         gcc -shared -fPIC -DSTUBS="\"$T/stubs.def\"" "${library%% *}" -o libtorch_cpu.so "$REPOSITORY/tests/fake/libfaketorch.c" \
             -x c - <<'END'
@@ -86,10 +77,10 @@ END
 }
 
 @test "a libtorch that lacks what accel-run hooks or calls fails, by name" {
-    fake_torch _ZN5torch8autograd14AccumulateGradC1EN2at6TensorE
+    whole_torch _ZN5torch8autograd14AccumulateGradC1EN2at6TensorE
     run -1 "$ACCEL_RUN" doctor ./program
     finding FAIL hooks AR-TORCH-UNSUPPORTED accumulate_grad_complete
-    fake_torch _ZN3c1010Dispatcher13realSingletonEv
+    whole_torch _ZN3c1010Dispatcher13realSingletonEv
     run -1 "$ACCEL_RUN" doctor ./program
     finding FAIL functions AR-TORCH-UNSUPPORTED dispatcher
     [ "$(grep -c ^FAIL <<<"$output")" -eq 1 ]

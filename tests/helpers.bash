@@ -146,3 +146,26 @@ launcher_setup() {
     T=$BATS_TEST_TMPDIR
     cd "$T" || return 1
 }
+
+# fake_torch [STUBS [WITHOUT]]: libtorch_cpu.so, libc10.so and ./program, in $T; STUBS lists what they have, but for the symbol WITHOUT
+fake_torch() {
+    local source=$REPOSITORY/tests/fake/libfaketorch.c stubs=()
+    if [ -n "${1-}" ]; then
+        grep -vF "\"${2-no such symbol}\"" "$1" >stubs.def || true
+        stubs=("-DSTUBS=\"$T/stubs.def\"")
+    fi
+    gcc -shared -fPIC -DFAKE_LIBC10 "${stubs[@]}" -o libc10.so "$source"
+    gcc -shared -fPIC "${stubs[@]}" -o libtorch_cpu.so "$source"
+    gcc -DFAKE_PROGRAM -o program "$source" -L. -Wl,-rpath,"$T" -Wl,--no-as-needed -ltorch_cpu -lc10
+}
+
+# every_symbol: STUB lines for each function that the shim calls and each row that it hooks, whatever the library: as if all were there
+every_symbol() {
+    {
+        echo '#define TORCH(name, library, need, type, arguments, symbol, other) STUB(symbol)'
+        echo '#include "shim/torch/functions.def"'
+        echo '#define HOOK(name, library, need, symbol, type, arguments) ROW library STUB(symbol)'
+        echo '#include "hooks/hooks.def"'
+    } | gcc -E -P -I"$REPOSITORY" -x c - | grep -E '^ *(ROW (libc10|libtorch_cpu) )?STUB' | grep -oE 'STUB\(.*\)' | sort -u |
+        grep -v '_ZN3c1010TensorImpl17set_requires_gradEb'
+}

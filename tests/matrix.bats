@@ -10,7 +10,7 @@ load programs
 export BATS_TEST_TIMEOUT=900
 
 setup_file() {
-    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
+    programs_setup_file
 }
 
 compiled() { same_run "$MATRIX_BUILD-O2" "$1" 1 2 3; }

@@ -6,6 +6,11 @@
 
 COMPARE=$REPOSITORY/tests/compare
 
+# Each file's setup_file calls it: nothing of the caller's environment decides what a run does.
+programs_setup_file() {
+    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
+}
+
 # set_command BUILD NAME: the program and its arguments, in $command; skips the test where this build of libtorch is not installed
 set_command() {
     local build=$1 name=$2

@@ -9,7 +9,7 @@ load programs
 export BATS_TEST_TIMEOUT=300
 
 setup_file() {
-    unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
+    programs_setup_file
 }
 
 # same_structure MODE N...: of tests/programs/structures.cpp, with Debian's libtorch
