@@ -23,7 +23,7 @@ CFLAGS_ALL := -std=gnu11 $(OPTIMISE) $(WARN) $(CFLAGS)
 SHIM_CFLAGS := $(CFLAGS_ALL) -fPIC -fvisibility=hidden -fexceptions -fasynchronous-unwind-tables -ftls-model=initial-exec -fno-plt
 SHIM_LDFLAGS := -shared -Wl,-z,defs,-z,relro,-z,now -Wl,--version-script=$(O)/shim/export.map
 
-LAUNCHER_SOURCES := $(wildcard launcher/*.c config/*.c)
+LAUNCHER_SOURCES := $(wildcard launcher/*.c launcher/*/*.c config/*.c)
 SHIM_SOURCES := $(wildcard shim/*.c shim/*/*.c hooks/*.c hooks/*/*.c)
 SHIM_SOURCES := $(filter-out hooks/export.c hooks/null/%,$(SHIM_SOURCES))
 HOOK_TABLES := $(wildcard hooks/*.def hooks/*/*.def shim/*.def shim/*/*.def)

@@ -10,7 +10,7 @@
 #include "../config/config.h"
 #include "claims.h"
 #include "console.h"
-#include "explain.h"
+#include "commands/explain.h"
 #include "guard.h"
 #include "input.h"
 #include "lifecycle.h"

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "../config/config.h"
-#include "command.h"
+#include "commands/command.h"
 #include "cores.h"
-#include "explain.h"
+#include "commands/explain.h"
 #include "job.h"
 #include "options.h"
 #include "settings.h"

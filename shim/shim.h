@@ -107,7 +107,7 @@ void shim_phase(enum board_phase phase, const char *where);
 void shim_step_done(void);
 void shim_step_reset(void); /* after the self-check, which makes steps, too */
 
-/* For `accel-run explain` (explain.c), else nothing. kind: a literal of launcher/explain.c's table; the same note is counted. Any thread. */
+/* For `accel-run explain` (explain.c), else nothing. kind: a literal of launcher/commands/explain.c's table; the same note is counted. Any thread. */
 void explain_note(const char *kind, const char *name, const char *detail);
 /* To be called by all ranks at the same place: the run ends here, for the reason `why`. Returns only when nobody asked for an explanation. */
 void explain_end(const char *why);

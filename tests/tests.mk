@@ -7,7 +7,7 @@ UNIT_SOURCES = $(shell sed -n 's|^// sources: ||p' $(1))
 UNIT_SANITIZE ?= -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 .SECONDEXPANSION:
-$(O)/unit/%: tests/unit/%.c tests/unit/unit.h $$(call UNIT_SOURCES,tests/unit/%.c) $(wildcard config/*.h config/*.def launcher/*.h shim/*.h shim/*/*.h)
+$(O)/unit/%: tests/unit/%.c tests/unit/unit.h $$(call UNIT_SOURCES,tests/unit/%.c) $(wildcard config/*.h config/*.def launcher/*.h launcher/*/*.h shim/*.h shim/*/*.h)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) -Werror $(UNIT_SANITIZE) -o $@ $< $(call UNIT_SOURCES,$<) -lelf -lyaml -lm -lpthread
 
@@ -81,7 +81,7 @@ bench-all: all programs $(BENCH_PROGRAMS) $(BENCH_TRAINING)
 FUZZ_SECONDS ?= 600
 FUZZERS := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(wildcard tests/fuzz/*.c))
 
-$(O)/fuzz/%: tests/fuzz/%.c $$(call UNIT_SOURCES,tests/fuzz/%.c) $(wildcard config/*.h config/*.def launcher/*.h)
+$(O)/fuzz/%: tests/fuzz/%.c $$(call UNIT_SOURCES,tests/fuzz/%.c) $(wildcard config/*.h config/*.def launcher/*.h launcher/*/*.h)
 	@mkdir -p $(@D)
 	$(Q)clang $(CFLAGS_ALL) -O1 -Werror -Wno-missing-prototypes -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $< $(call UNIT_SOURCES,$<) -lelf -lyaml
 

@@ -1,4 +1,4 @@
-// sources: launcher/rows.c
+// sources: launcher/commands/rows.c
 /* The doctor's reader of symbols and relocations, and of the rows in our own library: any file whatever is read to its end or given up. */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../launcher/rows.h"
+#include "../../launcher/commands/rows.h"
 
 static struct row list[] = {
     {.name = "one", .library = "libx", .symbol = "called", .need = ROW_REQUIRED},

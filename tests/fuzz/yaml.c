@@ -1,4 +1,4 @@
-// sources: launcher/fsdp2.c launcher/problem.c config/*.c
+// sources: launcher/commands/fsdp2.c launcher/problem.c config/*.c
 /*
  * Configuration files. Input: the text of a file, which a zero byte may stand in. What is read is a valid configuration, and what accel-run writes of it
  * is read again with the same values; what is not read is said in words, with its place.
@@ -9,7 +9,7 @@
 
 #include "../../config/board.h"
 #include "../../config/file.h"
-#include "../../launcher/fsdp2.h"
+#include "../../launcher/commands/fsdp2.h"
 
 static struct foreign foreign;
 static struct config_notes notes;

@@ -1,13 +1,13 @@
-// sources: launcher/machine.c launcher/cores.c launcher/json.c launcher/capture.c
+// sources: launcher/commands/machine.c launcher/cores.c launcher/commands/json.c launcher/commands/capture.c
 #define _GNU_SOURCE
 #include "unit.h"
 
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "../../launcher/capture.h"
-#include "../../launcher/json.h"
-#include "../../launcher/machine.h"
+#include "../../launcher/commands/capture.h"
+#include "../../launcher/commands/json.h"
+#include "../../launcher/commands/machine.h"
 
 /* ---- machine_read on a folder that stands for "/" */
 

@@ -1,9 +1,9 @@
-// sources: launcher/rows.c launcher/libraries.c launcher/capture.c
+// sources: launcher/commands/rows.c launcher/commands/libraries.c launcher/commands/capture.c
 #define _GNU_SOURCE
 #include "unit.h"
 
-#include "../../launcher/libraries.h"
-#include "../../launcher/rows.h"
+#include "../../launcher/commands/libraries.h"
+#include "../../launcher/commands/rows.h"
 
 static void compile(const char *source, const char *output, const char *flags) {
     char command[4096];

@@ -11,7 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "cores.h"
+#include "../cores.h"
 
 /* The value behind the first line that begins with `key`, without separators, quotes and line end. Returns 0 or -1 (value is ""). */
 static int read_line(const char *root, const char *path, const char *key, char *value, size_t size) {

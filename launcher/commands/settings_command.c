@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "cores.h"
+#include "../cores.h"
 #include "fsdp2.h"
 #include "questions.h"
-#include "settings.h"
+#include "../settings.h"
 
 struct call {
     const struct command_call *command;

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "../clock.h"
 
 enum { SLICE_MS = 100 }; /* a signal that comes just before poll is seen so late */
 

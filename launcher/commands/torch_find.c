@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "capture.h"
-#include "elf_target.h"
-#include "preflight.h"
+#include "../elf_target.h"
+#include "../preflight.h"
 
 enum { PYTHON_MS = 6000, SCRIPTS_MAX = 5 };
 

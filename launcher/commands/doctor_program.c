@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../config/config.h"
+#include "../../config/config.h"
 #include "doctor.h"
-#include "elf_target.h"
+#include "../elf_target.h"
 
 enum { LINE_CHARS = 512 };
 

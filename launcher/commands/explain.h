@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../config/config.h"
-#include "plan.h"
-#include "problem.h"
+#include "../../config/config.h"
+#include "../plan.h"
+#include "../problem.h"
 
 struct explain_note {
     const char *kind; /* of explain.c's table */

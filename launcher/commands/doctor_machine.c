@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../config/board.h"
+#include "../../config/board.h"
 #include "doctor.h"
 #include "machine.h"
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "problem.h"
+#include "../problem.h"
 
 static const struct command commands[] = {
     {"doctor", doctor_run, "doctor [--json] [--rows] [program [arguments]]", "check this machine, a program and its libtorch"},

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../config/config.h"
+#include "../../config/config.h"
 #include "json.h"
 
 struct doctor_options {

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "../config/yaml.h"
-#include "problem.h"
+#include "../../config/yaml.h"
+#include "../problem.h"
 
 /* Writes the text (path: for messages) to `out` with its fsdp_config converted, line by line, so that comments stay. Returns 0, or -1 with *problem:
    no fsdp_config, already version 2, or not written one key a line. */

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../config/config.h"
-#include "../config/protocol.h"
+#include "../../config/config.h"
+#include "../../config/protocol.h"
 #include "capture.h"
 #include "command.h"
-#include "environ.h"
+#include "../environ.h"
 #include "json.h"
 #include "machine.h"
-#include "preflight.h"
-#include "settings.h"
+#include "../preflight.h"
+#include "../settings.h"
 #include "torch_find.h"
 
 enum { FACTS_MAX = 160, VALUE_CHARS = 512, HELPER_MS = 3000 };

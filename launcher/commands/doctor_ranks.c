@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../config/protocol.h"
+#include "../../config/protocol.h"
 #include "capture.h"
 #include "doctor.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../config/protocol.h"
+#include "../../config/protocol.h"
 
 /* ---- the table */
 

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "../config/config.h"
+#include "../../config/config.h"
 
 #define QUESTIONS_ANSWER_CHARS 512
 

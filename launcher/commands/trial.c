@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../config/config.h"
-#include "clock.h"
+#include "../../config/config.h"
+#include "../clock.h"
 #include "command.h"
-#include "compare.h"
-#include "problem.h"
+#include "../compare.h"
+#include "../problem.h"
 
 enum { RUN_MS = 50000 }; /* some seconds, but machines may be loaded */
 
