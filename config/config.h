@@ -23,6 +23,7 @@
 /* What the user wants to do, with the words of --help. */
 #define CONFIG_GROUPS(GROUP)                                                                                                               \
     GROUP(RUN, "Ranks and their work")                                                                                                     \
+    GROUP(HOSTS, "Several hosts")                                                                                                          \
     GROUP(OUTPUT, "What you see")                                                                                                          \
     GROUP(CHECK, "Look before it runs")                                                                                                    \
     GROUP(LIMITS, "When something hangs or fails")                                                                                         \
@@ -36,7 +37,17 @@ enum config_group {
 };
 extern const char *const config_group_titles[CONFIG_GROUP_COUNT];
 
-enum config_type { CONFIG_COUNT, CONFIG_AMOUNT, CONFIG_SECONDS, CONFIG_FLAG, CONFIG_TEXT, CONFIG_LEVEL, CONFIG_TOPIC };
+enum config_type {
+    CONFIG_COUNT,
+    CONFIG_AMOUNT,
+    CONFIG_SECONDS,
+    CONFIG_FLAG,
+    CONFIG_TEXT,
+    CONFIG_LEVEL,
+    CONFIG_NODES,
+    CONFIG_PORT,
+    CONFIG_TOPIC
+};
 /* From the weakest to the strongest. */
 enum config_origin { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENVIRONMENT, CONFIG_FROM_COMMAND_LINE };
 enum config_level { CONFIG_LEVEL_ERROR, CONFIG_LEVEL_WARN, CONFIG_LEVEL_INFO, CONFIG_LEVEL_DEBUG };
@@ -57,7 +68,9 @@ enum config_id {
 #define CONFIG_C_FLAG bool
 #define CONFIG_C_TEXT const char * /* borrowed: argv, environment, the text of a file or a literal */
 #define CONFIG_C_LEVEL uint32_t    /* enum config_level */
-#define CONFIG_C_TOPIC uint32_t    /* enum config_topic */
+#define CONFIG_C_NODES uint32_t
+#define CONFIG_C_PORT uint32_t
+#define CONFIG_C_TOPIC uint32_t /* enum config_topic */
 struct config {
 #define OPTION(field, type, ...) CONFIG_C_##type field;
 #include "options.def"
@@ -65,6 +78,7 @@ struct config {
     enum config_origin origin[CONFIG_OPTIONS];
     uint32_t line[CONFIG_OPTIONS]; /* in `file`, from 1, where the origin is a file */
     const char *file;              /* borrowed: the configuration file that was read, or NULL */
+    bool ranks_are_total;          /* `ranks` was given as Accelerate's num_processes: over all hosts */
 };
 
 struct config_option {
@@ -119,6 +133,15 @@ int config_read_environment(struct config *config, char *const *environment, cha
 /* The first ACCEL_RUN_ variable that nobody reads (NULL: none); its name is copied to name[64], *nearest is a known one (literal).
    Variables that begin with ACCEL_RUN_TEST_ or ACCEL_RUN_DEBUG_ belong to the shim and the tests and are not judged. */
 const char *config_unknown_variable(char *const *environment, char *name, const char **nearest);
+
+/* ---- hosts.c */
+
+/* When all sources have been read: what several hosts need is there, and `ranks` counts those of this host. Returns 0, or -1 with the fault in words. */
+int config_settle_hosts(struct config *config, char *fault);
+
+/* The first host's address without a port, host[size], and its port: the one behind a last ':' where master_addr has one, else master_port. Returns 0, or
+   -1: too long, or no port. */
+int config_master(const struct config *config, char *host, size_t size, uint32_t *port);
 
 /* ---- help.c, show.c, write.c, completion.c: text for people, manual pages, files and shells */
 

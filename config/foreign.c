@@ -159,7 +159,10 @@ int foreign_give(struct foreign *foreign, const struct foreign_given *given, str
         return -1;
     }
     foreign->given[foreign->count++] = *given;
-    if (row->verdict != FOREIGN_WORKS || foreign_is_plain(given->id, given->value))
+    if (row->verdict != FOREIGN_WORKS)
+        return 0;
+    /* What asks for nothing is not a setting, but typed it is stronger than a file's. */
+    if (foreign_is_plain(given->id, given->value) && (given->from_file || strcmp(given->value, config_options[row->target].initial) != 0))
         return 0;
     const char *value = row->type == FOREIGN_SWITCH ? row->words : given->value;
     enum config_origin origin = given->from_file ? CONFIG_FROM_FILE : CONFIG_FROM_COMMAND_LINE;
@@ -172,5 +175,7 @@ int foreign_give(struct foreign *foreign, const struct foreign_given *given, str
     }
     if (is_ours)
         config->line[row->target] = given->line;
+    if (is_ours && given->id == FOREIGN_ID_num_processes)
+        config->ranks_are_total = true;
     return 0;
 }

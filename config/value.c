@@ -25,6 +25,17 @@ static int read_whole(uint32_t *value, const char *text, long least, long most) 
     return 0;
 }
 
+/* "2", and torchrun's "2:2"; not "1:4": the number cannot change during the run. */
+static int read_nodes(uint32_t *value, const char *text) {
+    const char *colon = strchr(text, ':');
+    char least[8] = "";
+    if (!colon)
+        return read_whole(value, text, 1, BOARD_RANKS_MAX);
+    if ((size_t)(colon - text) < sizeof least)
+        memcpy(least, text, (size_t)(colon - text));
+    return read_whole(value, least, 1, BOARD_RANKS_MAX) || strcmp(least, colon + 1) ? -1 : 0;
+}
+
 static int read_seconds(uint32_t *milliseconds, const char *text) {
     char *end;
     double number = strtod(text, &end);
@@ -84,6 +95,12 @@ static int read_value(union value *value, enum config_type type, const char *tex
     case CONFIG_LEVEL:
         *expected = "one of error, warn, info, debug";
         return read_name(&value->number, text, NAMES(level_names));
+    case CONFIG_NODES:
+        *expected = "a whole number from 1 to 256 (the number of hosts is fixed)";
+        return read_nodes(&value->number, text);
+    case CONFIG_PORT:
+        *expected = "a port, a whole number from 1 to 65535";
+        return read_whole(&value->number, text, 1, 65535);
     case CONFIG_TOPIC:
         *expected = "one of brief, all, flags, markdown, keys";
         return read_name(&value->number, text, NAMES(topic_names));
@@ -111,6 +128,8 @@ int config_set(struct config *config, enum config_id id, const char *text, enum 
     if (origin < config->origin[id])
         return 0;
     store(config, id, value);
+    if (id == CONFIG_ID_ranks)
+        config->ranks_are_total = false; /* foreign.c knows when they are */
     config->origin[id] = origin;
     return 0;
 }
@@ -127,6 +146,8 @@ void config_text(const struct config *config, enum config_id id, char *text, siz
     switch (config_options[id].type) {
     case CONFIG_COUNT:
     case CONFIG_AMOUNT:
+    case CONFIG_NODES:
+    case CONFIG_PORT:
         snprintf(text, size, "%u", *(const uint32_t *)field);
         return;
     case CONFIG_SECONDS:

@@ -77,6 +77,10 @@ int main(int argc, char **argv) {
     if (explain_begin(&explain, &settings.config, &problem))
         refuse(&problem);
     const struct config config = settings.config;
+    if (config.nnodes > 1) {
+        problem_set(&problem, EXIT_LAUNCHER, "AR-HOSTS-SETTINGS", "run on one host with -n", "several hosts are not available yet");
+        refuse(&problem);
+    }
     if (preflight_run(argv[program], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
         refuse(&problem);
     struct plan_facts facts = {&config, &target, argv + program, environ, cores_allowed("")};

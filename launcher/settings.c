@@ -108,6 +108,14 @@ static int apply_accelerates(struct settings *settings, char *const *environment
     return 0;
 }
 
+static int settle(struct settings *settings, struct problem *problem) {
+    char fault[CONFIG_FAULT_CHARS];
+    if (!config_settle_hosts(&settings->config, fault))
+        return 0;
+    return problem_set(problem, EXIT_LAUNCHER, "AR-HOSTS-SETTINGS",
+                       "on each of two hosts: accel-run -n 4 --nnodes 2 --node-rank K --master-addr FIRST_HOST program", "%s", fault);
+}
+
 int settings_read(struct settings *settings, int argc, char *const *argv, char *const *environment, struct problem *problem) {
     struct config *config = &settings->config;
     memset(settings, 0, sizeof *settings);
@@ -127,7 +135,7 @@ int settings_read(struct settings *settings, int argc, char *const *argv, char *
         status = *settings->path && access(settings->path, F_OK) == 0 ? apply(settings, problem)
                                                                       : apply_accelerates(settings, environment, problem);
     }
-    return status ? -1 : program;
+    return status || settle(settings, problem) ? -1 : program;
 }
 
 void settings_clear(struct settings *settings) {

@@ -145,6 +145,7 @@ static void read_under_flag(enum foreign_id id, const char *value, const char *t
 
 TEST("a typed flag of another launcher is stronger than the file") {
     read_under_flag(FOREIGN_ID_num_machines, "1", "num_machines: 4\n");
+    EXPECT(config.nnodes == 1);
     EXPECT(notes.count == 0);
     read_under_flag(FOREIGN_ID_mixed_precision, "no", "mixed_precision: bf16\n");
     EXPECT(notes.count == 0);

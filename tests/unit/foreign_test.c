@@ -273,8 +273,41 @@ TEST("wrong values of other launchers' flags are named") {
 TEST("what is so already needs no word") {
     EXPECT(READ("--num_machines", "1", "--machine_rank", "0", "--mixed_precision", "no", "--max_restarts=0", "--nnodes=1:1", "p") == 9);
     EXPECT(notes.count == 0);
-    EXPECT(READ("--num_machines", "2", "p") == 3 && notes.refused == 1);
-    EXPECT(strstr(notes.list[0].text, "--num_machines 2") != NULL);
+}
+
+TEST("several hosts in the words of accelerate launch and of torchrun") {
+    char fault[CONFIG_FAULT_CHARS], host[64];
+    uint32_t port;
+    EXPECT(READ("--num_processes", "6", "--num_machines", "2", "--machine_rank", "1", "--main_process_ip", "10.0.0.1",
+                "--main_process_port", "4000", "p") == 11);
+    EXPECT(notes.count == 0 && config.ranks == 6 && config.ranks_are_total);
+    EXPECT(config_settle_hosts(&config, fault) == 0 && config.ranks == 3 && config.nnodes == 2 && config.node_rank == 1);
+    EXPECT(config_master(&config, host, sizeof host, &port) == 0 && port == 4000);
+    EXPECT_TEXT(host, "10.0.0.1");
+    EXPECT(READ("--nproc-per-node", "6", "--nnodes", "2:2", "--node-rank=1", "--rdzv-backend=c10d", "--rdzv_endpoint=first:4001", "p") ==
+           8);
+    EXPECT(notes.count == 0 && config_settle_hosts(&config, fault) == 0 && config.ranks == 6);
+    EXPECT(config_master(&config, host, sizeof host, &port) == 0 && port == 4001);
+    EXPECT_TEXT(host, "first");
+    EXPECT(READ("--rdzv_endpoint=[fe80::1]:7", "p") == 2 && config_master(&config, host, sizeof host, &port) == 0 && port == 7);
+    EXPECT_TEXT(host, "fe80::1");
+    EXPECT(READ("--master_addr=fe80::1", "p") == 2 && config_master(&config, host, sizeof host, &port) == 0 && port == 29500);
+    EXPECT_TEXT(host, "fe80::1");
+    EXPECT(READ("--nnodes=1:4", "p") == -1 && strstr(problem.what, "fixed"));
+}
+
+TEST("several hosts with something missing are refused in words") {
+    char fault[CONFIG_FAULT_CHARS];
+    EXPECT(READ("--nnodes", "2", "--master-addr", "a", "p") == 5 && config_settle_hosts(&config, fault) == -1 &&
+           strstr(fault, "--node-rank"));
+    EXPECT(READ("--nnodes", "2", "--node-rank", "2", "--master-addr", "a", "p") == 7 && config_settle_hosts(&config, fault) == -1);
+    EXPECT(READ("--nnodes", "2", "--node-rank", "1", "p") == 5 && config_settle_hosts(&config, fault) == -1 &&
+           strstr(fault, "--master-addr"));
+    EXPECT(READ("--nnodes", "2", "--node-rank", "1", "--master-addr", "a:b", "p") == 7 && config_settle_hosts(&config, fault) == -1);
+    EXPECT(READ("--num_processes", "5", "--nnodes", "2", "--node-rank", "1", "--master-addr", "a", "p") == 9);
+    EXPECT(config_settle_hosts(&config, fault) == -1 && strstr(fault, "evenly"));
+    EXPECT(READ("--num_processes", "5", "-n", "3", "--nnodes", "2", "--node-rank", "1", "--master-addr", "a", "p") == 11);
+    EXPECT(config_settle_hosts(&config, fault) == 0 && config.ranks == 3);
 }
 
 TEST("the details of an engine are refused once, with the engine") {

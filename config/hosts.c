@@ -1,0 +1,62 @@
+/* What the settings of several hosts come to when all sources have been read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+int config_master(const struct config *config, char *host, size_t size, uint32_t *port) {
+    const char *text = config->master_addr, *colon = strrchr(text, ':');
+    size_t length = strlen(text);
+    *port = config->master_port;
+    /* "fe80::1" is an address, "[fe80::1]:29500" one with a port */
+    if (colon && (strchr(text, ':') == colon || (colon > text && colon[-1] == ']'))) {
+        char *end;
+        unsigned long number = strtoul(colon + 1, &end, 10);
+        if (end == colon + 1 || *end || !number || number > 65535)
+            return -1;
+        *port = (uint32_t)number;
+        length = (size_t)(colon - text);
+    }
+    if (length >= 2 && text[0] == '[' && text[length - 1] == ']') {
+        text++;
+        length -= 2;
+    }
+    if (length >= size)
+        return -1;
+    memcpy(host, text, length);
+    host[length] = 0;
+    return 0;
+}
+
+static int fail(char *fault, const char *format, unsigned first, unsigned second) __attribute__((format(printf, 2, 0)));
+static int fail(char *fault, const char *format, unsigned first, unsigned second) {
+    snprintf(fault, CONFIG_FAULT_CHARS, format, first, second);
+    return -1;
+}
+
+int config_settle_hosts(struct config *config, char *fault) {
+    char host[256];
+    uint32_t port;
+    if (config->nnodes == 1)
+        return 0;
+    if (config->origin[CONFIG_ID_node_rank] == CONFIG_FROM_DEFAULT)
+        return fail(fault, "--nnodes %u needs --node-rank on each host: 0 on the first one, 1 to %u on the others", config->nnodes,
+                    config->nnodes - 1);
+    if (config->node_rank >= config->nnodes)
+        return fail(fault, "--node-rank %u is not below --nnodes %u (the first host is 0)", config->node_rank, config->nnodes);
+    if (!*config->master_addr)
+        return fail(fault, "--nnodes %u needs --master-addr, the address of the first host (--node-rank 0; this is host %u)",
+                    config->nnodes, config->node_rank);
+    if (config_master(config, host, sizeof host, &port)) {
+        snprintf(fault, CONFIG_FAULT_CHARS, "--master-addr: '%.80s' is not HOST or HOST:PORT", config->master_addr);
+        return -1;
+    }
+    if (!config->ranks_are_total)
+        return 0;
+    if (config->ranks % config->nnodes)
+        return fail(fault, "num_processes is %u over all hosts, which %u hosts cannot share evenly; -n says how many ranks this host has",
+                    config->ranks, config->nnodes);
+    config->ranks /= config->nnodes;
+    config->ranks_are_total = false;
+    return 0;
+}
