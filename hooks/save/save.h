@@ -35,7 +35,7 @@ struct save {
     bool is_over;              /* the ranks have told each other how it went */
 };
 
-/* The save that this thread is beginning, for writer_setup. */
+/* The save that this thread is beginning, for writer_file. */
 extern _Thread_local struct save *save_current;
 
 /* The characters of a std::string of either ABI, borrowed. */

@@ -104,23 +104,15 @@ void hook_writer_old_3(void *writer, void *path, char checksums) {
     pending_add(pending, writer);
 }
 
-/* ---- the file is opened: inside the constructor, where a call through the PLT can be seen */
+/* ---- the file is opened: inside the constructor, by a call into another library, which is seen in a libtorch that is bound to itself, too */
 
-static void *exchange_path(void *path) {
+void *hook_writer_file(void *buffer, const char *path, int mode) {
     struct save *save = save_current;
-    if (!save || save->way != SAVE_REPLACE || save->file.is_unnamed || strcmp(save_text(path), save->opened.text))
-        return path;
+    if (!save || save->way != SAVE_REPLACE || save->file.is_unnamed || strcmp(path, save->opened.text))
+        return ORIGINAL(writer_file)(buffer, path, mode);
     replace_unname(&save->file);
     save_set_string(&save->opened, save->file.name);
-    return &save->opened;
-}
-
-void hook_writer_setup(void *writer, void *path) {
-    ORIGINAL(writer_setup)(writer, exchange_path(path));
-}
-
-void hook_writer_setup_old(void *writer, void *path) {
-    ORIGINAL(writer_setup_old)(writer, exchange_path(path));
+    return ORIGINAL(writer_file)(buffer, save->opened.text, mode);
 }
 
 /* ---- records and the end */
