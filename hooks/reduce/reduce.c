@@ -152,9 +152,10 @@ static void separate_overlaps(struct targets *targets) {
 static void sum_sparse(const struct backward *backward, struct targets *targets) {
     for (size_t i = 0; i < targets->count; i++) {
         char whose[40];
+        if (tensor_is_plain(targets->list[i].gradient))
+            continue;
         snprintf(whose, sizeof whose, "parameter %zu", backward->leaves[i].ordinal);
-        if (!tensor_is_plain(targets->list[i].gradient))
-            targets->list[i].copy = sparse_sum(targets->list[i].gradient, whose);
+        targets->list[i].copy = sparse_sum(targets->list[i].gradient, whose);
     }
 }
 

@@ -11,6 +11,7 @@
 
 struct entry {
     struct tensor *tensor;
+    struct entry *older, *younger; /* all entries, in the order in which they were made: few, while the table is large */
     struct record record;
     int dims;
     /* of the whole batch: what the program sees; handed out by address, so they live here */
@@ -19,6 +20,7 @@ struct entry {
 
 static struct entry **table; /* open addressing, a power of two */
 static size_t table_size, table_used;
+static struct entry *youngest;
 static atomic_flag table_lock = ATOMIC_FLAG_INIT;
 
 static void table_unlock(int *unused) {
@@ -57,13 +59,35 @@ static void table_grow(void) {
     free(old);
 }
 
+/* A new entry at a hole. Lock held. */
+static struct entry *table_add(size_t place) {
+    struct entry *entry = malloc(sizeof *entry);
+    entry->older = youngest;
+    entry->younger = NULL;
+    if (youngest)
+        youngest->younger = entry;
+    youngest = table[place] = entry;
+    table_used++;
+    return entry;
+}
+
+static void table_unlink(struct entry *entry) {
+    if (entry->older)
+        entry->older->younger = entry->younger;
+    if (entry->younger)
+        entry->younger->older = entry->older;
+    else
+        youngest = entry->older;
+    table_used--;
+}
+
 /* Removes the entry and closes the gap it leaves (Knuth 6.4 R). Lock held. Returns the entry. */
 static struct entry *table_remove(struct tensor *tensor) {
     size_t hole = table_place(tensor);
     struct entry *entry = table[hole];
     if (!entry)
         return NULL;
-    table_used--;
+    table_unlink(entry);
     for (size_t next = hole;;) {
         table[hole] = NULL;
         size_t home;
@@ -153,18 +177,15 @@ void record_set(struct tensor *tensor, struct record record) {
                      "a tensor of a special kind (sparse, quantised, nested or of more than %d dimensions) would have to be divided",
                      TORCH_DIMS_MAX);
     record.node = tensor_node(tensor);
-    struct entry fresh = {.tensor = tensor, .record = record};
-    fresh.dims = record_full_shape(tensor, &record, fresh.sizes, fresh.strides);
     {
         TABLE_SCOPE;
         if (2 * table_used >= table_size)
             table_grow();
         size_t place = table_place(tensor);
-        if (!table[place]) {
-            table[place] = malloc(sizeof fresh);
-            table_used++;
-        }
-        *table[place] = fresh;
+        struct entry *entry = table[place] ? table[place] : table_add(place);
+        entry->tensor = tensor;
+        entry->record = record;
+        entry->dims = record_full_shape(tensor, &record, entry->sizes, entry->strides);
     }
     *tensor_key_set(tensor) |= torch_facts.bit_shard;
     if (record.kind == RECORD_SHARD)
@@ -192,9 +213,9 @@ struct record record_of_node(void *node) {
     if (!node)
         return found;
     TABLE_SCOPE;
-    for (size_t i = 0; i < table_size; i++) /* only when a backward begins: its root is nearly always the youngest of few records */
-        if (table[i] && table[i]->record.node == node && tensor_node(table[i]->tensor) == node)
-            return table[i]->record;
+    for (struct entry *entry = youngest; entry; entry = entry->older) /* the root of a backward is nearly always the youngest */
+        if (entry->record.node == node && tensor_node(entry->tensor) == node)
+            return entry->record;
     return found;
 }
 
@@ -204,9 +225,9 @@ struct record record_of_output(void *node, uint32_t number) {
     size_t count = 0;
     {
         TABLE_SCOPE;
-        for (size_t i = 0; i < table_size && count < CANDIDATES; i++)
-            if (table[i] && tensor_node(table[i]->tensor) == node)
-                tensors[count++] = table[i]->tensor;
+        for (struct entry *entry = youngest; entry && count < CANDIDATES; entry = entry->older)
+            if (tensor_node(entry->tensor) == node)
+                tensors[count++] = entry->tensor;
     }
     for (size_t i = 0; i < count; i++) {
         struct value own = TORCH_CALL("aten::output_nr", "", value_tensor(tensors[i]));
@@ -217,15 +238,13 @@ struct record record_of_output(void *node, uint32_t number) {
 }
 
 void record_each(void (*visit)(struct tensor *tensor, const struct record *record)) {
-    size_t count = 0, room;
+    size_t count = 0;
     struct tensor **tensors;
     {
         TABLE_SCOPE;
-        room = table_used;
-        tensors = malloc((room + 1) * sizeof *tensors);
-        for (size_t i = 0; i < table_size && count < room; i++)
-            if (table[i])
-                tensors[count++] = table[i]->tensor;
+        tensors = malloc((table_used + 1) * sizeof *tensors);
+        for (struct entry *entry = youngest; entry; entry = entry->older)
+            tensors[count++] = entry->tensor;
     }
     for (size_t i = 0; i < count; i++) {
         struct record record = record_get(tensors[i]);
