@@ -46,11 +46,14 @@ enum config_type {
     CONFIG_LEVEL,
     CONFIG_NODES,
     CONFIG_PORT,
+    CONFIG_BIND,
     CONFIG_TOPIC
 };
 /* From the weakest to the strongest. */
 enum config_origin { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENVIRONMENT, CONFIG_FROM_COMMAND_LINE };
 enum config_level { CONFIG_LEVEL_ERROR, CONFIG_LEVEL_WARN, CONFIG_LEVEL_INFO, CONFIG_LEVEL_DEBUG };
+/* What a rank is bound to: processors of its own, or all that share a cache, a NUMA node, a socket with them; see launcher/placement.h. */
+enum config_bind { CONFIG_BIND_NONE, CONFIG_BIND_AUTO, CONFIG_BIND_CORE, CONFIG_BIND_CACHE, CONFIG_BIND_NUMA, CONFIG_BIND_SOCKET };
 enum config_shown { CONFIG_SHOWN_BRIEF, CONFIG_SHOWN_ALL };
 /* BRIEF, ALL: for people. FLAGS: those of other launchers. MARKDOWN, KEYS: lists in the manual pages. */
 enum config_topic { CONFIG_TOPIC_NO, CONFIG_TOPIC_BRIEF, CONFIG_TOPIC_ALL, CONFIG_TOPIC_FLAGS, CONFIG_TOPIC_MARKDOWN, CONFIG_TOPIC_KEYS };
@@ -70,6 +73,7 @@ enum config_id {
 #define CONFIG_C_LEVEL uint32_t    /* enum config_level */
 #define CONFIG_C_NODES uint32_t
 #define CONFIG_C_PORT uint32_t
+#define CONFIG_C_BIND uint32_t  /* enum config_bind */
 #define CONFIG_C_TOPIC uint32_t /* enum config_topic */
 struct config {
 #define OPTION(field, type, ...) CONFIG_C_##type field;
@@ -106,6 +110,9 @@ int config_set(struct config *config, enum config_id id, const char *text, enum 
 
 /* The present value as text that config_set would take; text[size]. */
 void config_text(const struct config *config, enum config_id id, char *text, size_t size);
+
+/* The word for a binding. Literal. */
+const char *config_bind_name(enum config_bind bind);
 
 /* Is text a word for yes (1) or no (0), as in YAML and in Accelerate? Else -1. Case does not matter. */
 int config_truth(const char *text);

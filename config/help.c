@@ -122,9 +122,15 @@ static void print_markdown(FILE *out) {
 }
 
 static void print_keys(FILE *out) {
-    static const char *const kinds[] = {
-        "whole number, 1 to 256",     "whole number, 0 to 1024", "number of seconds",       "true or false", "text",
-        "error, warn, info or debug", "whole number, 1 to 256",  "whole number, 1 to 65535"};
+    static const char *const kinds[] = {"whole number, 1 to 256",
+                                        "whole number, 0 to 1024",
+                                        "number of seconds",
+                                        "true or false",
+                                        "text",
+                                        "error, warn, info or debug",
+                                        "whole number, 1 to 256",
+                                        "whole number, 1 to 65535",
+                                        "none, auto, core, cache, numa or socket"};
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
         if (!*option->key)

@@ -8,6 +8,10 @@
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const topic_names[] = {"no", "brief", "all", "flags", "markdown", "keys"};
+/* The words of torchrun's --numa-binding behind our own: node, socket, exclusive, core-complex. */
+static const char *const bind_names[] = {"none", "auto", "core", "cache", "numa", "socket", "exclusive", "core-complex", "node"};
+static const enum config_bind bind_values[] = {CONFIG_BIND_NONE,   CONFIG_BIND_AUTO, CONFIG_BIND_CORE,  CONFIG_BIND_CACHE, CONFIG_BIND_NUMA,
+                                               CONFIG_BIND_SOCKET, CONFIG_BIND_CORE, CONFIG_BIND_CACHE, CONFIG_BIND_NUMA};
 #define NAMES(list) list, sizeof(list) / sizeof(*(list))
 
 static int fault_set(char *fault, const char *shown, const char *text, const char *expected) {
@@ -65,6 +69,14 @@ int config_truth(const char *text) {
     return -1;
 }
 
+static int read_bind(uint32_t *value, const char *text) {
+    uint32_t word;
+    if (read_name(&word, text, NAMES(bind_names)))
+        return -1;
+    *value = bind_values[word];
+    return 0;
+}
+
 static int read_flag(bool *value, const char *text) {
     int truth = *text ? config_truth(text) : 0;
     *value = truth == 1;
@@ -101,6 +113,9 @@ static int read_value(union value *value, enum config_type type, const char *tex
     case CONFIG_PORT:
         *expected = "a port, a whole number from 1 to 65535";
         return read_whole(&value->number, text, 1, 65535);
+    case CONFIG_BIND:
+        *expected = "one of none, auto, core, cache, numa, socket";
+        return read_bind(&value->number, text);
     case CONFIG_TOPIC:
         *expected = "one of brief, all, flags, markdown, keys";
         return read_name(&value->number, text, NAMES(topic_names));
@@ -141,6 +156,10 @@ void config_defaults(struct config *config) {
         config_set(config, (enum config_id)i, config_options[i].initial, CONFIG_FROM_DEFAULT, config_options[i].name, fault);
 }
 
+const char *config_bind_name(enum config_bind bind) {
+    return bind_names[bind];
+}
+
 void config_text(const struct config *config, enum config_id id, char *text, size_t size) {
     const void *field = (const char *)config + config_options[id].offset;
     switch (config_options[id].type) {
@@ -158,6 +177,9 @@ void config_text(const struct config *config, enum config_id id, char *text, siz
         return;
     case CONFIG_LEVEL:
         snprintf(text, size, "%s", level_names[*(const uint32_t *)field]);
+        return;
+    case CONFIG_BIND:
+        snprintf(text, size, "%s", bind_names[*(const uint32_t *)field]);
         return;
     case CONFIG_TOPIC:
         snprintf(text, size, "%s", topic_names[*(const uint32_t *)field]);

@@ -14,10 +14,10 @@
 
 #include "../config/config.h"
 #include "commands/command.h"
-#include "cores.h"
 #include "commands/explain.h"
 #include "job.h"
 #include "options.h"
+#include "placement.h"
 #include "settings.h"
 
 static void refuse(const struct problem *problem) {
@@ -56,6 +56,21 @@ static int print_asked(const struct config *config) {
     return fflush(stdout) ? EXIT_LAUNCHER : 0;
 }
 
+/* What is made here lives as long as the process. */
+static void make_plan(struct plan *plan, const struct config *config, const struct target *target, char *const *arguments) {
+    static struct topology topology; /* 80 KiB */
+    static struct placement placement;
+    struct problem problem;
+    topology_read(&topology, "");
+    if (placement_build(&placement, &topology, (enum config_bind)config->bind, config->ranks)) {
+        problem_set(&problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
+        refuse(&problem);
+    }
+    struct plan_facts facts = {config, target, arguments, environ, topology_cores(&topology), &placement};
+    if (plan_build(plan, &facts, &problem))
+        refuse(&problem);
+}
+
 int main(int argc, char **argv) {
     static struct settings settings;
     const struct command *command = command_find(argc, argv);
@@ -83,9 +98,7 @@ int main(int argc, char **argv) {
     }
     if (preflight_run(argv[program], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
         refuse(&problem);
-    struct plan_facts facts = {&config, &target, argv + program, environ, cores_allowed("")};
-    if (plan_build(&plan, &facts, &problem))
-        refuse(&problem);
+    make_plan(&plan, &config, &target, argv + program);
     if (config.dry_run) {
         plan_print(&plan, stdout);
         plan_clear(&plan);

@@ -52,6 +52,7 @@ int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem
                            "accel-run was started inside a rank of another accel-run");
     plan->ranks = facts->config->ranks;
     plan->cores = facts->cores;
+    plan->placement = facts->placement;
     plan->path = facts->target->path;
     plan->shim = facts->target->shim;
     plan->arguments = facts->arguments;
@@ -77,6 +78,8 @@ void plan_print(const struct plan *plan, FILE *out) {
         fprintf(out, "threads per rank    %u\n", plan->threads);
     else
         fprintf(out, "threads per rank    as the program chooses\n");
+    if (plan->placement)
+        placement_print(plan->placement, out);
     fprintf(out, "program             %s\n", plan->path);
     for (char *const *argument = plan->arguments + 1; *argument; argument++)
         fprintf(out, "argument            %s\n", *argument);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "../config/config.h"
+#include "placement.h"
 #include "preflight.h"
 
 #define PLAN_VARIABLES_MAX 16
@@ -18,9 +19,10 @@
 struct plan_facts {
     const struct config *config;
     const struct target *target;
-    char *const *arguments;   /* the program's, its name first, NULL at the end */
-    char *const *environment; /* the launcher's */
-    uint32_t cores;           /* cores_allowed() */
+    char *const *arguments;            /* the program's, its name first, NULL at the end */
+    char *const *environment;          /* the launcher's */
+    uint32_t cores;                    /* topology_cores() */
+    const struct placement *placement; /* NULL: nothing is bound */
 };
 
 struct plan_variable {
@@ -30,6 +32,7 @@ struct plan_variable {
 
 struct plan {
     uint32_t ranks, cores;
+    const struct placement *placement;              /* borrowed, or NULL */
     uint32_t threads;                               /* per rank; 0: the program's own choice */
     const char *path;                               /* borrowed: what exec gets */
     const char *shim;                               /* borrowed */

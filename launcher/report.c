@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cores.h"
+#include "cgroup.h"
 #include "job.h"
 #include "verdict.h"
 
@@ -38,6 +38,9 @@ void report_before(struct job *job) {
     if (plan->ranks > plan->cores)
         warn(job, "AR-CORES", "run as many ranks as cores, or fewer", "%u ranks share %u core%s: they will wait for each other",
              plan->ranks, plan->cores, plan->cores > 1 ? "s" : "");
+    if (plan->placement->wanted > CONFIG_BIND_AUTO && !plan->placement->sets && plan->ranks > 1)
+        warn(job, "AR-BIND", "leave --bind out, or run fewer ranks", "--bind %s binds nothing: %s",
+             config_bind_name(plan->placement->wanted), plan->placement->why);
 }
 
 void report_loss(struct job *job) {
@@ -60,7 +63,7 @@ int report_end(struct job *job) {
                                   job->first_failed,
                                   &job->problem,
                                   job->user_signal,
-                                  cores_oom_kills("") > job->oom_kills,
+                                  cgroup_oom_kills("") > job->oom_kills,
                                   job->failed_where,
                                   job->streams.lost_bytes};
     verdict_find(&facts, &verdict);

@@ -3,12 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum spawn_stage { SPAWN_DESCRIPTORS = 1, SPAWN_EXEC };
+enum spawn_stage { SPAWN_DESCRIPTORS = 1, SPAWN_BIND, SPAWN_EXEC };
 
 struct spawn_record {
     int32_t stage, error;
@@ -66,6 +67,8 @@ static void __attribute__((noreturn)) spawn_child(const struct spawn_request *re
     if (spawn_descriptors(request->descriptors))
         spawn_fail(pipes->errors_write, SPAWN_DESCRIPTORS);
     setrlimit(RLIMIT_NOFILE, request->open_files);
+    if (request->cpus && sched_setaffinity(0, sizeof *request->cpus, (const cpu_set_t *)(const void *)request->cpus))
+        spawn_fail(pipes->errors_write, SPAWN_BIND);
     spawn_signals(request->ignored);
     execve(request->path, request->arguments, request->environment);
     spawn_fail(pipes->errors_write, SPAWN_EXEC);
@@ -107,6 +110,9 @@ int spawn_rank(const struct spawn_request *request, struct spawned *spawned, str
 
 static int spawn_words(const struct spawn_record *record, const char *path, struct problem *problem) {
     int error = record->error;
+    if (record->stage == SPAWN_BIND)
+        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "run with --bind none", "cannot bind a rank to its processors: %s",
+                           strerror(error));
     if (record->stage != SPAWN_EXEC)
         return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "report this", "cannot connect a rank's input and output: %s",
                            strerror(error));

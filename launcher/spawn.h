@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "cpus.h"
 #include "problem.h"
 
 struct spawn_request {
@@ -21,6 +22,7 @@ struct spawn_request {
     const int *descriptors;  /* three: what becomes 0, 1, 2; -1: closed, as the launcher's own was */
     const sigset_t *ignored; /* signals that were ignored when accel-run began (nohup) and stay so; all others are reset (L4) */
     const struct rlimit *open_files;
+    const struct cpus *cpus; /* NULL: those of the launcher */
 };
 
 struct spawned {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "cores.h"
+#include "cgroup.h"
 #include "environ.h"
 #include "job.h"
 #include "spawn.h"
@@ -106,7 +106,8 @@ static int start_rank(struct job *job, uint32_t number, char *const *arguments, 
                                     environment,
                                     descriptors,
                                     &job->ignored,
-                                    &job->open_files};
+                                    &job->open_files,
+                                    placement_of(job->plan->placement, number)};
     if (!environment)
         return fail(job, "out of memory");
     descriptors[0] = input_descriptor(&job->input, number);
@@ -165,7 +166,7 @@ int job_start(struct job *job) {
     job->claims.listener = -1;
     if (take_up(job))
         return -1;
-    job->oom_kills = cores_oom_kills("");
+    job->oom_kills = cgroup_oom_kills("");
     struct spawned *spawned = calloc(job->world_size, sizeof *spawned);
     char **through_shell = job->target->through_shell ? shell_arguments(job->plan) : NULL;
     int status = spawned ? start_all(job, through_shell ? through_shell : (char **)(uintptr_t)job->plan->arguments, spawned)

@@ -57,10 +57,12 @@ setup() {
 @test "dry-run prints the plan and starts nothing" {
     run -0 env RANK=1 taskset -c 0 "$ACCEL_RUN" -n 2 --dry-run /bin/sh -c "touch $T/started"
     [ ! -e "$T/started" ]
-    diff -u - <(printf '%s\n' "$output" | sed "s|$T|TMP|; s|$FAKE|FAKE|") <<'END'
+    diff -u - <(printf '%s\n' "$output" | sed "s|$T|TMP|; s|$FAKE|FAKE|; s|^\(processors  *1 of\).*|\1 ...|") <<'END'
 ranks               2
 cores               1
 threads per rank    1
+processors          1 of ...
+binding             none
 program             /bin/sh
 argument            -c
 argument            touch TMP/started
@@ -105,6 +107,22 @@ END
     run -0 "$ACCEL_RUN" --dry-run ./a
     contains "$output" "LD_PRELOAD=libasan.so"
     run -0 "$ACCEL_RUN" -n 2 ./a
+}
+
+@test "--bind core gives each rank processors of its own, and nothing else does; the launcher keeps all" {
+    [ "$(nproc)" -ge 2 ] || skip "needs two processors"
+    all=$(taskset -pc $$ | sed 's/.*: //')
+    run -0 "$ACCEL_RUN" -n 2 --bind core --log-dir bound sh -c 'taskset -pc $$; taskset -pc $PPID'
+    [ "$(sed -n 's/.*: //p' bound/rank-0.out)" != "$(sed -n 's/.*: //p' bound/rank-1.out)" ]
+    [ "$(sed -n 2p bound/rank-0.out | sed 's/.*: //')" = "$all" ]
+    run -0 "$ACCEL_RUN" -n 2 --log-dir free sh -c 'taskset -pc $$'
+    [ "$(sed 's/.*: //' free/rank-0.out free/rank-1.out)" = "$(printf '%s\n' "$all" "$all")" ]
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 --numa-binding exclusive --dry-run true
+    contains "$output" "binding             core"
+    run -125 "$ACCEL_RUN" -n 2 --numa-binding nearest --dry-run true
+    contains "$output" "as torchrun has it: node, socket, exclusive, core-complex"
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr taskset -c 0 "$ACCEL_RUN" -n 2 --bind numa true
+    contains "$stderr" "warning AR-BIND: --bind numa binds nothing: more ranks than cores"
 }
 
 @test "a rank cannot start accel-run again" {

@@ -11,7 +11,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "../cores.h"
+#include "../cgroup.h"
+#include "../topology.h"
 
 /* The value behind the first line that begins with `key`, without separators, quotes and line end. Returns 0 or -1 (value is ""). */
 static int read_line(const char *root, const char *path, const char *key, char *value, size_t size) {
@@ -39,39 +40,22 @@ static uint64_t read_kib(const char *root, const char *path, const char *key) {
     return read_line(root, path, key, value, sizeof value) ? 0 : strtoull(value, NULL, 10) << 10;
 }
 
-/* Calls visit for each entry of a folder whose name begins with `prefix`; returns how many there were. */
-static uint32_t each_entry(const char *root, const char *path, const char *prefix, void (*visit)(struct machine *, const char *),
-                           struct machine *machine) {
+static void read_gpus(struct machine *machine, const char *root, const char *path) {
     char full[PATH_MAX];
-    uint32_t count = 0;
     snprintf(full, sizeof full, "%s%s", root, path);
     DIR *folder = opendir(full);
     if (!folder)
-        return 0;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        if (entry->d_name[0] == '.' || strncmp(entry->d_name, prefix, strlen(prefix)))
+        return;
+    for (struct dirent *entry; (entry = readdir(folder)) && machine->gpu_count < MACHINE_GPUS_MAX;) {
+        char information[2 * PATH_MAX];
+        if (entry->d_name[0] == '.')
             continue;
-        char inner[2 * PATH_MAX];
-        snprintf(inner, sizeof inner, "%s/%s/information", full, entry->d_name);
-        count++;
-        if (visit)
-            visit(machine, inner);
+        snprintf(information, sizeof information, "%s/%s/information", full, entry->d_name);
+        char *model = machine->gpus[machine->gpu_count++];
+        if (read_line("", information, "Model", model, sizeof machine->gpus[0]))
+            snprintf(model, sizeof machine->gpus[0], "unknown model");
     }
     closedir(folder);
-    return count;
-}
-
-static void visit_gpu(struct machine *machine, const char *information) {
-    if (machine->gpu_count == MACHINE_GPUS_MAX)
-        return;
-    char *model = machine->gpus[machine->gpu_count++];
-    if (read_line("", information, "Model", model, sizeof machine->gpus[0]))
-        snprintf(model, sizeof machine->gpus[0], "unknown model");
-}
-
-static void count_node(struct machine *machine, const char *entry) {
-    const char *name = strstr(entry, "/node/node");
-    machine->numa_nodes += name && name[10] >= '0' && name[10] <= '9';
 }
 
 static uint64_t soft_limit(int resource, int shift) {
@@ -103,12 +87,24 @@ static void read_shared_memory(struct machine *machine, const char *root) {
 
 static void read_group(struct machine *machine, const char *root) {
     char limit[64];
-    cores_group_text(root, "", "cpu.max", machine->quota, sizeof machine->quota);
+    cgroup_text(root, "", "cpu.max", machine->quota, sizeof machine->quota);
     machine->quota[strcspn(machine->quota, "\n")] = 0;
     if (!strncmp(machine->quota, "max", 3))
         machine->quota[0] = 0;
-    if (cores_group_text(root, "", "memory.max", limit, sizeof limit) == 0)
+    if (cgroup_text(root, "", "memory.max", limit, sizeof limit) == 0)
         machine->memory_limit_bytes = strtoull(limit, NULL, 10); /* "max" is 0 */
+}
+
+static void read_processors(struct machine *machine, const char *root) {
+    static struct topology topology; /* 80 KiB */
+    topology_read(&topology, root);
+    machine->processors_online = topology.online;
+    machine->processors_allowed = topology.count;
+    machine->cores = topology.cores;
+    machine->cores_allowed = topology_cores(&topology);
+    machine->is_narrowed = topology.count < topology.machine_cpus;
+    machine->sockets = topology.sockets;
+    machine->numa_nodes = topology.nodes;
 }
 
 void machine_read(struct machine *machine, const char *root) {
@@ -118,12 +114,10 @@ void machine_read(struct machine *machine, const char *root) {
         snprintf(machine->kernel, sizeof machine->kernel, "%s", name.release);
     read_line(root, "/etc/os-release", "PRETTY_NAME", machine->system, sizeof machine->system);
     read_line(root, "/proc/cpuinfo", "model name", machine->processor, sizeof machine->processor);
-    machine->cores_online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-    machine->cores_allowed = cores_allowed(root);
+    read_processors(machine, root);
     machine->memory_bytes = read_kib(root, "/proc/meminfo", "MemTotal");
     machine->memory_available_bytes = read_kib(root, "/proc/meminfo", "MemAvailable");
-    each_entry(root, "/sys/devices/system/node", "node", count_node, machine);
-    each_entry(root, "/proc/driver/nvidia/gpus", "", visit_gpu, machine);
+    read_gpus(machine, root, "/proc/driver/nvidia/gpus");
     read_line(root, "/proc/driver/nvidia/version", "NVRM version", machine->driver, sizeof machine->driver);
     read_group(machine, root);
     read_shared_memory(machine, root);

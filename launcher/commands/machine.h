@@ -4,6 +4,7 @@
 #ifndef ACCEL_RUN_MACHINE_H
 #define ACCEL_RUN_MACHINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define MACHINE_GPUS_MAX 16
@@ -12,9 +13,11 @@ struct machine {
     char system[128];    /* "Debian GNU/Linux 12 (bookworm)" */
     char kernel[128];    /* release */
     char processor[128]; /* model name */
-    uint32_t cores_online, cores_allowed;
-    char quota[64]; /* cpu.max, as it stands; "" none */
-    uint32_t numa_nodes;
+    uint32_t processors_online, processors_allowed;
+    uint32_t cores, cores_allowed; /* of the allowed processors; and no more than the quota */
+    bool is_narrowed;              /* somebody has bound this process: taskset, srun */
+    char quota[64];                /* cpu.max, as it stands; "" none */
+    uint32_t numa_nodes, sockets;  /* that have allowed processors */
     uint64_t memory_bytes, memory_available_bytes;
     uint64_t memory_limit_bytes;                                                  /* of the control group; 0 none */
     uint64_t shm_bytes, shm_available_bytes;                                      /* /dev/shm; 0 none */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "../cores.h"
+#include "../topology.h"
 #include "fsdp2.h"
 #include "questions.h"
 #include "../settings.h"
@@ -110,8 +110,10 @@ static const char own_path[] = "accel-run.yaml";
 
 /* The machine's ranks, where no file and no variable says otherwise. */
 static void take_machine(struct config *config) {
+    static struct topology topology; /* 80 KiB */
     char text[16], fault[CONFIG_FAULT_CHARS];
-    snprintf(text, sizeof text, "%u", questions_ranks(cores_allowed("")));
+    topology_read(&topology, "");
+    snprintf(text, sizeof text, "%u", questions_ranks(topology_cores(&topology)));
     if (config->origin[CONFIG_ID_ranks] == CONFIG_FROM_DEFAULT)
         config_set(config, CONFIG_ID_ranks, text, CONFIG_FROM_FILE, "ranks", fault);
 }

@@ -196,7 +196,7 @@ static int read_options(char **argv) {
 
 /* A value that the flag takes, and that asks for something. */
 static const char *value_for(const char *flag) {
-    char *values[] = {"7", "true", "something", "false"};
+    char *values[] = {"7", "true", "something", "false", "node"};
     for (size_t i = 0; i < COUNT(values); i++)
         if (READ((char *)flag, values[i], "program") == 3 && !(foreign.count && foreign_is_plain(foreign.given[0].id, values[i])))
             return values[i];

@@ -1,4 +1,4 @@
-// sources: launcher/commands/machine.c launcher/cores.c launcher/commands/json.c launcher/commands/capture.c
+// sources: launcher/commands/machine.c launcher/cgroup.c launcher/cpus.c launcher/topology.c launcher/commands/json.c launcher/commands/capture.c
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -36,6 +36,8 @@ TEST("a machine with two GPUs, two NUMA nodes and a container's limits is read f
     put("/etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n");
     put("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU\nprocessor\t: 1\nmodel name\t: Other\n");
     put("/proc/meminfo", "MemTotal:       2048 kB\nMemFree: 7 kB\nMemAvailable:   1024 kB\n");
+    put("/proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-6\n");
+    put("/sys/devices/system/cpu/online", "0-7\n");
     put("/sys/devices/system/node/node0/cpulist", "0-3\n");
     put("/sys/devices/system/node/node1/cpulist", "4-7\n");
     put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H100\nIRQ: 5\n");
@@ -51,6 +53,8 @@ TEST("a machine with two GPUs, two NUMA nodes and a container's limits is read f
     EXPECT(machine.memory_limit_bytes == 1048576);
     EXPECT_TEXT(machine.quota, "150000 100000");
     EXPECT(machine.numa_nodes == 2 && machine.gpu_count == 2);
+    EXPECT(machine.processors_online == 8 && machine.processors_allowed == 7 && machine.is_narrowed);
+    EXPECT(machine.cores == 7 && machine.cores_allowed == 2);
     EXPECT(!strcmp(machine.gpus[0], "NVIDIA H100") || !strcmp(machine.gpus[1], "NVIDIA H100"));
     EXPECT(!strcmp(machine.gpus[0], "unknown model") || !strcmp(machine.gpus[1], "unknown model"));
     EXPECT_TEXT(machine.driver, "NVIDIA UNIX 550.1");
@@ -64,7 +68,7 @@ TEST("an empty machine has no limits, no GPUs and no names") {
     EXPECT_TEXT(machine.system, "");
     EXPECT_TEXT(machine.quota, "");
     EXPECT_TEXT(machine.driver, "");
-    EXPECT(machine.gpu_count == 0 && machine.numa_nodes == 0 && machine.memory_limit_bytes == 0 && machine.cores_allowed > 0);
+    EXPECT(machine.gpu_count == 0 && machine.numa_nodes == 1 && machine.memory_limit_bytes == 0 && machine.cores_allowed > 0);
     drop_root();
 }
 

@@ -1,11 +1,7 @@
-// sources: launcher/plan.c launcher/environ.c launcher/problem.c launcher/cores.c config/*.c
+// sources: launcher/plan.c launcher/placement.c launcher/cpus.c launcher/environ.c launcher/problem.c launcher/topology.c launcher/cgroup.c config/*.c
 #define _GNU_SOURCE
 #include "unit.h"
 
-#include <sched.h>
-#include <sys/stat.h>
-
-#include "../../launcher/cores.h"
 #include "../../launcher/environ.h"
 #include "../../launcher/plan.h"
 
@@ -16,7 +12,7 @@ static struct problem problem;
 
 static int build(uint32_t ranks, uint32_t cores, char **environment) {
     static char *arguments[] = {"p", "x", NULL};
-    struct plan_facts facts = {&config, &target, arguments, environment, cores};
+    struct plan_facts facts = {&config, &target, arguments, environment, cores, NULL};
     config_defaults(&config);
     config.ranks = ranks;
     return plan_build(&plan, &facts, &problem);
@@ -94,49 +90,4 @@ TEST("the plan prints itself") {
     EXPECT(strstr(text, "environment removed RANK\n") != NULL);
     free(text);
     plan_clear(&plan);
-}
-
-TEST("a cgroup's quota is a number of cores, rounded up") {
-    EXPECT(cores_of_quota(200000, 100000) == 2);
-    EXPECT(cores_of_quota(150000, 100000) == 2);
-    EXPECT(cores_of_quota(-1, 100000) == 0);
-    EXPECT(cores_of_quota(1000, 100000) == 1);
-}
-
-TEST("our cgroup is found in both versions") {
-    char group[64];
-    EXPECT(cores_cgroup_of("0::/user/x\n", "", group, sizeof group) == 0);
-    EXPECT_TEXT(group, "/user/x");
-    EXPECT(cores_cgroup_of("4:cpu,cpuacct:/a\n1:name=systemd:/b\n0::/c\n", "cpu", group, sizeof group) == 0);
-    EXPECT_TEXT(group, "/a");
-    EXPECT(cores_cgroup_of("4:cpuset:/a\n", "cpu", group, sizeof group) == -1);
-}
-
-static void put(const char *root, const char *path, const char *text) {
-    char full[512];
-    snprintf(full, sizeof full, "%s%s", root, path);
-    for (char *slash = full + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = 0;
-        mkdir(full, 0777);
-        *slash = '/';
-    }
-    FILE *file = fopen(full, "w");
-    fputs(text, file);
-    fclose(file);
-}
-
-TEST("quota and memory kills are read from the cgroup, the container's root included") {
-    char root[] = "/tmp/accel-plan-XXXXXX", remove[64];
-    EXPECT(mkdtemp(root) != NULL);
-    put(root, "/proc/self/cgroup", "0::/on/the/host\n");
-    put(root, "/sys/fs/cgroup/cpu.max", "100000 100000\n");
-    put(root, "/sys/fs/cgroup/on/the/host/memory.events", "low 0\noom 2\noom_kill 3\n");
-    EXPECT(cores_allowed(root) == 1);
-    EXPECT(cores_oom_kills(root) == 3);
-    put(root, "/sys/fs/cgroup/cpu.max", "max 100000\n");
-    cpu_set_t set;
-    sched_getaffinity(0, sizeof set, &set);
-    EXPECT(cores_allowed(root) == (uint32_t)CPU_COUNT(&set));
-    snprintf(remove, sizeof remove, "rm -r %s", root);
-    EXPECT(system(remove) == 0);
 }
