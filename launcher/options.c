@@ -2,12 +2,21 @@
 
 #include <string.h>
 
+enum { TEXT_CHARS = 256, OWN_ROW = 1, FOREIGN_ROW = 2 /* the first of foreign.def */ };
+
+/* Which row of the tables set an option on this command line, and to what. */
+struct setter {
+    int row; /* 0: none yet; OWN_ROW; FOREIGN_ROW + enum foreign_id */
+    char shown[64], text[TEXT_CHARS];
+};
+
 struct reader {
     int argc, index; /* index: the argument being read */
     char *const *argv;
     struct config *config;
     struct foreign *foreign;
     struct problem *problem;
+    struct setter setters[CONFIG_OPTIONS];
 };
 
 /* One option as it was written: shown "--name" or "-n"; value: text of "--name=value" or "-nVALUE", else NULL. */
@@ -51,6 +60,25 @@ static const char *topic_of(struct reader *reader, const struct spelling *spelli
     return "brief";
 }
 
+/* "h" and "h:29500" name one host. */
+static bool says_the_same(int id, const char *a, const char *b) {
+    size_t n = id == CONFIG_ID_master_addr ? strcspn(a, ":") : strlen(a);
+    return !strncmp(a, b, n) && (!b[n] || (id == CONFIG_ID_master_addr && b[n] == ':'));
+}
+
+/* An option that stands twice counts where it stands last, as everywhere. Under two names it is two wishes: they must agree. */
+static int agree(struct reader *reader, int id, int row, const struct spelling *spelling) {
+    struct setter *before = &reader->setters[id], now = {.row = row};
+    snprintf(now.shown, sizeof now.shown, "%s", spelling->shown);
+    config_text(reader->config, (enum config_id)id, now.text, sizeof now.text);
+    if (before->row && before->row != row && !says_the_same(id, before->text, now.text))
+        return problem_set(reader->problem, EXIT_LAUNCHER, "AR-OPTION-CONTRADICTION", "leave one of them out",
+                           "%s and %s both set --%s, to '%.80s' and to '%.80s'", before->shown, now.shown, config_options[id].name,
+                           before->text, now.text);
+    *before = now;
+    return 0;
+}
+
 static int take(struct reader *reader, int id, const struct spelling *spelling) {
     const struct config_option *option = &config_options[id];
     char fault[CONFIG_FAULT_CHARS];
@@ -65,7 +93,7 @@ static int take(struct reader *reader, int id, const struct spelling *spelling) 
         return -1;
     if (config_set(reader->config, (enum config_id)id, value, CONFIG_FROM_COMMAND_LINE, spelling->shown, fault))
         return fault_of_value(reader, fault);
-    return 0;
+    return agree(reader, id, OWN_ROW, spelling);
 }
 
 static int take_foreign(struct reader *reader, enum foreign_id id, const struct spelling *spelling) {
@@ -78,6 +106,8 @@ static int take_foreign(struct reader *reader, enum foreign_id id, const struct 
     struct foreign_given given = {.id = id, .value = value};
     if (foreign_give(reader->foreign, &given, reader->config, spelling->shown, fault))
         return fault_of_value(reader, fault);
+    if (foreign_rows[id].verdict == FOREIGN_WORKS && !foreign_is_plain(id, value))
+        return agree(reader, foreign_rows[id].target, FOREIGN_ROW + (int)id, spelling);
     return 0;
 }
 
@@ -107,7 +137,7 @@ bool options_need_no_program(const struct config *config) {
 
 int options_read(int argc, char *const *argv, char *const *environment, struct config *config, struct foreign *foreign,
                  struct problem *problem) {
-    struct reader reader = {argc, 1, argv, config, foreign, problem};
+    struct reader reader = {.argc = argc, .index = 1, .argv = argv, .config = config, .foreign = foreign, .problem = problem};
     char fault[CONFIG_FAULT_CHARS];
     config_defaults(config);
     if (config_read_environment(config, environment, fault))

@@ -118,6 +118,8 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
     [ ! -e started ]
     run -0 --separate-stderr "$ACCEL_RUN" -q --num_processes 2 --multi_gpu --dry-run true
     [ -z "$stderr" ]
+    run -125 "$ACCEL_RUN" -n 2 --num_processes 4 touch started
+    contains "$output" "AR-OPTION-CONTRADICTION: -n and --num_processes both set --ranks, to '2' and to '4'"
     # a key of somebody's account is not repeated
     run -125 "$ACCEL_RUN" --aws_secret_access_key hidden true
     lacks "$output" hidden

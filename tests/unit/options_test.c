@@ -50,6 +50,37 @@ TEST("default, then environment, then command line") {
     EXPECT(READ_WITH("ACCEL_RUN_EXPLAIN=1", "p") == 1 && config.explain);
 }
 
+TEST("an option under two names must have one value; under one name, the last counts") {
+    EXPECT(READ("-n", "2", "--ranks", "3", "p") == 5 && config.ranks == 3);
+    EXPECT(READ("-n", "2", "--num_processes", "2", "--nproc-per-node=2", "p") == 6 && config.ranks == 2);
+    EXPECT(READ("--master-addr", "h", "--rdzv-endpoint", "h:29500", "p") == 5);
+    for (int i = 0; i < FOREIGN_ROWS; i++) {
+        const struct foreign_row *row = &foreign_rows[i];
+        const char *values[] = {"3", "numa", "h"}, *others[] = {"4", "core", "g"}, *value = NULL, *other = NULL;
+        char own[80], theirs[80], own_value[80];
+        if (row->verdict != FOREIGN_WORKS || !(row->homes & (FOREIGN_LAUNCH | FOREIGN_TORCHRUN)))
+            continue;
+        snprintf(own, sizeof own, "--%s", config_options[row->target].name);
+        snprintf(theirs, sizeof theirs, "--%s", row->name);
+        for (int j = 0; j < 3 && !value; j++)
+            if (READ(own, (char *)values[j], "p") == 3) {
+                value = values[j];
+                other = others[j];
+            }
+        if (row->type == FOREIGN_SWITCH) {
+            snprintf(own_value, sizeof own_value, "%s", row->words);
+            EXPECT(READ(theirs, own, own_value, "p") == 4);
+            EXPECT(READ(theirs, own, row->target == CONFIG_ID_bind ? "core" : "debug", "p") == -1);
+        } else {
+            EXPECT(value && READ(theirs, (char *)value, own, (char *)value, "p") == 5);
+            EXPECT(READ(theirs, (char *)value, own, (char *)other, "p") == -1);
+            EXPECT(strstr(problem.what, theirs) && strstr(problem.what, own));
+            EXPECT(READ(own, (char *)other, theirs, (char *)value, "p") == -1);
+        }
+        EXPECT_TEXT(problem.id, "AR-OPTION-CONTRADICTION");
+    }
+}
+
 TEST("faults are 125 and name the option") {
     EXPECT(READ("--rnaks", "2", "p") == -1 && problem.exit_code == 125);
     EXPECT_TEXT(problem.id, "AR-OPTION-UNKNOWN");
