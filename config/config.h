@@ -24,6 +24,7 @@
 #define CONFIG_GROUPS(GROUP)                                                                                                               \
     GROUP(RUN, "Ranks and their work")                                                                                                     \
     GROUP(HOSTS, "Several hosts")                                                                                                          \
+    GROUP(PROGRAM, "The program")                                                                                                          \
     GROUP(OUTPUT, "What you see")                                                                                                          \
     GROUP(CHECK, "Look before it runs")                                                                                                    \
     GROUP(LIMITS, "When something hangs or fails")                                                                                         \

@@ -18,6 +18,7 @@
 #include "job.h"
 #include "options.h"
 #include "placement.h"
+#include "script.h"
 #include "settings.h"
 
 static void refuse(const struct problem *problem) {
@@ -84,6 +85,9 @@ int main(int argc, char **argv) {
         refuse(&problem);
     int program = settings_read(&settings, argc, argv, environ, &problem);
     int refused = program < 0 ? 0 : settings_refuse(&settings, &problem);
+    char *const *arguments = argv + (program < 0 ? argc : program);
+    if (*arguments && !refused && !options_need_no_program(&settings.config))
+        refused = script_take(&arguments, &settings.config, getenv("PATH"), &settings.notes, &problem);
     settings_say_notes(&settings);
     if (program < 0 || (refused && !options_need_no_program(&settings.config)))
         refuse(&problem);
@@ -96,9 +100,9 @@ int main(int argc, char **argv) {
         problem_set(&problem, EXIT_LAUNCHER, "AR-HOSTS-SETTINGS", "run on one host with -n", "several hosts are not available yet");
         refuse(&problem);
     }
-    if (preflight_run(argv[program], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
+    if (preflight_run(arguments[0], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
         refuse(&problem);
-    make_plan(&plan, &config, &target, argv + program);
+    make_plan(&plan, &config, &target, arguments);
     if (config.dry_run) {
         plan_print(&plan, stdout);
         plan_clear(&plan);

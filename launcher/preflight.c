@@ -14,7 +14,7 @@
 #define SHIM_NAME "libaccelshim.so"
 #define CURE_PATH "check the spelling; a program in the current directory is written ./name"
 
-#define CURE_PYTHON "a Python file is started by its interpreter: accel-run -n 2 python3 file.py"
+#define CURE_PYTHON "check the spelling; a Python file that lies elsewhere is named with its folder"
 
 static bool is_python(const char *name) {
     size_t length = strlen(name);

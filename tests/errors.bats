@@ -108,6 +108,42 @@ refused() {
     ACCEL_RUN_SHIM="$T/a library.so" refused 125 AR-SHIM-PATH -n 2 ./program
 }
 
+@test "a Python file that cannot be executed is started by python3, with a notice; -m names a module; --no-python executes what is named" {
+    mkdir -p pkg bin
+    echo 'import sys; print("ran", sys.argv[1:], __name__)' | tee train.py pkg/train.py >named_otherwise
+    export ACCEL_RUN_LOG_LEVEL=warn
+    run -0 --separate-stderr "$ACCEL_RUN" train.py --epochs 3
+    [ "$output" = "ran ['--epochs', '3'] __main__" ]
+    contains "$stderr" "notice AR-PYTHON-FILE: train.py cannot be executed by itself: it is started as 'python3 train.py'"
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 ./train.py x
+    [ "$output" = "ran ['x'] __main__" ]
+    run -0 --separate-stderr "$ACCEL_RUN" -m pkg.train --epochs 3
+    [ "$output" = "ran ['--epochs', '3'] __main__" ]
+    lacks "$stderr" AR-PYTHON-FILE
+    run -0 "$ACCEL_RUN" -n 2 --module --dry-run pkg.train 1
+    contains "$output" "argument            -m"
+    run -0 --separate-stderr "$ACCEL_RUN" --run-path --no_python named_otherwise
+    [ "$output" = "ran [] __main__" ]
+    run -126 "$ACCEL_RUN" --no_python ./train.py
+    contains "$output" AR-EXEC-NOT-EXECUTABLE
+    run -125 "$ACCEL_RUN" --no_python -m pkg.train
+    contains "$output" "AR-OPTION-CONTRADICTION: --module and --no-python"
+    run -127 "$ACCEL_RUN" missing.py
+    contains "$output" AR-EXEC-NOT-FOUND
+    # without python3, python; without either, words; what has a first line of its own is executed
+    run -127 env PATH="$T/bin" "$ACCEL_RUN" train.py
+    contains "$output" "PATH has neither python3 nor python"
+    ln -s "$(command -v python3)" bin/python
+    run -0 env PATH="$T/bin" "$ACCEL_RUN" --dry-run train.py
+    contains "$output" "program             $T/bin/python"
+    chmod +x train.py
+    run -0 --separate-stderr "$ACCEL_RUN" ./train.py
+    contains "$stderr" AR-PYTHON-FILE
+    sed -i '1i #!/bin/echo' train.py
+    run -0 --separate-stderr "$ACCEL_RUN" ./train.py
+    [ "$output" = ./train.py ]
+}
+
 @test "more ranks than cores, and a program without libtorch, are warnings" {
     ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr taskset -c 0 "$ACCEL_RUN" -n 3 ./program
     contains "$stderr" "warning AR-CORES: 3 ranks share 1 core"

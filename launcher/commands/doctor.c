@@ -6,6 +6,7 @@
 
 #include "../../config/config.h"
 #include "json.h"
+#include "../script.h"
 
 struct doctor_options {
     bool json, rows, help;
@@ -89,6 +90,15 @@ static void print_text(const struct doctor *doctor, bool with_rows, FILE *out) {
             findings_count(findings, FINDING_WARN) == 1 ? "" : "s", findings_count(findings, FINDING_FAIL));
 }
 
+/* The program as a run would start it: `doctor train.py` is about python3 and train.py. */
+static void take_program(struct doctor *doctor, char *const *program) {
+    static struct config config; /* no option names it */
+    static struct config_notes notes;
+    struct problem problem;
+    script_take(&program, &config, config_variable(doctor->environment, "PATH"), &notes, &problem);
+    doctor->program = program;
+}
+
 int doctor_run(const struct command_call *call) {
     struct doctor_options options;
     const char *unknown = read_options(call, &options);
@@ -100,7 +110,8 @@ int doctor_run(const struct command_call *call) {
     if (!doctor)
         return EXIT_LAUNCHER;
     doctor->environment = call->environment;
-    doctor->program = options.program < call->argc ? call->arguments + options.program : NULL;
+    if (options.program < call->argc)
+        take_program(doctor, call->arguments + options.program);
     doctor_program(doctor);
     doctor_torch(doctor);
     doctor_machine(doctor);

@@ -1,0 +1,69 @@
+#include "script.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "elf_target.h"
+#include "preflight.h"
+
+static const char *find_python(const char *search) {
+    static char path[PATH_MAX];
+    struct problem problem;
+    if (preflight_find("python3", search, path, &problem) == 0)
+        return "python3";
+    return preflight_find("python", search, path, &problem) == 0 ? "python" : NULL;
+}
+
+/* Named *.py, there, and nothing that the kernel could execute: without the right to, or without a first line "#!...". */
+static bool is_python_file(const char *name, const char *search) {
+    static struct elf_target file; /* 4 KiB */
+    char path[PATH_MAX];
+    struct problem problem;
+    struct stat status;
+    size_t length = strlen(name);
+    if (length < 4 || strcmp(name + length - 3, ".py") != 0)
+        return false;
+    if (preflight_find(name, search, path, &problem) == 0) {
+        elf_target_read(path, &file);
+        return file.kind == ELF_TARGET_OTHER && !strcmp(path, name); /* one found in PATH is not where python3 would look */
+    }
+    return stat(name, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* PYTHON [-m] name arguments */
+static int put_before(char *const **arguments, const char *python, bool is_module, struct problem *problem) {
+    size_t count = 0, at = 0;
+    while ((*arguments)[count])
+        count++;
+    char **list = calloc(count + 3, sizeof *list);
+    if (!list)
+        return problem_set(problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
+    list[at++] = (char *)(uintptr_t)python;
+    if (is_module)
+        list[at++] = (char *)(uintptr_t) "-m";
+    memcpy(list + at, *arguments, count * sizeof *list);
+    *arguments = list;
+    return 0;
+}
+
+int script_take(char *const **arguments, const struct config *config, const char *search, struct config_notes *notes,
+                struct problem *problem) {
+    const char *name = (*arguments)[0];
+    if (config->module && (config->no_python || config->run_path))
+        return problem_set(problem, EXIT_LAUNCHER, "AR-OPTION-CONTRADICTION", "leave one of them out",
+                           "--module and --%s name the program in two ways", config->no_python ? "no-python" : "run-path");
+    bool is_asked = config->module || config->run_path; /* which is stronger than --no-python, as in torchrun */
+    if (!is_asked && (config->no_python || !is_python_file(name, search)))
+        return 0;
+    const char *python = find_python(search);
+    if (!python)
+        return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND",
+                           "activate the environment that has Python, or name its interpreter: accel-run -n 2 /path/to/python train.py",
+                           "'%s' needs Python, and PATH has neither python3 nor python", name);
+    if (!is_asked)
+        config_note(notes, CONFIG_NOTICE, "AR-PYTHON-FILE", "%.200s cannot be executed by itself: it is started as '%s %.80s'", name, python,
+                    name);
+    return put_before(arguments, python, config->module, problem);
+}
