@@ -63,7 +63,7 @@ int script_take(char *const **arguments, const struct config *config, const char
                            "activate the environment that has Python, or name its interpreter: accel-run -n 2 /path/to/python train.py",
                            "'%s' needs Python, and PATH has neither python3 nor python", name);
     if (!is_asked)
-        config_note(notes, CONFIG_NOTICE, "AR-PYTHON-FILE", "%.200s cannot be executed by itself: it is started as '%s %.80s'", name, python,
-                    name);
+        config_note(notes, CONFIG_NOTICE, "AR-PYTHON-FILE", "%.200s cannot be executed by itself: it is started as '%s %.80s'", name,
+                    python, name);
     return put_before(arguments, python, config->module, problem);
 }

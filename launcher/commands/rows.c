@@ -37,10 +37,10 @@ static void parse_line(struct rows *rows, char *line) {
 }
 
 static int parse(struct rows *rows) {
-    size_t lines = 0;
+    size_t lines = 1; /* the last one may have no end */
     for (const char *at = rows->text; *at; at++)
         lines += *at == '\n';
-    rows->list = calloc(2 * lines + 1, sizeof *rows->list);
+    rows->list = calloc(2 * lines, sizeof *rows->list);
     for (char *rest = rows->text, *line; rows->list && (line = strsep(&rest, "\n"));)
         parse_line(rows, line);
     rows->by_symbol = rows->count ? calloc((size_t)rows->count, sizeof(struct row *)) : NULL;

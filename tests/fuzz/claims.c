@@ -59,10 +59,10 @@ static void send_with_descriptor(int peer, const char *message, size_t bytes) {
 
 static void send_message(struct claims *claims, const int *peers, uint8_t flags, char *message, size_t bytes) {
     size_t secret = sizeof(struct protocol_header) + offsetof(struct protocol_claim, cookie);
-    if ((flags & 1) && bytes >= secret + PROTOCOL_COOKIE_CHARS) {
+    bool has_room = bytes >= secret + PROTOCOL_COOKIE_CHARS;
+    if ((flags & 1) && has_room)
         memcpy(message + secret, claims->cookie, PROTOCOL_COOKIE_CHARS);
-        secret_was_sent = true;
-    }
+    secret_was_sent |= has_room && !memcmp(message + secret, claims->cookie, PROTOCOL_COOKIE_CHARS); /* the fuzzer has found it, too */
     if ((flags & 2) && bytes >= sizeof(struct protocol_header)) {
         uint32_t told = (uint32_t)(bytes - sizeof(struct protocol_header));
         memcpy(message + offsetof(struct protocol_header, bytes), &told, sizeof told);

@@ -56,6 +56,16 @@ TEST("rows are read from the library's own section, and looked up in another one
     end();
 }
 
+TEST("a last row without the end of its line is read like the others") {
+    struct rows rows;
+    begin();
+    compile("__attribute__((section(\".accel_run.rows\"), used)) static const char one[] = \"a libx CALLED_REQUIRED b \\\"c\\\"\";", shim,
+            "");
+    EXPECT(rows_read(&rows, shim) == 0 && rows.count == 2);
+    rows_clear(&rows);
+    end();
+}
+
 TEST("a library that is linked with -Bsymbolic is bound to itself") {
     struct rows rows;
     begin();
