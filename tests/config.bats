@@ -39,6 +39,34 @@ END
     settings_of accel-run.yaml | grep -qx 'grace: 7'
 }
 
+# in_terminal STEP... : accel-run config, played by tests/terminal; what it has shown is $output
+in_terminal() {
+    TERM=xterm run -0 "$REPOSITORY/tests/terminal" "$@" -- "$ACCEL_RUN" config
+}
+
+@test "in a terminal, lists are chosen from by arrow keys and numbers, and b or the left arrow goes back one question" {
+    list='expect=then Enter' prompt='expect=] > '
+    # place: down, up; ranks; back to the place, which is asked anew; ranks, threads, log_dir; level: left, log_dir again
+    in_terminal "$list" raw 'send=\x1b[B\x1b[A\n' "$prompt" 'send=b\n' "$list" 'send=\n' "$prompt" 'send=4\n' "$prompt" 'send=\x1b[A\n' \
+        'expect=Type the answer' "$prompt" 'send=\n' "$prompt" 'send=\n' "$list" raw 'send=\x1b[D' 'expect=own output' "$prompt" 'send=mine\n' \
+        "$list" 'send=?' 'expect=warn is warnings' "$list" 'send=1\x1bOB\x1b[B\x1b[1;2B\n' "$prompt" 'send=7\n' "$prompt" 'send=\n' ended=0
+    diff <(settings_of accel-run.yaml) <(printf 'ranks: 4\nlog_dir: "mine"\nlog_level: debug\ncollective_timeout: 7\n')
+    # a terminal that cannot move its cursor gets numbers
+    TERM=dumb run -0 "$REPOSITORY/tests/terminal" 'expect=[1] > ' 'send=\x04' ended=125 -- "$ACCEL_RUN" config
+}
+
+@test "the terminal is given back as it was: after Ctrl-C, Ctrl-D, signals, a crash, and while Ctrl-Z holds the questions" {
+    ulimit -c 0
+    in_terminal 'expect=then Enter' raw 'send=\x03' ended=-2
+    in_terminal 'expect=then Enter' raw 'send=\x04' ended=125
+    for signal in TERM:15 HUP:1 SEGV:11 ABRT:6; do
+        in_terminal 'expect=then Enter' raw "signal=${signal%:*}" "ended=-${signal#*:}"
+    done
+    in_terminal 'expect=then Enter' raw 'send=\x1a' stopped continue raw 'expect=then Enter' 'send=\x1a' stopped continue raw 'expect=then Enter' \
+        'send=\x1b[B\n' 'expect=] > ' 'send=\x03' ended=-2
+    [ -z "$(find . -name '*.yaml*')" ]
+}
+
 @test "answers that end too early write nothing" {
     run -125 bash -c 'printf "1\n4\n" | "$1" config' _ "$ACCEL_RUN"
     contains "$output" "AR-CONFIG-UNFINISHED"

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "menu.h"
+
 static const struct question {
     enum config_id id;
     const char *text, *more;
@@ -48,60 +50,105 @@ static int number_of(const char *line, const char *const *choices) {
     return number >= 1 && number <= count ? number - 1 : -1;
 }
 
-int questions_choose(const char *question, const char *const *choices, FILE *in, FILE *out) {
+/* From a list that was printed: "2", or the choice itself. Returns the index; MENU_BACK, MENU_MORE, MENU_END. */
+static int choose_by_line(const char *const *choices, int chosen, FILE *in, FILE *out) {
     char line[QUESTIONS_ANSWER_CHARS];
+    for (int i = 0; choices[i]; i++)
+        fprintf(out, "  %d  %s\n", i + 1, choices[i]);
     for (;;) {
-        fprintf(out, "%s\n", question);
-        for (int i = 0; choices[i]; i++)
-            fprintf(out, "  %d  %s\n", i + 1, choices[i]);
-        fprintf(out, "[1] > ");
+        fprintf(out, "[%d] > ", chosen + 1);
         fflush(out);
         if (read_line(line, in))
-            return -1;
-        int chosen = *line ? number_of(line, choices) : 0;
-        if (chosen >= 0)
-            return chosen;
+            return MENU_END;
+        if (!strcmp(line, "b"))
+            return MENU_BACK;
+        if (!strcmp(line, "?"))
+            return MENU_MORE;
+        int answer = *line ? number_of(line, choices) : chosen;
+        if (answer >= 0)
+            return answer;
         fprintf(out, "One of the numbers, please.\n");
     }
 }
 
-/* One answer. Returns the step to the next question: 1, 0 (ask again), -1 (back); 2 at the end of the input. */
-static int ask(const struct question *question, char *answer, struct config *config, FILE *in, FILE *out) {
-    char now[QUESTIONS_ANSWER_CHARS], fault[CONFIG_FAULT_CHARS];
-    bool has_levels = config_options[question->id].type == CONFIG_LEVEL;
+static int choose(const struct questions *questions, const char *text, const char *more, const char *const *choices, int chosen, FILE *in,
+                  FILE *out) {
+    int answer = MENU_MORE;
+    while (answer == MENU_MORE) {
+        if (questions->has_menu) {
+            answer = menu_choose(text, choices, chosen);
+        } else {
+            fprintf(out, "%s\n", text);
+            answer = choose_by_line(choices, chosen, in, out);
+        }
+        if (answer == MENU_MORE)
+            fprintf(out, "%s\n", more);
+    }
+    return answer;
+}
+
+int questions_place(const struct questions *questions, const char *const *places, FILE *in, FILE *out) {
+    int place = MENU_BACK;
+    while (place == MENU_BACK) /* to where? */
+        place = choose(questions, "Where shall the settings be kept? In this directory, or for all your runs.",
+                       "A file in this directory is for runs that are started here, and stronger than the other one.", places, 0, in, out);
+    return place;
+}
+
+/* ---- one answer. Returns the step to the next question: 1, 0 (ask again), -1 (back); STEP_END at the end of the input. */
+
+enum { STEP_END = 2 };
+
+static int take(const struct question *question, char *answer, struct config *config, FILE *out) {
+    char fault[CONFIG_FAULT_CHARS];
+    if (config_set(config, question->id, answer, CONFIG_FROM_COMMAND_LINE, "That", fault) == 0)
+        return 1;
+    fprintf(out, "%s.\n", fault);
+    return 0;
+}
+
+static int ask_level(const struct questions *questions, const struct question *question, char *answer, struct config *config, FILE *in,
+                     FILE *out) {
+    char now[QUESTIONS_ANSWER_CHARS];
     config_text(config, question->id, now, sizeof now);
-    fprintf(out, "%s\n", question->text);
-    for (int i = 0; has_levels && levels[i]; i++)
-        fprintf(out, "  %d  %s\n", i + 1, levels[i]);
-    fprintf(out, "[%s] > ", now);
+    int before = number_of(now, levels);
+    int level = choose(questions, question->text, question->more, levels, before, in, out);
+    if (level < 0)
+        return level == MENU_END ? STEP_END : -1;
+    snprintf(answer, QUESTIONS_ANSWER_CHARS, "%s", levels[level]);
+    return level == before ? 1 : take(question, answer, config, out);
+}
+
+static int ask_text(const struct question *question, char *answer, struct config *config, FILE *in, FILE *out) {
+    char now[QUESTIONS_ANSWER_CHARS], line[QUESTIONS_ANSWER_CHARS];
+    config_text(config, question->id, now, sizeof now);
+    fprintf(out, "%s\n[%s] > ", question->text, now);
     fflush(out);
-    char line[QUESTIONS_ANSWER_CHARS];
     if (read_line(line, in))
-        return 2;
+        return STEP_END;
     if (!*line)
         return 1;
     if (!strcmp(line, "b"))
         return -1;
-    if (!strcmp(line, "?")) {
-        fprintf(out, "%s\n", question->more);
+    if (!strcmp(line, "?") || strchr(line, '\033')) { /* an arrow key, where there is no list */
+        fprintf(out, "%s\n", *line == '?' ? question->more : "Type the answer, please; b goes back.");
         return 0;
     }
-    int level = has_levels ? number_of(line, levels) : -1;
-    snprintf(answer, QUESTIONS_ANSWER_CHARS, "%s", level >= 0 ? levels[level] : line);
-    if (config_set(config, question->id, answer, CONFIG_FROM_COMMAND_LINE, "That", fault)) {
-        fprintf(out, "%s.\n", fault);
-        return 0;
-    }
-    return 1;
+    snprintf(answer, QUESTIONS_ANSWER_CHARS, "%s", line);
+    return take(question, answer, config, out);
 }
 
 int questions_ask(struct questions *questions, struct config *config, FILE *in, FILE *out) {
     fprintf(out, "An empty answer takes what stands in brackets; b goes back one question, ? tells more.\n\n");
     for (int i = 0; i < QUESTIONS;) {
-        int step = ask(&list[i], questions->answers[list[i].id], config, in, out);
-        if (step == 2)
+        char *answer = questions->answers[list[i].id];
+        int step = config_options[list[i].id].type == CONFIG_LEVEL ? ask_level(questions, &list[i], answer, config, in, out)
+                                                                   : ask_text(&list[i], answer, config, in, out);
+        if (step == STEP_END)
             return -1;
-        i = i + step < 0 ? 0 : i + step;
+        if (i + step < 0)
+            return QUESTIONS_BACK;
+        i += step;
     }
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "command.h"
 #include "../topology.h"
 #include "fsdp2.h"
+#include "menu.h"
 #include "questions.h"
 #include "../settings.h"
 
@@ -166,28 +167,41 @@ static int run_fsdp2(struct call *call) {
     return write_file(call, call->output ? call->output : call->input, call->overwrite);
 }
 
-static int run_questions(struct call *call) {
-    static struct questions questions;
-    char path[PATH_MAX];
-    settings_user_path(call->command->environment, path);
-    const char *const places[] = {own_path, *path ? path : NULL, NULL};
-    const char *output = call->output ? call->output : call->input;
-    int place =
-        output ? 0 : questions_choose("Where shall the settings be kept? In this directory, or for all your runs.", places, stdin, stdout);
-    output = output ? output : place >= 0 ? places[place] : NULL;
-    if (output && access(output, F_OK) == 0) {
+/* The settings that the file has now are the answers to begin with. */
+static int begin_with(struct call *call, const char *output) {
+    config_defaults(&call->settings->config);
+    if (access(output, F_OK) == 0) {
         call->input = output;
+        settings_clear(call->settings);
         if (read_settings(call))
             return -1;
         if (call->settings->foreign.count)
             return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS",
                                "'accel-run config update' makes one of accel-run's from it",
                                "%s is a file of Accelerate, which would no longer read it", output);
-    } else {
-        config_defaults(&call->settings->config);
     }
     take_machine(&call->settings->config);
-    if (!output || questions_ask(&questions, &call->settings->config, stdin, stdout))
+    return 0;
+}
+
+static int run_questions(struct call *call) {
+    static struct questions questions;
+    char path[PATH_MAX];
+    settings_user_path(call->command->environment, path);
+    const char *const places[] = {own_path, *path ? path : NULL, NULL};
+    const char *given = call->output ? call->output : call->input, *output = given;
+    int status = QUESTIONS_BACK;
+    questions.has_menu = menu_is_possible(config_variable(call->command->environment, "TERM"));
+    if (questions.has_menu)
+        setvbuf(stdin, NULL, _IONBF, 0); /* what is typed ahead belongs to the next list */
+    while (status == QUESTIONS_BACK) {
+        int place = given ? 0 : questions_place(&questions, places, stdin, stdout);
+        output = given ? given : place >= 0 ? places[place] : NULL;
+        if (output && begin_with(call, output))
+            return -1;
+        status = output ? questions_ask(&questions, &call->settings->config, stdin, stdout) : -1;
+    }
+    if (status)
         return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-UNFINISHED", "'accel-run config default' asks nothing",
                            "the answers ended before the questions; nothing was written");
     return write_file(call, output, true);
