@@ -30,19 +30,6 @@ script() { same_run "$MATRIX_BUILD" "$1" 1 2 3; }
 @test "C++: autoencoder" { compiled autoencoder; }
 @test "C++: multi_model" { compiled multi_model; }
 
-# Which calls a compiler leaves to the dynamic linker differs; what the shim needs must be among them (tests/structures.mk).
-@test "C++: compiled by gcc and clang, from -O0 to -O3 -flto, without PIE" {
-    local variant
-    [ "$MATRIX_BUILD" = debian ] || skip "for Debian's libtorch"
-    for variant in gcc-O0 gcc-O3-lto gcc-O2-nopie clang-O2; do
-        run_in "$BATS_TEST_TMPDIR/$variant-plain" "$BUILD/structures/$variant" own_by_base
-        run_in "$BATS_TEST_TMPDIR/$variant-ranks" "$ACCEL_RUN" -n 2 "$BUILD/structures/$variant" own_by_base
-        plain=$BATS_TEST_TMPDIR/$variant-plain ranks=$BATS_TEST_TMPDIR/$variant-ranks drifted=
-        [ "$(cat "$plain/status")" -eq 0 ]
-        same_status && same_numbers 2 && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
-    done
-}
-
 @test "Python: classifier.py" { script classifier.py; }
 @test "Python: gpt.py" { script gpt.py; }
 @test "Python: vae.py" { script vae.py; }

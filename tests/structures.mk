@@ -1,10 +1,13 @@
 # Program structures: one program compiled in several ways, and a program that loads what it trains with at run time (tests/structures.bats).
-# For Debian's libtorch; without optimisation, or with what clang and link-time optimisation make of it, for `make check-matrix` only.
-STRUCTURE_VARIANTS := gcc-O0 gcc-O3-lto gcc-O2-nopie clang-O2
-STRUCTURE_COMPILER_gcc-O0 = $(CXX) -O0
-STRUCTURE_COMPILER_gcc-O3-lto = $(CXX) -O3 -flto
-STRUCTURE_COMPILER_gcc-O2-nopie = $(CXX) -O2 -fno-pie -no-pie
-STRUCTURE_COMPILER_clang-O2 = clang++ -O2
+# For Debian's libtorch; what compilers and their options make of one program, COMPILER-OPTIMISATION-KIND, for `make check-matrix` only.
+STRUCTURE_VARIANTS := $(foreach compiler,gcc clang,$(foreach optimise,O0 O2 O3-lto,$(foreach kind,pie nopie,$(compiler)-$(optimise)-$(kind))))
+STRUCTURE_COMPILER_gcc = $(CXX)
+STRUCTURE_COMPILER_clang = clang++
+STRUCTURE_FLAGS_O0 := -O0
+STRUCTURE_FLAGS_O2 := -O2
+STRUCTURE_FLAGS_O3-lto := -O3 -flto
+STRUCTURE_FLAGS_pie := -fPIE -pie
+STRUCTURE_FLAGS_nopie := -fno-pie -no-pie
 STRUCTURES := $(O)/structures/host $(O)/structures/plugin.so
 
 $(O)/structures/host: tests/structures/host.c
@@ -18,9 +21,10 @@ $(O)/structures/plugin.so: tests/structures/plugin.cpp
 define structure_variant
 $(O)/structures/$(1): tests/programs/structures.cpp tests/programs/dump.h
 	@mkdir -p $$(@D)
-	$(Q)nice $$(STRUCTURE_COMPILER_$(1)) $$(PROGRAM_FLAGS_debian) -pthread -o $$@ $$< $$(PROGRAM_LINK_debian)
+	$(Q)nice $$(STRUCTURE_COMPILER_$(firstword $(2))) $(foreach word,$(wordlist 2,3,$(2)),$(STRUCTURE_FLAGS_$(word))) $$(PROGRAM_FLAGS_debian) \
+		-pthread -o $$@ $$< $$(PROGRAM_LINK_debian)
 endef
-$(foreach variant,$(STRUCTURE_VARIANTS),$(eval $(call structure_variant,$(variant))))
+$(foreach variant,$(STRUCTURE_VARIANTS),$(eval $(call structure_variant,$(variant),$(subst O3 lto,O3-lto,$(subst -, ,$(variant))))))
 
 .PHONY: structures structure-variants
 structures: $(STRUCTURES)

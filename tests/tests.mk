@@ -28,7 +28,7 @@ include tests/structures.mk
 include tests/templates.mk
 
 # ---- what a newcomer types. The second make sees the virtual environment which the first one may have made.
-BATS_FILES := $(filter-out tests/matrix.bats,$(sort $(wildcard tests/*.bats)))
+BATS_FILES := $(filter-out tests/matrix.bats tests/compilers.bats,$(sort $(wildcard tests/*.bats)))
 export O
 
 .PHONY: deps demo check check-all check-bats bench bench-all
