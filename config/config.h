@@ -125,9 +125,11 @@ int config_find(const char *name, size_t n);
 int config_find_letter(char letter);
 /* The option whose key in a file is `key`, or -1. */
 int config_find_key(const char *key);
-/* The long name nearest to a misspelt one; never NULL. */
+/* The long name nearest to a misspelt one; never NULL. '-' and '_' are one sign. */
 const char *config_nearest(const char *name);
-/* Levenshtein distance, names cut at 40 characters. */
+/* Is the distance that of a slip of the keys? */
+bool config_is_near(const char *misspelt, const char *name);
+/* Levenshtein distance, names cut at 40 characters; '-' and '_' are one sign. */
 int config_distance(const char *a, const char *b);
 
 /* ---- environment.c */

@@ -58,7 +58,9 @@ static int read_foreign(struct reader *reader, const struct yaml_entry *entry, e
 static void note_unknown(struct reader *reader, const struct yaml_entry *entry, enum foreign_engine engine) {
     const char *nearest = foreign_nearest_key(engine, entry->key), *inside = foreign_dictionary(engine);
     char advice[80] = "";
-    if (nearest)
+    if (engine == FOREIGN_NONE && config_find(entry->key, strlen(entry->key)) >= 0)
+        snprintf(advice, sizeof advice, "; it is for the command line only");
+    else if (nearest)
         snprintf(advice, sizeof advice, "; did you mean '%s'?", nearest);
     config_note(reader->notes, CONFIG_WARNING, "AR-CONFIG-KEY", "%.120s:%u: nobody reads the key '%.60s'%s%s%s", reader->path, entry->line,
                 entry->key, *inside ? " in " : "", inside, advice);

@@ -104,7 +104,16 @@ const char *foreign_nearest_key(enum foreign_engine engine, const char *key) {
             best = config_options[i].key;
         }
     }
-    return least <= 1 + (int)strlen(key) / 2 ? best : NULL;
+    return best && config_is_near(key, best) ? best : NULL;
+}
+
+const char *foreign_nearest_flag(const char *name) {
+    const char *best = config_nearest(name);
+    for (int i = 0; i < FOREIGN_ROWS; i++)
+        if (foreign_rows[i].homes & (FOREIGN_LAUNCH | FOREIGN_TORCHRUN) &&
+            config_distance(name, foreign_rows[i].name) < config_distance(name, best))
+            best = foreign_rows[i].name;
+    return config_is_near(name, best) ? best : NULL;
 }
 
 static bool is_number(const char *text, bool whole) {

@@ -72,6 +72,8 @@ int foreign_find_key(enum foreign_engine engine, const char *key);
 /* The engine whose dictionary has this key, or FOREIGN_NONE. */
 enum foreign_engine foreign_find_dictionary(const char *key);
 const char *foreign_dictionary(enum foreign_engine engine); /* "" none */
+/* The flag, ours or another launcher's, nearest to a misspelt one; NULL: none is near. */
+const char *foreign_nearest_flag(const char *name);
 /* The known key nearest to a misspelt one; NULL: none is near. */
 const char *foreign_nearest_key(enum foreign_engine engine, const char *key);
 

@@ -46,6 +46,10 @@ int config_find_key(const char *key) {
     return -1;
 }
 
+static bool differ(char a, char b) {
+    return (a == '_' ? '-' : a) != (b == '_' ? '-' : b);
+}
+
 int config_distance(const char *a, const char *b) {
     int row[42];
     int nb = (int)strnlen(b, 40);
@@ -55,7 +59,7 @@ int config_distance(const char *a, const char *b) {
         int diagonal = row[0];
         row[0] = i;
         for (int j = 1; j <= nb; j++) {
-            int change = diagonal + (a[i - 1] != b[j - 1]);
+            int change = diagonal + differ(a[i - 1], b[j - 1]);
             int best = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
             diagonal = row[j];
             row[j] = change < best ? change : best;
@@ -70,4 +74,8 @@ const char *config_nearest(const char *name) {
         if (config_distance(name, config_options[i].name) < config_distance(name, config_options[best].name))
             best = i;
     return config_options[best].name;
+}
+
+bool config_is_near(const char *misspelt, const char *name) {
+    return config_distance(misspelt, name) <= 1 + (int)strlen(misspelt) / 4;
 }

@@ -102,7 +102,7 @@ static int read_value(union value *value, enum config_type type, const char *tex
         *expected = "a number of seconds";
         return read_seconds(&value->number, text);
     case CONFIG_FLAG:
-        *expected = "1 or 0";
+        *expected = "yes or no, true or false, 1 or 0";
         return read_flag(&value->flag, text);
     case CONFIG_LEVEL:
         *expected = "one of error, warn, info, debug";

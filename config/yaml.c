@@ -22,6 +22,8 @@ static int fault_of_parser(const yaml_parser_t *parser, char *fault) {
     yaml_mark_t mark = parser->problem_mark;
     if (parser->error == YAML_READER_ERROR)
         mark = parser->mark;
+    if (parser->problem && strstr(parser->problem, "cannot start any token"))
+        return fault_at(fault, mark, "no value begins with this sign (a tab? YAML takes blanks only)");
     snprintf(what, sizeof what, "%s%s%s", parser->problem ? parser->problem : "not YAML", parser->context ? ", " : "",
              parser->context ? parser->context : "");
     return fault_at(fault, mark, what);

@@ -27,11 +27,14 @@ struct spelling {
 
 static int unknown(struct reader *reader, const char *option) {
     const char *name = option + strspn(option, "-");
-    char bare[64];
+    char bare[64], advice[80] = "";
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(name, "="), name);
+    const char *nearest = option[1] == '-' ? foreign_nearest_flag(bare) : NULL;
+    if (nearest)
+        snprintf(advice, sizeof advice, "; did you mean '--%s'?", nearest);
     return problem_set(reader->problem, EXIT_LAUNCHER, "AR-OPTION-UNKNOWN",
-                       "'accel-run --help' lists the options; those of the program come after its name",
-                       "unknown option '%s'; did you mean '--%s'?", option, config_nearest(bare));
+                       "'accel-run --help' lists the options; those of the program come after its name", "unknown option '%.200s'%s",
+                       option, advice);
 }
 
 static int fault_of_value(struct reader *reader, const char *fault) {

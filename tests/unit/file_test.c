@@ -105,6 +105,9 @@ TEST("an unknown key is named with its line and the nearest one") {
     EXPECT_TEXT(notes.list[0].text, "f.yaml:2: nobody reads the key 'rank'; did you mean 'ranks'?");
     EXPECT_TEXT(notes.list[1].text,
                 "f.yaml:4: nobody reads the key 'fsdp_ofload_params' in fsdp_config; did you mean 'fsdp_offload_params'?");
+    EXPECT(READ("ranks: 2\nrun_path: yes\n") == 0 && notes.count == 1 && strstr(notes.list[0].text, "for the command line only"));
+    EXPECT(READ("quickly: yes\n") == 0 && notes.count == 1 && !strstr(notes.list[0].text, "did you mean"));
+    EXPECT(READ("\tranks: 2\n") == -1 && strstr(fault, "a tab?"));
 }
 
 TEST("the effect of what is not there is one line each") {

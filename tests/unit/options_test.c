@@ -87,7 +87,9 @@ TEST("faults are 125 and name the option") {
     EXPECT(strstr(problem.what, "--ranks") != NULL);
     EXPECT(READ("--collectivetimeout=3", "p") == -1);
     EXPECT(strstr(problem.what, "--collective-timeout") != NULL);
-    EXPECT(READ("-x", "p") == -1);
+    EXPECT(READ("--num_proceses", "2", "p") == -1 && strstr(problem.what, "did you mean '--num_processes'?"));
+    EXPECT(READ("--quickly", "p") == -1 && !strstr(problem.what, "did you mean"));
+    EXPECT(READ("-x", "p") == -1 && !strstr(problem.what, "did you mean"));
     EXPECT(READ("-n") == -1);
     EXPECT(READ("-n", "0", "p") == -1);
     EXPECT(READ("-n", "257", "p") == -1);
