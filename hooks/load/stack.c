@@ -9,8 +9,10 @@ uint64_t stack_shape(struct tensor *tensor) {
 }
 
 void stack_mark(struct tensor *tensor, struct list_rows rows) {
-    record_set(tensor,
-               (struct record){.kind = RECORD_SHARD, .dim = 0, .total = rows.total, .first = rows.first, .rows = rows.rows, .inner = 1});
+    struct record record = record_shard(0, rows.total);
+    record.first = rows.first;
+    record.rows = rows.rows;
+    record_set(tensor, record);
 }
 
 /* ---- workers */

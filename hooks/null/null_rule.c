@@ -22,8 +22,8 @@ RULE_FUNCTION(null) {
     /* -1 is the last dimension; the number of dimensions is the same on all ranks. */
     if (wrap_dim(call_int(call, rule->a, 0), argument_dims(self)) != call->record.dim)
         return RULE_GATHER;
-    /* The decision, written into the call: result 0 has the lead's rows along the same dimension (0: with as many inner elements a row). Nothing is
-       computed here; the executor runs the kernel on the rows and marks the result, and stops the job if it has not the size decided here. */
-    decide_shard(call, 0, call->record.dim, 0);
+    /* The decision, written into the call: result 0 has the lead's rows along the same dimension. Nothing is computed here; the executor runs the
+       kernel on the rows and marks the result, and stops the job if it has not the size decided here. */
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }

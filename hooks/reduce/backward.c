@@ -135,13 +135,14 @@ static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
     }
     struct record own = record_get(seed);
     if (root->kind == RECORD_SHARD) {
-        if (own.kind == RECORD_SHARD || tensor_dims(seed) <= root->dim || tensor_size(seed, root->dim) != root->total * root->inner) {
+        if ((own.kind == RECORD_SHARD && own.dim == root->dim && record_same_rows(&own, root)) || tensor_dims(seed) <= root->dim ||
+            tensor_size(seed, root->dim) != record_total(root)) {
             tensor_retain(seed);
             return seed;
         }
-        struct value rows = TORCH_CALL("aten::narrow", "", value_tensor(seed), value_int(root->dim), value_int(root->first * root->inner),
-                                       value_int(root->rows * root->inner));
-        return rows.tensor;
+        struct tensor *whole = dispatch_client.whole(seed), *rows = rows_take(whole, root, root->dim);
+        tensor_release(whole);
+        return rows;
     }
     struct tensor *whole = dispatch_client.whole(seed);
     struct value share = TORCH_CALL("aten::mul", "Scalar", value_tensor(whole), value_real(1.0 / shim_world_size()));

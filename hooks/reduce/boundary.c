@@ -46,7 +46,7 @@ struct tensor *boundary_show(struct tensor *gradient, const struct record *recor
 
 static bool has_form(const struct record *have, const struct record *wanted) {
     if (have->kind == RECORD_SHARD && wanted->kind == RECORD_SHARD)
-        return have->dim == wanted->dim && have->total == wanted->total && have->inner == wanted->inner;
+        return have->dim == wanted->dim && record_same_rows(have, wanted);
     return have->kind == wanted->kind || (have->kind == RECORD_GATHERED && wanted->kind == RECORD_NONE);
 }
 
@@ -63,9 +63,8 @@ struct tensor *boundary_return(struct tensor *returned, const struct record *wan
     if (wanted->kind == RECORD_PARTIAL)
         result = TORCH_CALL("aten::mul", "Scalar", whole, value_real(1.0 / shim_world_size()));
     else if (wanted->kind == RECORD_SHARD && tensor_dims(whole.tensor) > wanted->dim &&
-             tensor_size(whole.tensor, wanted->dim) == wanted->total * wanted->inner)
-        result = TORCH_CALL("aten::narrow", "", whole, value_int(wanted->dim), value_int(wanted->first * wanted->inner),
-                            value_int(wanted->rows * wanted->inner));
+             tensor_size(whole.tensor, wanted->dim) == record_total(wanted))
+        result = value_tensor(rows_take(whole.tensor, wanted, wanted->dim));
     if (result.tensor != whole.tensor)
         value_drop(whole);
     return result.tensor;

@@ -40,7 +40,7 @@ static bool decide_attention(struct shard_call *call, struct argument *mask) {
             decide_narrow(call_argument(call, i), call->record.dim);
     if (narrow >= 0)
         decide_narrow(mask, narrow);
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return true;
 }
 
@@ -86,6 +86,6 @@ RULE_FUNCTION(fast_attention) {
         if (operand->record.kind != RECORD_SHARD)
             decide_narrow(operand, 0);
     }
-    decide_shard(call, 0, 0, 0);
+    decide_shard(call, 0, 0);
     return RULE_LOCAL;
 }

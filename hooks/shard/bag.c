@@ -21,7 +21,7 @@ RULE_FUNCTION(embedding_bag) {
     struct argument *divided[] = {indices, weights};
     if (!indices || !offsets || argument_dims(indices) != 1 || argument_dims(offsets) != 1 || call_flag(call, 3) || call_flag(call, 7) ||
         offsets->record.kind == RECORD_SHARD || call_argument(call, 0)->record.kind == RECORD_SHARD ||
-        argument_size(offsets, 0) != call->record.total)
+        argument_size(offsets, 0) != call->record.total || call->record.outer != 1)
         return RULE_GATHER;
     OPAQUE_SCOPE;
     if (!bags_are_rows(argument_tensor(offsets), &call->record))
@@ -36,7 +36,7 @@ RULE_FUNCTION(embedding_bag) {
     struct value own = /* own bags begin like the first ones */
         TORCH_CALL("aten::narrow", "", *offsets->slot, value_int(0), value_int(0), value_int(call->record.rows));
     slot_replace(offsets->slot, own);
-    decide_shard(call, 0, 0, 1);
+    decide_merged(call, 0, 0, 1, 1);
     decide_replicated(call, 1);
     return RULE_LOCAL;
 }

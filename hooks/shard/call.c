@@ -98,12 +98,17 @@ static void decide_result(struct shard_call *call, int index, struct record reco
     call->results[index] = record;
 }
 
-void decide_shard(struct shard_call *call, int index, int dim, int64_t inner) {
+void decide_merged(struct shard_call *call, int index, int dim, int64_t outer, int64_t inner) {
     struct record record = call->record;
     record.kind = RECORD_SHARD;
     record.dim = dim;
-    record.inner = inner ? inner : record.inner;
+    record.outer = outer;
+    record.inner = inner;
     decide_result(call, index, record);
+}
+
+void decide_shard(struct shard_call *call, int index, int dim) {
+    decide_merged(call, index, dim, call->record.outer, call->record.inner);
 }
 
 void decide_partial(struct shard_call *call, int index) {

@@ -6,10 +6,54 @@
 
 static int64_t last_total; /* rows of the last batch that was cut: one-dimensional indices are cut only when they are as many */
 
-static bool time_comes_first; /* a recurrent layer or an attention has met rows divided along time: from now on dimension 1 is the batch */
+/*
+ * Sequences are (batch, time) in one program and (time, batch) in the next, and a layer cannot tell. What was cut along its time is found out later, where a
+ * recurrent layer or an attention needs all of it: from then on the layer at which it was cut takes the other dimension. All of this follows from global
+ * facts, so it is the same on all ranks.
+ */
+enum { HABITS_MAX = 64, CHANGES_MAX = 4 };
 
-void entry_learn_time_first(void) {
-    time_comes_first = true;
+struct habit {
+    uint64_t layer; /* a hash of its operator and the shapes of its parameters */
+    int dim;        /* 0 or 1: where it cuts sequences */
+    int changes;    /* a layer that is used for both settles down in the end */
+};
+
+static struct habit habits[HABITS_MAX];
+static int habit_count;
+static int usual_dim; /* of layers that have not been met: what was learned last */
+
+static uint64_t layer_of(const struct shard_call *call) {
+    uint64_t layer = checksum_bytes(0, call->op->name, strlen(call->op->name));
+    for (int i = 0; i < call->argument_count; i++) {
+        struct sizes sizes = tensor_sizes(argument_tensor(&call->arguments[i]));
+        if (call->arguments[i].is_parameter)
+            layer = checksum_bytes(layer, sizes.data, sizes.count * sizeof *sizes.data);
+    }
+    return layer ? layer : 1;
+}
+
+static struct habit *habit_of(uint64_t layer) {
+    for (int i = 0; i < habit_count; i++)
+        if (habits[i].layer == layer)
+            return &habits[i];
+    if (habit_count == HABITS_MAX)
+        return NULL;
+    habits[habit_count] = (struct habit){.layer = layer, .dim = usual_dim};
+    return &habits[habit_count++];
+}
+
+static int sequence_dim(const struct shard_call *call) {
+    struct habit *habit = habit_of(layer_of(call));
+    return habit ? habit->dim : usual_dim;
+}
+
+void entry_learn_time(const struct record *record) {
+    struct habit *habit = record->layer ? habit_of(record->layer) : NULL;
+    if (!habit || habit->dim != record->layer_dim || habit->changes == CHANGES_MAX)
+        return;
+    usual_dim = habit->dim = 1 - habit->dim;
+    habit->changes++;
 }
 
 static bool is_long_enough(int64_t total) {
@@ -38,9 +82,9 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     if (rule->decide == rule_rows && rule->a && dims != rule->a)
         return NULL; /* an image without a batch */
     bool is_sequence = dims >= 3 || (rule->entry == ENTRY_INDEX && dims == 2);
-    *dim = rule->entry == ENTRY_RECURRENT                                                                           ? recurrent_dim(call)
-           : time_comes_first && is_sequence && rule->decide != rule_rows && is_long_enough(argument_size(data, 1)) ? 1
-                                                                                                                    : 0;
+    *dim = rule->entry == ENTRY_RECURRENT ? recurrent_dim(call) : is_sequence && rule->decide != rule_rows ? sequence_dim(call) : 0;
+    if (*dim == 1 && rule->entry != ENTRY_RECURRENT && !is_long_enough(argument_size(data, 1)))
+        *dim = 0;
     if (rule->entry == ENTRY_RECURRENT && dims != 3)
         return NULL;
     if (rule->entry == ENTRY_INDEX && dims == 1)
@@ -65,12 +109,13 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     recognise_batch(call, argument_size(data, dim), long_enough);
     if (!long_enough)
         return false;
-    struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = argument_size(data, dim), .inner = 1};
-    record_rows(record.total, shim_rank(), &record.first, &record.rows);
+    struct record record = record_shard(dim, argument_size(data, dim));
+    record.layer = rule->entry == ENTRY_RECURRENT ? 0 : layer_of(call);
+    record.layer_dim = dim;
     last_total = record.total;
     shim_phase(BOARD_FORWARD, call->op->name);
     report_batch();
-    struct tensor *rows = rows_of(argument_tensor(data), &record, dim);
+    struct tensor *rows = rows_take(argument_tensor(data), &record, dim);
     record_set(rows, record);
     slot_replace(data->slot, value_tensor(rows));
     call_collect(call);

@@ -93,7 +93,7 @@ void execute_narrow(struct shard_call *call) {
         struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)
             continue;
-        struct tensor *rows = rows_of(argument_tensor(argument), &call->record, argument->narrow);
+        struct tensor *rows = rows_take(argument_tensor(argument), &call->record, argument->narrow);
         record_clear(rows);
         slot_replace(argument->slot, value_tensor(rows));
     }

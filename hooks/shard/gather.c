@@ -63,13 +63,6 @@ struct tensor *whole_empty(struct tensor *tensor, const struct record *record) {
     return whole.tensor;
 }
 
-struct tensor *rows_of(struct tensor *whole, const struct record *record, int dim) {
-    int64_t first = record->first * record->inner; /* slice: half of what the composite narrow costs */
-    return TORCH_CALL("aten::slice", "Tensor", value_tensor(whole), value_int(dim), value_int(first),
-                      value_int(first + record_local(record)), value_int(1))
-        .tensor;
-}
-
 void note_layout(struct tensor *whole) {
     struct sizes strides = tensor_strides(whole), sizes = tensor_sizes(whole);
     uint64_t layout = 0;
@@ -81,11 +74,9 @@ void note_layout(struct tensor *whole) {
 /* All ranks' rows, without history. The whole tensor is dense, so along its divided dimension memory is `blocks` blocks of all ranks' parts in turn. */
 static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
     struct tensor *whole = whole_empty(tensor, record);
-    struct tensor *own = rows_of(whole, record, record->dim);
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(own), plain, value_bool(false)));
+    rows_put(whole, record, plain.tensor);
     value_drop(plain);
-    tensor_release(own);
     struct tensor *owned, *host = to_host(whole, &owned);
     if (!dtype_bytes(tensor_dtype(host)))
         shim_problem("AR-DTYPE", "Please report the operator and the type.", "%s: values of type %d cannot be exchanged between the ranks",
@@ -135,9 +126,7 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
     struct tensor *values = gather_values(label, tensor, record);
     if (!tensor_is_recorded(tensor))
         return values;
-    struct value rows = value_tensor(rows_of(values, record, record->dim));
-    value_drop(TORCH_CALL("aten::copy_", "", rows, value_tensor(tensor), value_bool(false)));
-    value_drop(rows);
+    rows_put(values, record, tensor);
     add_sum_hook(values, label);
     return values;
 }

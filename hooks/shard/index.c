@@ -8,12 +8,12 @@ RULE_FUNCTION(index_select) {
         return RULE_GATHER;
     int dim = wrap_dim(call_int(call, 1, 0), argument_dims(self));
     if (call->lead == index && argument_dims(index) == 1) {
-        decide_shard(call, 0, dim, 0);
+        decide_shard(call, 0, dim);
         return RULE_LOCAL;
     }
     if (call->lead != self || dim == call->record.dim)
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 
@@ -95,7 +95,7 @@ static bool decide_lookup(struct shard_call *call, const struct indices *indices
     for (int i = 0; i < indices->count; i++)
         if (narrow[i] >= 0)
             decide_narrow(index_argument(call, &list->begin[i]), narrow[i]);
-    decide_shard(call, 0, (indices->adjacent ? indices->first : 0) + indices->dims - from_end, 0);
+    decide_shard(call, 0, (indices->adjacent ? indices->first : 0) + indices->dims - from_end);
     return true;
 }
 
@@ -109,7 +109,7 @@ RULE_FUNCTION(index) {
         return decide_lookup(call, &indices) ? RULE_LOCAL : RULE_GATHER;
     if (call->shards != 1 || indices.with_rows)
         return RULE_GATHER;
-    decide_shard(call, 0, rows_after(call, &indices), 0);
+    decide_shard(call, 0, rows_after(call, &indices));
     return RULE_LOCAL;
 }
 
@@ -162,7 +162,7 @@ RULE_FUNCTION(index_put) {
     call->record = self->record;
     if (!decide_masked_put(call) && !decide_put(call))
         return RULE_GATHER;
-    decide_shard(call, 0, self->record.dim, 0);
+    decide_shard(call, 0, self->record.dim);
     return RULE_LOCAL;
 }
 
@@ -185,7 +185,7 @@ RULE_FUNCTION(index_write) {
             return RULE_GATHER;
         decide_narrow(source, dim);
     }
-    decide_shard(call, 0, dim, 0);
+    decide_shard(call, 0, dim);
     return RULE_LOCAL;
 }
 
@@ -205,7 +205,7 @@ RULE_FUNCTION(one_hot) {
         }
         slot_replace(&call->values[1], value_int(number.integer + 1));
     }
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 
@@ -214,6 +214,6 @@ RULE_FUNCTION(buckets) {
     struct argument *values = call_argument(call, rule->a), *boundaries = call_argument(call, rule->b);
     if (!values || !boundaries || call->shards != 1 || call->lead != values || argument_dims(boundaries) != 1 || call->argument_count != 2)
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }

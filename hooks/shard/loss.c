@@ -9,7 +9,7 @@ enum { REDUCTION_NONE = 0, REDUCTION_MEAN = 1, REDUCTION_SUM = 2 }; /* at::Reduc
 static enum rule_outcome decide_loss(struct shard_call *call, const struct rule *rule, int dim) {
     int64_t reduction = call_int(call, rule->a, REDUCTION_MEAN);
     if (reduction == REDUCTION_NONE) {
-        decide_shard(call, 0, dim, 0);
+        decide_shard(call, 0, dim);
         return RULE_LOCAL;
     }
     if (reduction == REDUCTION_MEAN)
@@ -91,7 +91,7 @@ RULE_FUNCTION(row_loss) {
         if (both[i]->record.kind != RECORD_SHARD)
             decide_narrow(both[i], 0);
     enum rule_outcome outcome = decide_loss(call, rule, 0);
-    decide_shard(call, 1, 0, 0); /* multilabel_margin_loss_forward: which classes are targets */
+    decide_shard(call, 1, 0); /* multilabel_margin_loss_forward: which classes are targets */
     return outcome;
 }
 
@@ -111,8 +111,10 @@ static void keep_own(struct value *list, const struct record *record) {
    (loss of each row, what backward needs of each row) */
 RULE_FUNCTION(ctc_loss) {
     struct argument *scores = call_argument(call, 0), *targets = call_argument(call, 1);
+    if (scores && scores->record.kind == RECORD_SHARD && scores->record.dim == 0)
+        entry_learn_time(&scores->record);
     if (!scores || !targets || call->shards != 1 || call->lead != scores || call->record.dim != 1 || argument_dims(scores) != 3 ||
-        call->record.inner != 1 || !value_is_list(&call->values[2]) || !value_is_list(&call->values[3]))
+        record_total(&call->record) != call->record.total || !value_is_list(&call->values[2]) || !value_is_list(&call->values[3]))
         return RULE_GATHER;
     struct stack *lengths = value_list(&call->values[3]);
     if (lengths->end - lengths->begin != call->record.total)
@@ -128,7 +130,7 @@ RULE_FUNCTION(ctc_loss) {
     }
     keep_own(&call->values[2], &call->record);
     keep_own(&call->values[3], &call->record);
-    decide_shard(call, 0, 0, 0);
+    decide_shard(call, 0, 0);
     return RULE_LOCAL;
 }
 
@@ -180,15 +182,20 @@ static double whole_target_weight(struct shard_call *call, const struct rule *ru
     return divided ? sum_double("loss denominator", weight) : weight;
 }
 
+/* Where the target of nll_loss has what its scores have at `dim`: the scores' classes are dimension 1, which targets lack. -1: classes are divided. */
+static int target_dim(int dim) {
+    return dim == 1 ? -1 : dim - (dim > 1);
+}
+
 /* nll_loss_forward, nll_loss2d_forward (self, target, weight, reduction, ignore_index): a mean is the sum divided by the weight of all ranks'
    targets (a rank whose targets are all ignored has no mean of its own). cross_entropy comes here as what it is composed of. */
 RULE_FUNCTION(nll_loss) {
     struct argument *scores = call_argument(call, 0), *target = call_argument(call, 1);
-    if (!scores || !target || call->lead != scores || call->record.dim != 0 ||
-        call->record.inner * call->record.total != argument_size(target, 0))
+    if (!scores || !target || call->lead != scores || argument_dims(scores) < 2)
         return RULE_GATHER;
-    if (target->record.kind == RECORD_SHARD ? target->record.dim != 0 || !record_same_rows(&target->record, &call->record)
-                                            : argument_dims(target) < 1)
+    int dim = target_dim(call->record.dim);
+    if (dim < 0 || argument_dims(target) != argument_dims(scores) - 1 || argument_size(target, dim) != record_total(&call->record) ||
+        (target->record.kind == RECORD_SHARD && (target->record.dim != dim || !record_same_rows(&target->record, &call->record))))
         return RULE_GATHER;
     struct argument *weight = call_argument(call, 2);
     if (weight && weight->record.kind == RECORD_SHARD)
@@ -199,9 +206,9 @@ RULE_FUNCTION(nll_loss) {
         call->values[rule->a].integer = REDUCTION_SUM;
     }
     if (target->record.kind != RECORD_SHARD)
-        decide_narrow(target, 0);
+        decide_narrow(target, dim);
     if (reduction == REDUCTION_NONE)
-        decide_shard(call, 0, 0, 0);
+        decide_shard(call, 0, dim);
     else
         decide_partial(call, 0);
     decide_replicated(call, 1); /* total_weight: used by the derivative of the local rows only */

@@ -10,7 +10,7 @@ RULE_FUNCTION(linear) {
     struct argument *input = call_argument(call, 0);
     if (!input || !only_lead_is_divided(call, input) || call->record.dim >= argument_dims(input) - 1)
         return RULE_COMPOSE;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 
@@ -21,7 +21,7 @@ RULE_FUNCTION(rows) {
     if (!input || !only_lead_is_divided(call, input) || call->record.dim != 0 || (rule->a && argument_dims(input) != rule->a) ||
         argument_dims(input) <= rule->b)
         return RULE_GATHER;
-    decide_shard(call, 0, 0, 0);
+    decide_shard(call, 0, 0);
     return RULE_LOCAL;
 }
 
@@ -30,7 +30,7 @@ RULE_FUNCTION(rows_together) {
     struct argument *input = call_argument(call, 0);
     if (!input || argument_dims(input) != rule->a || !decide_rows_at(call, 0))
         return RULE_GATHER;
-    decide_shard(call, 0, 0, 0);
+    decide_shard(call, 0, 0);
     return RULE_LOCAL;
 }
 
@@ -38,7 +38,7 @@ RULE_FUNCTION(rows_together) {
 RULE_FUNCTION(embedding) {
     if (!only_lead_is_divided(call, call_argument(call, 1)) || call_flag(call, 3))
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 
@@ -49,11 +49,11 @@ static enum rule_outcome product(struct shard_call *call, int first, int batch) 
         return RULE_GATHER;
     bool left_divided = left->record.kind == RECORD_SHARD, right_divided = right->record.kind == RECORD_SHARD;
     if (left_divided && !right_divided && left->record.dim == batch) {
-        decide_shard(call, 0, batch, 0);
+        decide_shard(call, 0, batch);
         return RULE_LOCAL;
     }
     if (right_divided && !left_divided && right->record.dim == batch + 1) {
-        decide_shard(call, 0, batch + 1, 0);
+        decide_shard(call, 0, batch + 1);
         return RULE_LOCAL;
     }
     /* the rows are summed over: (features, rows) x (rows, features) */
@@ -90,13 +90,15 @@ RULE_FUNCTION(addmm) {
 /* bmm: the rows are batches of matrices, or rows or columns of each. */
 RULE_FUNCTION(bmm) {
     if (decide_rows_at(call, 0)) {
-        decide_shard(call, 0, 0, 0);
+        decide_shard(call, 0, 0);
         return RULE_LOCAL;
     }
     if (call->record.dim != 0 && product(call, 0, 1) == RULE_LOCAL)
         return RULE_LOCAL;
     if (call->shards > 1 && argument_size(call->lead, 0) > 1) /* scores between positions: what was cut was time */
-        entry_learn_time_first();
+        for (int i = 0; i < call->argument_count; i++)
+            if (call->arguments[i].record.kind == RECORD_SHARD && call->arguments[i].record.dim != 0)
+                entry_learn_time(&call->arguments[i].record);
     return RULE_GATHER;
 }
 
@@ -116,7 +118,7 @@ RULE_FUNCTION(baddbmm) {
     for (int i = 0; i < 3; i++)
         if (all[i]->record.kind != RECORD_SHARD)
             decide_narrow(all[i], 0);
-    decide_shard(call, 0, 0, 0);
+    decide_shard(call, 0, 0);
     return RULE_LOCAL;
 }
 
@@ -126,7 +128,7 @@ RULE_FUNCTION(mv) {
     if (!matrix || !vector)
         return RULE_GATHER;
     if (only_lead_is_divided(call, matrix) && call->record.dim == 0) {
-        decide_shard(call, 0, 0, 0);
+        decide_shard(call, 0, 0);
         return RULE_LOCAL;
     }
     struct argument *both[] = {matrix, vector};
@@ -154,6 +156,6 @@ RULE_FUNCTION(matmul) {
     struct argument *left = call_argument(call, 0), *right = call_argument(call, 1);
     if (!left || !right || !only_lead_is_divided(call, left) || argument_dims(right) > 2 || call->record.dim >= argument_dims(left) - 1)
         return RULE_COMPOSE;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }

@@ -18,7 +18,7 @@ RULE_FUNCTION(layer_norm) {
     int count = call_ints(call, rule->a, shape);
     if (count < 1 || call->shards != 1 || call->lead != &call->arguments[0] || call->record.dim >= argument_dims(call->lead) - count)
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 
@@ -358,7 +358,7 @@ RULE_FUNCTION(batch_norm) {
         !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))))
         return RULE_GATHER;
     if (!call_flag(call, 5)) {
-        decide_shard(call, 0, 0, 0);
+        decide_shard(call, 0, 0);
         return RULE_LOCAL;
     }
     normalise_with_all_rows(call);
@@ -370,6 +370,6 @@ RULE_FUNCTION(batch_norm) {
 RULE_FUNCTION(instance_norm) {
     if (!only_rows_are_divided(call) || (call_flag(call, 5) && !call_is_none(call, 3)))
         return RULE_GATHER;
-    decide_shard(call, 0, 0, 0);
+    decide_shard(call, 0, 0);
     return RULE_LOCAL;
 }

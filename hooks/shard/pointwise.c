@@ -36,7 +36,7 @@ RULE_FUNCTION(pointwise) {
     int dim;
     if (!decide_broadcast(call, &dim))
         return RULE_GATHER;
-    decide_shard(call, 0, dim, 0);
+    decide_shard(call, 0, dim);
     return RULE_LOCAL;
 }
 
@@ -45,7 +45,7 @@ RULE_FUNCTION(prelu) {
     struct argument *weight = call_argument(call, 1);
     if (!weight || call->lead != &call->arguments[0] || call->shards != 1 || (argument_elements(weight) != 1 && call->record.dim == 1))
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 
@@ -54,7 +54,7 @@ RULE_FUNCTION(triangle) { /* tril, triu work on the last two dimensions */
 }
 
 RULE_FUNCTION(like) {
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 

@@ -48,7 +48,7 @@ struct tensor *random_whole(struct tensor *tensor, const struct record *record) 
 
 /* The own rows of a draw, in memory of their own, so that the rest is given back. Takes whole. */
 static struct tensor *keep_rows(struct tensor *whole, const struct record *record) {
-    struct value rows = value_tensor(rows_of(whole, record, record->dim));
+    struct value rows = value_tensor(rows_take(whole, record, record->dim));
     tensor_release(whole);
     slot_replace(&rows, TORCH_CALL("aten::clone", "", rows, value_none()));
     return rows.tensor;
@@ -113,7 +113,7 @@ RULE_FUNCTION(random_in_place) {
     if (probability && probability->record.kind == RECORD_SHARD)
         slot_replace(probability->slot, value_tensor(gather_shard(call->op->name, argument_tensor(probability), &probability->record)));
     struct tensor *whole = draw(call, random_whole(self, &call->record));
-    struct value rows = value_tensor(rows_of(whole, &call->record, call->record.dim));
+    struct value rows = value_tensor(rows_take(whole, &call->record, call->record.dim));
     value_drop(TORCH_CALL("aten::copy_", "", value_tensor(self), rows, value_bool(false)));
     value_drop(rows);
     tensor_release(whole);
@@ -210,7 +210,7 @@ RULE_FUNCTION(rrelu) {
     slot_replace(&call->values[1], value_tensor(whole_noise));
     tensor_release(draw(call, gather_shard(call->op->name, plain.tensor, &call->record)));
     value_drop(plain);
-    struct value rows = value_tensor(rows_of(whole_noise, &call->record, call->record.dim));
+    struct value rows = value_tensor(rows_take(whole_noise, &call->record, call->record.dim));
     value_drop(TORCH_CALL("aten::copy_", "", value_tensor(slopes), rows, value_bool(false)));
     slot_replace(&rows, TORCH_CALL("aten::clone", "", rows, value_none())); /* kept for the derivative: the program may write to noise */
     struct value result = call->op->is_in_place ? TORCH_CALL("aten::mul_", "Tensor", value_tensor(self), rows)

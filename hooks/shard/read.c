@@ -76,15 +76,27 @@ static void walk_copy(const struct walk *walk, int dim, char *to, const char *fr
 
 /* The rows that the program has written go back to the rank that has them; a partial sum becomes rank 0's. */
 static void write_back(const struct copy *copy) {
-    struct sizes sizes = tensor_sizes(copy->alias), from_strides = tensor_strides(copy->whole);
-    struct walk walk = {sizes.data, tensor_strides(copy->alias).data, from_strides.data, (int)sizes.count,
-                        dtype_bytes(tensor_dtype(copy->alias))};
+    struct sizes sizes = tensor_sizes(copy->alias), to_strides = tensor_strides(copy->alias), from_strides = tensor_strides(copy->whole);
+    size_t bytes = dtype_bytes(tensor_dtype(copy->alias));
     const char *from = tensor_data(copy->whole);
-    if (copy->record.kind == RECORD_SHARD)
-        from += copy->record.first * copy->record.inner * from_strides.data[copy->record.dim] * (int64_t)walk.bytes;
-    else if (shim_rank() != 0)
-        from = NULL;
-    walk_copy(&walk, 0, tensor_data(copy->alias), from);
+    const struct record *record = &copy->record;
+    if (record->kind != RECORD_SHARD) {
+        struct walk walk = {sizes.data, to_strides.data, from_strides.data, (int)sizes.count, bytes};
+        walk_copy(&walk, 0, tensor_data(copy->alias), shim_rank() == 0 ? from : NULL);
+        return;
+    }
+    int64_t shape[TORCH_DIMS_MAX + 1], to[TORCH_DIMS_MAX + 1],
+        source[TORCH_DIMS_MAX + 1]; /* the divided dimension taken apart, rows last */
+    for (int i = 0; i < (int)sizes.count; i++) {
+        shape[i] = i == record->dim ? record->outer : sizes.data[i];
+        to[i] = to_strides.data[i] * (i == record->dim ? record->rows * record->inner : 1);
+        source[i] = from_strides.data[i] * (i == record->dim ? record->total * record->inner : 1);
+    }
+    shape[sizes.count] = record->rows * record->inner;
+    to[sizes.count] = to_strides.data[record->dim];
+    source[sizes.count] = from_strides.data[record->dim];
+    struct walk walk = {shape, to, source, (int)sizes.count + 1, bytes};
+    walk_copy(&walk, 0, tensor_data(copy->alias), from + record->first * record->inner * from_strides.data[record->dim] * (int64_t)bytes);
 }
 
 /* ---- copies */
@@ -154,8 +166,8 @@ static struct copy *copy_find(struct tensor *tensor, const struct record *record
     for (struct copy *copy = copies; copy; copy = copy->next) {
         if (tensor_storage(copy->alias) != tensor_storage(tensor))
             continue;
-        bool same = copy->record.kind == record->kind && copy->record.dim == record->dim && copy->record.inner == record->inner &&
-                    same_shape(copy->alias, tensor);
+        bool same = copy->record.kind == record->kind && copy->record.dim == record->dim &&
+                    (record->kind != RECORD_SHARD || record_same_rows(&copy->record, record)) && same_shape(copy->alias, tensor);
         if (same)
             found = copy;
         else

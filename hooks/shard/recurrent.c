@@ -36,16 +36,14 @@ static bool decide_all(struct shard_call *call, int input_dim, int state_dim, in
 
 /* The input is divided along another dimension than its batch: gather it, and divide it along the batch when that is long enough. */
 static bool divide_batch_instead(struct shard_call *call, struct argument *input, int dim) {
-    struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = argument_size(input, dim), .inner = 1};
+    struct record record = record_shard(dim, argument_size(input, dim));
     if (record.total < 2 * (int64_t)shim_world_size())
         return false;
-    if (dim == 1)
-        entry_learn_time_first();
+    entry_learn_time(&input->record);
     OPAQUE_SCOPE;
     explain_gather(call, "divided its batch instead of its time");
-    record_rows(record.total, shim_rank(), &record.first, &record.rows);
     struct tensor *whole = gather_shard(call->op->name, argument_tensor(input), &input->record);
-    struct tensor *rows = rows_of(whole, &record, dim);
+    struct tensor *rows = rows_take(whole, &record, dim);
     tensor_release(whole);
     record_set(rows, record);
     slot_replace(input->slot, value_tensor(rows));
@@ -177,7 +175,7 @@ RULE_FUNCTION(recurrent) {
         run_layers(call);
         return RULE_DONE;
     }
-    decide_shard(call, 0, dim, 0);
-    decide_shard(call, 1, state_dim, 0);
+    decide_shard(call, 0, dim);
+    decide_shard(call, 1, state_dim);
     return RULE_LOCAL;
 }

@@ -29,7 +29,7 @@ RULE_FUNCTION(reduce_sum) {
     if (has_dims && reduced < 0)
         return RULE_GATHER;
     if (!over_rows) {
-        decide_shard(call, 0, dim_after(call->record.dim, reduced, call_flag(call, 2)), 0);
+        decide_shard(call, 0, dim_after(call->record.dim, reduced, call_flag(call, 2)));
         return RULE_LOCAL;
     }
     if (rule->a)
@@ -45,7 +45,7 @@ RULE_FUNCTION(reduce_along) {
     int64_t reduced = reduced_dims(call, rule->a, argument_dims(call->lead));
     if (reduced < 0 || (reduced >> call->record.dim & 1))
         return RULE_GATHER;
-    decide_shard(call, 0, dim_after(call->record.dim, reduced, call_flag(call, rule->b)), 0);
+    decide_shard(call, 0, dim_after(call->record.dim, reduced, call_flag(call, rule->b)));
     return RULE_LOCAL;
 }
 
@@ -56,7 +56,7 @@ RULE_FUNCTION(along) {
     int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
     if (at == call->record.dim || !decide_rows_at(call, call->record.dim))
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 
@@ -71,6 +71,21 @@ RULE_FUNCTION(any) {
     record_clear(answer);
     SHIM_COMM_SCOPE;
     comm_all_reduce(call->op->name, &span, 1, COMM_BOOL, rule->a ? COMM_MIN : COMM_MAX);
+    return RULE_DONE;
+}
+
+/* equal(self, other): the own rows, then the ranks' answers. libtorch's attention asks it of its query and key in C++. */
+RULE_FUNCTION(equal) {
+    if (!decide_rows_at(call, call->record.dim))
+        return RULE_GATHER;
+    execute_narrow(call);
+    dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+    struct value *answer = call->dispatch->stack->begin;
+    uint8_t same = value_flag(answer);
+    struct comm_span span = {&same, 1};
+    SHIM_COMM_SCOPE;
+    comm_all_reduce(call->op->name, &span, 1, COMM_BOOL, COMM_MIN);
+    *answer = value_bool(same);
     return RULE_DONE;
 }
 

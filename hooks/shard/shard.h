@@ -101,6 +101,7 @@ RULE_FUNCTION(reduce_sum);
 RULE_FUNCTION(reduce_along);
 RULE_FUNCTION(along);
 RULE_FUNCTION(any);
+RULE_FUNCTION(equal);
 RULE_FUNCTION(cosine);
 RULE_FUNCTION(linear);
 RULE_FUNCTION(rows);
@@ -175,16 +176,6 @@ int call_ints(const struct shard_call *call, int position, int64_t *integers);
 static inline int wrap_dim(int64_t dim, int dims) {
     return (int)(dim < 0 ? dim + (dims ? dims : 1) : dim);
 }
-/* Elements along the divided dimension: of the whole batch, of this rank. */
-static inline int64_t record_total(const struct record *record) {
-    return record->total * record->inner;
-}
-static inline int64_t record_local(const struct record *record) {
-    return record->rows * record->inner;
-}
-static inline bool record_same_rows(const struct record *one, const struct record *other) {
-    return one->total == other->total && one->inner == other->inner;
-}
 
 /* ---- decisions */
 /* The argument, replicated with the whole size along dim, is to be narrowed to the lead's rows. */
@@ -194,8 +185,10 @@ void decide_narrow(struct argument *argument, int dim);
 bool decide_rows_at(struct shard_call *call, int dim);
 /* Element by element with broadcasting: decides for every tensor argument; *result_dim is where the rows stand in the result. False: they do not fit. */
 bool decide_broadcast(struct shard_call *call, int *result_dim);
-/* Result `index` is a shard like the lead, divided along dim (inner: the merged factor, 0 = the lead's). Further results likewise. */
-void decide_shard(struct shard_call *call, int index, int dim, int64_t inner);
+/* Result `index` is a shard with the lead's rows along dim. Further results likewise. */
+void decide_shard(struct shard_call *call, int index, int dim);
+/* The same with other dimensions merged before and behind the rows than the lead's. */
+void decide_merged(struct shard_call *call, int index, int dim, int64_t outer, int64_t inner);
 void decide_partial(struct shard_call *call, int index);
 void decide_replicated(struct shard_call *call, int index);
 
@@ -227,15 +220,13 @@ double sum_double(const char *label, double value);
 struct tensor *whole_empty(struct tensor *tensor, const struct record *record);
 /* Folds the order of a whole tensor's memory into what the ranks compare at their next collective. Communication lock held. */
 void note_layout(struct tensor *whole);
-/* This rank's rows of a whole tensor (a view). Owned. */
-struct tensor *rows_of(struct tensor *whole, const struct record *record, int dim);
 /* Marks a result as replicated but computed from shards, when that matters (it requires grad, or shares memory with a gathered copy). */
 void mark_gathered(struct tensor *tensor, bool is_view);
 
 /* ---- entry (entry.c): true when a replicated data tensor was cut into rows: its argument is then the lead. */
 bool entry_decide(struct shard_call *call, const struct rule *rule);
-/* Sequences of this program have time before batch: they are cut along dimension 1 from now on. Learned from global facts, so on all ranks alike. */
-void entry_learn_time_first(void);
+/* These rows are cut along their time: the layer where they were cut takes the other dimension from now on. From global facts, so on all ranks alike. */
+void entry_learn_time(const struct record *record);
 
 /* ---- partial sums (partial.c): a call with partial and without shard arguments. True when it has been executed. */
 bool partial_execute(struct shard_call *call, const struct rule *rule);

@@ -8,7 +8,7 @@ RULE_FUNCTION(trailing) {
             return RULE_GATHER;
     if (call->lead != &call->arguments[0] || call->record.dim >= argument_dims(call->lead) - rule->a)
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 
@@ -18,7 +18,7 @@ RULE_FUNCTION(spectrum) {
         return RULE_GATHER;
     for (int i = 0; i < 3; i++)
         if (i == rule->a || call_flag(call, rule->b))
-            decide_shard(call, i, call->record.dim, 0);
+            decide_shard(call, i, call->record.dim);
         else
             decide_replicated(call, i);
     return RULE_LOCAL;
@@ -31,7 +31,7 @@ RULE_FUNCTION(solve) {
     if (!matrix || !side || call->argument_count != 2 || argument_dims(matrix) != argument_dims(side) || dim >= argument_dims(matrix) - 2 ||
         !decide_rows_at(call, dim))
         return RULE_GATHER;
-    decide_shard(call, 0, dim, 0);
+    decide_shard(call, 0, dim);
     return RULE_LOCAL;
 }
 
@@ -41,7 +41,7 @@ RULE_FUNCTION(diagonal) {
     int one = wrap_dim(call_int(call, 2, 0), dims), other = wrap_dim(call_int(call, 3, 1), dims);
     if (dim == one || dim == other || call_argument(call, 0) != call->lead || (call->op->overload[0] && call->value_count != 4))
         return RULE_GATHER;
-    decide_shard(call, 0, dim - (one < dim) - (other < dim), 0);
+    decide_shard(call, 0, dim - (one < dim) - (other < dim));
     return RULE_LOCAL;
 }
 
@@ -53,7 +53,7 @@ RULE_FUNCTION(diag_embed) {
         return RULE_GATHER;
     while (dim == one || dim == other || left-- > 0)
         dim++;
-    decide_shard(call, 0, dim, 0);
+    decide_shard(call, 0, dim);
     return RULE_LOCAL;
 }
 
@@ -65,7 +65,7 @@ RULE_FUNCTION(affine_grid) {
         return RULE_GATHER;
     size[0] = record_local(&call->record);
     slot_replace(&call->values[1], value_int_list(size, (size_t)count));
-    decide_shard(call, 0, 0, 0);
+    decide_shard(call, 0, 0);
     return RULE_LOCAL;
 }
 
@@ -78,17 +78,17 @@ RULE_FUNCTION(along_dims) {
     for (int i = 0; i < count; i++)
         if (wrap_dim(listed[i], argument_dims(call->lead)) == call->record.dim)
             return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 
-/* repeat(self, repeats): new dimensions come first; the rows themselves once. */
+/* repeat(self, repeats): new dimensions come first. Rows that come several times are merged with how often. */
 RULE_FUNCTION(repeat) {
     int64_t repeats[TORCH_DIMS_MAX];
     int count = call_ints(call, 1, repeats), dim = call->record.dim + count - argument_dims(call->lead);
-    if (count < argument_dims(call->lead) || repeats[dim] != 1)
+    if (count < argument_dims(call->lead) || repeats[dim] < 1)
         return RULE_GATHER;
-    decide_shard(call, 0, dim, 0);
+    decide_merged(call, 0, dim, repeats[dim] * call->record.outer, call->record.inner);
     return RULE_LOCAL;
 }
 
@@ -103,7 +103,7 @@ RULE_FUNCTION(distance) {
             return RULE_GATHER;
     } else if (call->shards != 1 || dim != dims - 2)
         return RULE_GATHER;
-    decide_shard(call, 0, call->lead == right && dim == dims - 2 ? dims - 1 : dim, 0);
+    decide_shard(call, 0, call->lead == right && dim == dims - 2 ? dims - 1 : dim);
     return RULE_LOCAL;
 }
 
@@ -121,6 +121,6 @@ RULE_FUNCTION(bilinear) {
         decide_narrow(other, dim);
     else if (other->record.kind != RECORD_SHARD || other->record.dim != dim || !record_same_rows(&other->record, &call->record))
         return RULE_GATHER;
-    decide_shard(call, 0, dim, 0);
+    decide_shard(call, 0, dim);
     return RULE_LOCAL;
 }

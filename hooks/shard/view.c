@@ -15,7 +15,7 @@ static bool shape_complete(const struct argument *self, int64_t *shape, int dims
     return all > 0 && known && (open < 0 ? known : known * shape[open]) == all;
 }
 
-/* view, reshape: rows stay whole when the new shape has a dimension that begins where the divided one began and is a multiple of the rows. */
+/* view, reshape: rows stay apart when one dimension of the new shape holds them all. What it has before and behind them is merged with them. */
 RULE_FUNCTION(view) {
     int64_t shape[TORCH_DIMS_MAX];
     if (call->value_count < 2 || !value_is_list(&call->values[1]) || call->lead != &call->arguments[0])
@@ -23,18 +23,19 @@ RULE_FUNCTION(view) {
     int dims = call_ints(call, 1, shape);
     if (dims < 1 || !shape_complete(call->lead, shape, dims))
         return RULE_GATHER;
-    int64_t before = 1, passed = 1;
+    int64_t before = call->record.outer, passed = 1; /* the elements along all dimensions before the rows, in the old and the new shape */
     for (int i = 0; i < call->record.dim; i++)
         before *= argument_size(call->lead, i);
     int dim = 0;
-    while (dim < dims && (passed != before || shape[dim] == 1))
+    while (passed * shape[dim] < before * call->record.total)
         passed *= shape[dim++];
-    if (dim == dims || shape[dim] % call->record.total)
+    int64_t outer = before / passed;
+    if (before % passed || shape[dim] % (outer * call->record.total))
         return RULE_GATHER;
-    int64_t inner = shape[dim] / call->record.total;
-    shape[dim] = inner * call->record.rows;
+    int64_t inner = shape[dim] / (outer * call->record.total);
+    shape[dim] = outer * call->record.rows * inner;
     slot_replace(&call->values[1], value_int_list(shape, (size_t)dims));
-    decide_shard(call, 0, dim, inner);
+    decide_merged(call, 0, dim, outer, inner);
     return RULE_LOCAL;
 }
 
@@ -62,19 +63,19 @@ RULE_FUNCTION(expand) {
         return RULE_GATHER;
     shape[dim] = record_local(&call->record);
     slot_replace(&call->values[1], value_int_list(shape, (size_t)dims));
-    decide_shard(call, 0, dim, 0);
+    decide_shard(call, 0, dim);
     return RULE_LOCAL;
 }
 
 RULE_FUNCTION(transpose) {
     int dims = argument_dims(call->lead);
     int one = wrap_dim(call_int(call, 1, 0), dims), other = wrap_dim(call_int(call, 2, 0), dims), dim = call->record.dim;
-    decide_shard(call, 0, dim == one ? other : dim == other ? one : dim, 0);
+    decide_shard(call, 0, dim == one ? other : dim == other ? one : dim);
     return RULE_LOCAL;
 }
 
 RULE_FUNCTION(matrix_transpose) {
-    decide_shard(call, 0, argument_dims(call->lead) == 2 ? 1 - call->record.dim : call->record.dim, 0);
+    decide_shard(call, 0, argument_dims(call->lead) == 2 ? 1 - call->record.dim : call->record.dim);
     return RULE_LOCAL;
 }
 
@@ -88,13 +89,13 @@ RULE_FUNCTION(permute) {
             dim = i;
     if (dim < 0)
         return RULE_GATHER;
-    decide_shard(call, 0, dim, 0);
+    decide_shard(call, 0, dim);
     return RULE_LOCAL;
 }
 
 RULE_FUNCTION(unsqueeze) {
     int at = wrap_dim(call_int(call, 1, 0), argument_dims(call->lead) + 1);
-    decide_shard(call, 0, call->record.dim + (at <= call->record.dim), 0);
+    decide_shard(call, 0, call->record.dim + (at <= call->record.dim));
     return RULE_LOCAL;
 }
 
@@ -110,7 +111,7 @@ RULE_FUNCTION(squeeze) {
         int at = count == 1 ? wrap_dim(named[0], dims) : call->record.dim;
         if (at == call->record.dim)
             return RULE_GATHER;
-        decide_shard(call, 0, call->record.dim - (at < call->record.dim && argument_size(call->lead, at) == 1), 0);
+        decide_shard(call, 0, call->record.dim - (at < call->record.dim && argument_size(call->lead, at) == 1));
         return RULE_LOCAL;
     }
     for (int i = 0; i < dims; i++)
@@ -139,36 +140,98 @@ RULE_FUNCTION(select) {
     int at = wrap_dim(call_int(call, 1, 0), argument_dims(call->lead));
     if (at == call->record.dim)
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim - (at < call->record.dim), 0);
+    decide_shard(call, 0, call->record.dim - (at < call->record.dim));
     return RULE_LOCAL;
 }
 
-/* slice(self, dim, start, end, step): along another dimension, or all rows. */
+/* ---- pieces along the divided dimension: all rows, once or several times, where other dimensions are merged before them */
+
+/* How often `count` elements along the divided dimension hold all rows; 0: some rows only. */
+static int64_t times_all_rows(const struct record *record, int64_t count) {
+    return count % (record->total * record->inner) ? 0 : count / (record->total * record->inner);
+}
+
+static int64_t clamp(int64_t position, int64_t size) {
+    position += position < 0 ? size : 0;
+    return position < 0 ? 0 : position > size ? size : position;
+}
+
+/* slice(self, dim, start, end, step) */
 RULE_FUNCTION(slice) {
+    const struct record *record = &call->record;
     int at = wrap_dim(call_int(call, 1, 0), argument_dims(call->lead));
-    if (at == call->record.dim) {
-        int64_t start = call_int(call, 2, 0), end = call_int(call, 3, INT64_MAX), step = call_int(call, 4, 1);
-        if (start != 0 || end < record_total(&call->record) || step != 1)
-            return RULE_GATHER;
+    if (at != record->dim) {
+        decide_shard(call, 0, record->dim);
+        return RULE_LOCAL;
     }
-    decide_shard(call, 0, call->record.dim, 0);
+    int64_t start = clamp(call_int(call, 2, 0), record_total(record)), end = clamp(call_int(call, 3, INT64_MAX), record_total(record));
+    int64_t outer = times_all_rows(record, end - start), skipped = times_all_rows(record, start);
+    if (outer <= 0 || (start && !skipped) || call_int(call, 4, 1) != 1)
+        return RULE_GATHER;
+    slot_replace(&call->values[2], value_int(skipped * record->rows * record->inner));
+    slot_replace(&call->values[3], value_int((skipped + outer) * record->rows * record->inner));
+    decide_merged(call, 0, record->dim, outer, record->inner);
     return RULE_LOCAL;
+}
+
+/* split(self, size), split(self, sizes), chunk(self, chunks): how often all rows are in each of the parts, which must be alike; 0: not so. */
+static int64_t split_evenly(struct shard_call *call) {
+    const struct record *record = &call->record;
+    int64_t sizes[TORCH_DIMS_MAX];
+    int count = call_ints(call, 1, sizes);
+    if (count < 1 || sizes[0] < 1)
+        return 0;
+    if (!strcmp(call->op->short_name, "chunk"))
+        return record->outer % sizes[0] ? 0 : record->outer / sizes[0];
+    for (int i = 1; i < count; i++)
+        if (sizes[i] != sizes[0])
+            return 0;
+    int64_t outer = times_all_rows(record, sizes[0]), own = outer * record->rows * record->inner;
+    if (!outer || record->outer % outer)
+        return 0;
+    for (int i = 0; i < count; i++)
+        sizes[i] = own;
+    slot_replace(&call->values[1], value_is_list(&call->values[1]) ? value_int_list(sizes, (size_t)count) : value_int(own));
+    return outer;
 }
 
 /* a: position of the dimension; b: the dimension disappears (unbind) */
 RULE_FUNCTION(split) {
     int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
-    if (at == call->record.dim)
+    if (at != call->record.dim) {
+        decide_shard(call, 0, call->record.dim - (rule->b && at < call->record.dim));
+        return RULE_LOCAL;
+    }
+    int64_t outer = rule->b ? 0 : split_evenly(call);
+    if (!outer)
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim - (rule->b && at < call->record.dim), 0);
+    decide_merged(call, 0, at, outer, call->record.inner);
     return RULE_LOCAL;
+}
+
+/* Along the rows: each tensor brings all of them. *outer: how often they are in the result. Replicated tensors are narrowed like the lead. */
+static bool cat_rows(struct shard_call *call, int dim, int64_t *outer) {
+    *outer = 0;
+    for (int i = 0; i < call->argument_count; i++) {
+        struct argument *argument = &call->arguments[i];
+        bool divided = argument->record.kind == RECORD_SHARD;
+        if (divided ? argument->record.dim != dim || argument->record.total != call->record.total ||
+                          argument->record.inner != call->record.inner
+                    : argument_dims(argument) <= dim || argument_size(argument, dim) != record_total(&call->record))
+            return false;
+        if (!divided)
+            decide_narrow(argument, dim);
+        *outer += divided ? argument->record.outer : call->record.outer;
+    }
+    return true;
 }
 
 RULE_FUNCTION(cat) {
     int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
-    if (at == call->record.dim || !decide_rows_at(call, call->record.dim))
+    int64_t outer = call->record.outer;
+    if (at == call->record.dim ? !cat_rows(call, at, &outer) : !decide_rows_at(call, call->record.dim))
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_merged(call, 0, call->record.dim, outer, call->record.inner);
     return RULE_LOCAL;
 }
 
@@ -176,7 +239,7 @@ RULE_FUNCTION(stack) {
     int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead) + 1);
     if (!decide_rows_at(call, call->record.dim))
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim + (at <= call->record.dim), 0);
+    decide_shard(call, 0, call->record.dim + (at <= call->record.dim));
     return RULE_LOCAL;
 }
 
@@ -186,7 +249,7 @@ RULE_FUNCTION(pad) {
     int count = call_ints(call, rule->a, pads), dims = argument_dims(call->lead);
     if (count < 0 || call->record.dim >= dims - count / 2)
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim, 0);
+    decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
 

@@ -103,7 +103,7 @@ void *window_before_call(struct shard_call *call) {
 
 /* Each rank takes its rows of what was written to the copy; the history of the rows is then that of the copy. */
 static void write_back(struct window *window) {
-    struct value rows = value_tensor(rows_of(window->whole, &window->record, window->record.dim));
+    struct value rows = value_tensor(rows_take(window->whole, &window->record, window->record.dim));
     value_drop(TORCH_CALL("aten::copy_", "", value_tensor(window->source), rows, value_bool(false)));
     value_drop(rows);
     record_set(window->source, window->record);

@@ -33,7 +33,7 @@ void execute_write_gathered(struct shard_call *call) {
     struct value *result = call->dispatch->stack->begin;
     if (call->dispatch->stack->end - result != 1 || !value_is_tensor(result) || !same_shape(result->tensor, rows.tensor, &record))
         refuse_write(call, "its rows are divided among the ranks and its shape changes");
-    struct value own = value_tensor(rows_of(result->tensor, &record, record.dim));
+    struct value own = value_tensor(rows_take(result->tensor, &record, record.dim));
     value_drop(TORCH_CALL("aten::copy_", "", rows, own, value_bool(false)));
     value_drop(own);
     slot_replace(result, rows);

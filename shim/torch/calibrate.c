@@ -243,14 +243,12 @@ static void calibrate_int_list(void) {
 
 /* A ListImpl of our own: header (vtable, counts of a fresh object) of the template, a vector of ours, the element type. Freed by libtorch with operator delete,
    which is free() unless the program replaces both. */
-static struct value list_make(const struct value *elements, size_t count, const void *element_type) {
+static struct value list_make(size_t count, const void *element_type) {
     char *list = calloc(1, (size_t)torch_facts.list + 24 + 16);
     memcpy(list, tensor_list_template.pointer, (size_t)torch_facts.list);
     struct stack *vector = (struct stack *)(list + torch_facts.list);
-    if (count) {
-        vector->begin = malloc(count * sizeof *elements);
-        memcpy(vector->begin, elements, count * sizeof *elements);
-    }
+    if (count)
+        vector->begin = malloc(count * sizeof *vector->begin);
     vector->end = vector->capacity = vector->begin + count;
     memcpy(list + torch_facts.list + 24, element_type,
            8); /* the pointer without its owner: a copied owner that is not counted would free the type */
@@ -258,19 +256,19 @@ static struct value list_make(const struct value *elements, size_t count, const 
 }
 
 struct value value_int_list(const int64_t *integers, size_t count) {
-    struct value elements[TORCH_DIMS_MAX];
+    struct value list = list_make(count, int_list_type);
     for (size_t i = 0; i < count; i++)
-        elements[i] = value_int(integers[i]);
-    return list_make(elements, count, int_list_type);
+        value_list(&list)->begin[i] = value_int(integers[i]);
+    return list;
 }
 
 struct value value_tensor_list(struct tensor *const *tensors, size_t count) {
-    struct value elements[TORCH_DIMS_MAX];
+    struct value list = list_make(count, (char *)tensor_list_template.pointer + torch_facts.list + 24);
     for (size_t i = 0; i < count; i++) {
         tensor_retain(tensors[i]);
-        elements[i] = value_tensor(tensors[i]);
+        value_list(&list)->begin[i] = value_tensor(tensors[i]);
     }
-    return list_make(elements, count, (char *)tensor_list_template.pointer + torch_facts.list + 24);
+    return list;
 }
 
 void calibrate_values(void) {

@@ -119,6 +119,12 @@ void record_rows(int64_t total, int64_t rank, int64_t *first, int64_t *rows) {
     *rows = each + (rank < more);
 }
 
+struct record record_shard(int dim, int64_t total) {
+    struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = total, .outer = 1, .inner = 1};
+    record_rows(total, shim_rank(), &record.first, &record.rows);
+    return record;
+}
+
 struct record record_get(struct tensor *tensor) {
     if (!tensor_is_marked(tensor))
         return (struct record){.kind = RECORD_NONE};
@@ -137,7 +143,7 @@ int record_full_shape(struct tensor *tensor, const struct record *record, int64_
     memcpy(strides, local_strides.data, (size_t)dims * sizeof *strides);
     if (record->kind != RECORD_SHARD)
         return dims;
-    sizes[record->dim] = record->total * record->inner;
+    sizes[record->dim] = record_total(record);
     int order[TORCH_DIMS_MAX];
     for (int i = 0; i < dims; i++) { /* insertion sort by stride, outermost first; equal strides keep the order of dimensions */
         int place = i;

@@ -138,7 +138,7 @@ static inline struct stack *value_list(const struct value *value) {
     return (struct stack *)((char *)value->pointer + torch_facts.list);
 }
 /* A new list of ints; the callee of the call it is passed to owns it. */
-struct value value_int_list(const int64_t *integers, size_t count);          /* at most TORCH_DIMS_MAX */
+struct value value_int_list(const int64_t *integers, size_t count);
 struct value value_tensor_list(struct tensor *const *tensors, size_t count); /* takes references of its own */
 /* Drops what the value owns (tensors; lists made by value_int_list and results of calls). */
 void value_drop(struct value value);
@@ -288,17 +288,32 @@ enum record_kind {
 
 struct record {
     enum record_kind kind;
-    int dim;                  /* SHARD: the divided dimension */
-    int64_t total;            /* rows of the whole batch */
-    int64_t first;            /* this rank's first row */
-    int64_t rows;             /* this rank's rows; the tensor has rows * inner elements along dim, the whole one total * inner */
-    int64_t inner;            /* inner dimensions merged behind the rows (a view of (batch, time) as one dimension has inner = time) */
+    int dim;       /* SHARD: the divided dimension */
+    int64_t total; /* rows of the whole batch */
+    int64_t first; /* this rank's first row */
+    int64_t rows;  /* this rank's rows; the tensor has outer * rows * inner elements along dim, the whole one outer * total * inner */
+    int64_t outer, inner; /* dimensions merged with the rows: (time, batch, head) viewed as one has outer = time, inner = heads; else 1 */
+    uint64_t layer;       /* where a replicated batch was cut into rows (hooks/shard/entry.c), 0: elsewhere; and along which dimension */
+    int layer_dim;
     bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
     void *node;               /* the autograd node it had when marked; roots are found by it */
 };
 
 /* Rows [first, first + rows) of total are a rank's: the first total mod world size ranks have one more. */
 void record_rows(int64_t total, int64_t rank, int64_t *first, int64_t *rows);
+/* This rank's rows of `total` along dim, nothing merged with them. */
+struct record record_shard(int dim, int64_t total);
+/* Elements along the divided dimension: of the whole batch, of this rank. */
+static inline int64_t record_total(const struct record *record) {
+    return record->outer * record->total * record->inner;
+}
+static inline int64_t record_local(const struct record *record) {
+    return record->outer * record->rows * record->inner;
+}
+/* The same rows at the same places along the divided dimension, whichever that is. */
+static inline bool record_same_rows(const struct record *one, const struct record *other) {
+    return one->total == other->total && one->inner == other->inner && one->outer == other->outer;
+}
 /* A copy of the tensor's record; kind RECORD_NONE when there is none. Any thread. */
 struct record record_get(struct tensor *tensor);
 /* Marks a tensor (or marks it anew). Plain strided tensors only. */
@@ -318,6 +333,12 @@ struct record record_of_output(void *node, uint32_t number);
 size_t record_count(void);
 /* Calls visit for every live record (a snapshot: visit may set and clear records). */
 void record_each(void (*visit)(struct tensor *tensor, const struct record *record));
+
+/* ---- this rank's rows of a whole tensor (rows.c). Opaque; along dim the whole has record_total() elements. */
+/* The rows, with the tensor's history; a view where nothing is merged before them, else a copy in the same order of dimensions. Owned. */
+struct tensor *rows_take(struct tensor *whole, const struct record *record, int dim);
+/* Writes the rows, with their history, into the whole tensor's. */
+void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows);
 
 /* ---- virtual functions (virtual.c). Calls must not overlap: the interpreter's lock, or the lock of the caller's table. */
 typedef void *node_apply(void *result, void *node, void *gradients); /* variable_list Node::apply(variable_list &&) */

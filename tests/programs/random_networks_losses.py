@@ -65,6 +65,20 @@ def sequence(b, shape):
                               lambda x, rows, reduction: F.cross_entropy(x.reshape(-1, count), target(rows).view(-1), ignore_index=ignored, reduction=reduction)]))
 
 
+@loss("time", times=3)
+def words(b, shape):
+    count, steps = shape[2], shape[0]
+    ignored, weight = b.pick([-100, 0]), torch.linspace(0.5, 2, count, dtype=b.dtype) if b.chance(0.5) else None
+
+    def target(rows):
+        return b.table(steps, dtype=torch.long, limit=count)[rows].t()
+
+    return reduced(b, b.pick([
+        lambda x, rows, reduction: F.cross_entropy(x.reshape(-1, count), target(rows).reshape(-1), weight, ignore_index=ignored, reduction=reduction),
+        lambda x, rows, reduction: F.cross_entropy(x.transpose(1, 2), target(rows), weight, ignore_index=ignored, reduction=reduction),
+        lambda x, rows, reduction: F.nll_loss(x.flatten(0, 1).log_softmax(-1), target(rows).flatten(), weight, reduction=reduction)]))
+
+
 @loss("image", "line")
 def pixels(b, shape):
     ignored = b.pick([-100, 0])

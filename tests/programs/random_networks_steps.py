@@ -129,11 +129,15 @@ def cell(b, shape):
     return lambda x: layer(x, layer(x))
 
 
-@step("series", "time")
+def heads(b, shape):
+    return b.pick([1, 2]) if shape[-1] % 2 == 0 else 1
+
+
+@step("series", "time", times=2)
 def attention(b, shape):
-    layer = b.layer(nn.MultiheadAttention(shape[-1], 1, batch_first=b.kind == "series", dropout=b.pick([0, 0.2])))
+    layer = b.layer(nn.MultiheadAttention(shape[-1], heads(b, shape), batch_first=b.kind == "series", dropout=b.pick([0, 0.2])))
     weights = b.chance(0.5)
-    return lambda x: layer(x, x, x, need_weights=weights)[0]
+    return b.pick([lambda x: layer(x, x, x, need_weights=weights)[0], lambda x: layer(x, x.tanh(), x, need_weights=weights)[0]])
 
 
 @step("series")
@@ -146,7 +150,11 @@ def dot_product(b, shape):
 
 @step("series", "time")
 def encoder(b, shape):
-    return b.layer(nn.TransformerEncoderLayer(shape[-1], 1, 8, dropout=b.pick([0.0, 0.1]), batch_first=b.kind == "series", norm_first=b.chance(0.5)))
+    more = {"dropout": b.pick([0.0, 0.1]), "batch_first": b.kind == "series", "norm_first": b.chance(0.5)}
+    if b.chance(0.3):
+        layer = b.layer(nn.TransformerDecoderLayer(shape[-1], heads(b, shape), 8, **more))
+        return lambda x: layer(x, x.sin())
+    return b.layer(nn.TransformerEncoderLayer(shape[-1], heads(b, shape), 8, **more))
 
 
 @step("flat", "series", "time", times=2)
@@ -323,6 +331,31 @@ def row_columns(b, shape):
     weight = b.parameter(shape[-1], shape[-1])
     return b.pick([lambda x: (x.reshape(-1, shape[-1]) @ weight).view(x.shape), lambda x: F.linear(x.reshape(-1, shape[-1]), weight).reshape(x.size(0), *shape[1:]),
                    lambda x: x.t().tanh().t() if x.dim() == 2 else x.transpose(0, 1).tanh().transpose(0, 1)])
+
+
+# ---- rows that other dimensions are merged with
+
+@step("time", times=3)
+def words(b, shape):
+    """Time and rows as one dimension, and back."""
+    steps, features = shape[0], shape[-1]
+    norm, weight = b.layer(nn.BatchNorm1d(features)), b.parameter(features, features)
+    inside = b.pick([norm, torch.tanh, lambda x: x @ weight, lambda x: F.dropout(x, 0.3, b.training), lambda x: F.softmax(x, -1), lambda x: x - x.mean(0), lambda x: x * x.sum(),
+                     lambda x: x.cumsum(0), lambda x: torch.cat(x.chunk(steps)[::-1]), lambda x: x + x.abs().max(), lambda x: (x.t() @ x).tanh()[0] + x,
+                     lambda x: x + torch.linspace(0, 1, len(x), dtype=x.dtype)[:, None], lambda x: x.masked_fill((torch.arange(len(x)) % 3 == 0)[:, None], 0.5),
+                     lambda x: torch.cat([x[:len(x) // steps] * 2, x[len(x) // steps:]]), lambda x: x + torch.randn_like(x) * 0.1, lambda x: x.clone().mul_(0.5)])
+    merge = b.pick([lambda x: x.reshape(-1, features), lambda x: x.flatten(0, 1), lambda x: torch.cat(list(x)), lambda x: torch.cat(x.unbind(0))])
+    return lambda x: inside(merge(x)).view(steps, -1, features)
+
+
+@step("flat", times=2)
+def twice(b, shape):
+    """All rows several times, one after the other, and apart again."""
+    join = b.pick([lambda x: torch.cat([x, x.sin()]), lambda x: x.repeat(2, 1), lambda x: x.unsqueeze(0).expand(2, -1, -1).reshape(-1, x.size(1)), lambda x: torch.cat([x, x, x])[:2 * len(x)]])
+    apart = b.pick([lambda x: x.chunk(2)[0] * x.chunk(2)[1], lambda x: torch.sub(*x.split(len(x) // 2)), lambda x: x[:len(x) // 2] + x[len(x) // 2:], lambda x: x.view(2, -1, x.size(1)).sum(0),
+                            lambda x: torch.max(*x.tensor_split(2)), lambda x: x.unflatten(0, (2, len(x) // 2))[1]])
+    layer = b.layer(b.pick([nn.Linear(shape[1], shape[1]), nn.BatchNorm1d(shape[1]), nn.Dropout(0.2)]))
+    return lambda x: apart(layer(join(x)))
 
 
 # ---- rows: both the tensor and the numbers of its rows are changed, so that targets can follow

@@ -1,0 +1,56 @@
+/*
+ * This rank's rows of a tensor that is whole. Where dimensions are merged before the rows (time and rows in one), they lie in pieces, one for each index of
+ * those: the tensor is looked at with the divided dimension taken apart, which is always a view.
+ */
+#include "../shim.h"
+
+/* The divided dimension becomes two, at dim and dim + 1: outer, and what follows. Borrowed in, owned out. */
+static struct tensor *take_apart(struct tensor *tensor, int64_t outer, int dim) {
+    struct sizes sizes = tensor_sizes(tensor);
+    int64_t shape[TORCH_DIMS_MAX + 1];
+    for (size_t i = 0; i < sizes.count; i++)
+        shape[(int)i > dim ? i + 1 : i] = sizes.data[i];
+    shape[dim] = outer;
+    shape[dim + 1] = sizes.data[dim] / outer;
+    return TORCH_CALL("aten::view", "", value_tensor(tensor), value_int_list(shape, sizes.count + 1)).tensor;
+}
+
+static struct tensor *slice(struct tensor *tensor, int dim, const struct record *record) { /* half of what the composite narrow costs */
+    int64_t first = record->first * record->inner;
+    return TORCH_CALL("aten::slice", "Tensor", value_tensor(tensor), value_int(dim), value_int(first),
+                      value_int(first + record->rows * record->inner), value_int(1))
+        .tensor;
+}
+
+struct tensor *rows_take(struct tensor *whole, const struct record *record, int dim) {
+    if (record->outer == 1)
+        return slice(whole, dim, record);
+    struct value apart = value_tensor(take_apart(whole, record->outer, dim));
+    struct value pieces = value_tensor(slice(apart.tensor, dim + 1, record));
+    value_drop(apart);
+    struct value copy = TORCH_CALL("aten::clone", "", pieces, value_none()); /* keeps the order of dimensions, as reshape would not */
+    value_drop(pieces);
+    struct sizes sizes = tensor_sizes(whole);
+    int64_t shape[TORCH_DIMS_MAX];
+    memcpy(shape, sizes.data, sizes.count * sizeof *shape);
+    shape[dim] = record_local(record);
+    struct value rows = TORCH_CALL("aten::reshape", "", copy, value_int_list(shape, sizes.count));
+    value_drop(copy);
+    return rows.tensor;
+}
+
+void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows) {
+    if (record->outer == 1) {
+        struct value own = value_tensor(slice(whole, record->dim, record));
+        value_drop(TORCH_CALL("aten::copy_", "", own, value_tensor(rows), value_bool(false)));
+        value_drop(own);
+        return;
+    }
+    struct value apart = value_tensor(take_apart(whole, record->outer, record->dim));
+    struct value own = value_tensor(slice(apart.tensor, record->dim + 1, record));
+    struct value from = value_tensor(take_apart(rows, record->outer, record->dim));
+    value_drop(TORCH_CALL("aten::copy_", "", own, from, value_bool(false)));
+    value_drop(from);
+    value_drop(own);
+    value_drop(apart);
+}
