@@ -120,9 +120,8 @@ static void read_caches(struct reading *reading) {
         struct topology_cpu *cpu = &topology->list[i];
         if (cpu->cache != CPUS_MAX)
             continue;
-        cpu->cache = 0; /* unknown: one for all */
         if (last_level(reading->root, cpu->number, &sharing))
-            continue;
+            return; /* virtual machines: unknown, one for all of a node */
         uint32_t least = least_of(&sharing);
         for (uint32_t j = least; j < CPUS_MAX; j++)
             if (cpus_has(&sharing, j) && reading->at[j])
@@ -157,8 +156,10 @@ static void read_sockets(struct reading *reading) {
     char path[128], text[32];
     for (uint32_t i = 0; i < topology->count; i++) {
         struct topology_cpu *cpu = &topology->list[i];
-        if (i && cpu->node == cpu[-1].node && cpu->cache == cpu[-1].cache) {
-            cpu->socket = cpu[-1].socket;
+        uint32_t first =
+            cpu->cache == CPUS_MAX ? 0 : reading->at[cpu->cache]; /* the cache's own: the list is still in the order of numbers */
+        if (first && first - 1 < i) {
+            cpu->socket = topology->list[first - 1].socket;
             continue;
         }
         snprintf(path, sizeof path, CPU_FOLDER "/cpu%u/topology/physical_package_id", cpu->number);
@@ -169,14 +170,15 @@ static void read_sockets(struct reading *reading) {
 
 static int by_place(const void *left, const void *right) {
     const struct topology_cpu *a = left, *b = right;
-    const uint32_t pairs[][2] = {{a->node, b->node}, {a->cache, b->cache}, {a->core, b->core}, {a->number, b->number}};
+    const uint32_t pairs[][2] = {
+        {a->socket, b->socket}, {a->node, b->node}, {a->cache, b->cache}, {a->core, b->core}, {a->number, b->number}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][0] != pairs[i][1])
             return pairs[i][0] < pairs[i][1] ? -1 : 1;
     return 0;
 }
 
-/* Neighbours in the list differ where something new begins. Sockets: nodes of one are neighbours, as the kernel numbers them. */
+/* Neighbours in the list differ where something new begins. */
 static void count_units(struct topology *topology) {
     for (uint32_t i = 0; i < topology->count; i++) {
         const struct topology_cpu *cpu = &topology->list[i];
@@ -197,8 +199,8 @@ void topology_read(struct topology *topology, const char *root) {
     read_cores(&reading);
     read_caches(&reading);
     read_nodes(&reading);
-    qsort(topology->list, topology->count, sizeof *topology->list, by_place);
     read_sockets(&reading);
+    qsort(topology->list, topology->count, sizeof *topology->list, by_place);
     count_units(topology);
     topology->quota_cores = cgroup_quota_cores(root);
 }

@@ -295,6 +295,31 @@ TEST("two sockets that the kernel shows as one node are two sockets") {
     end();
 }
 
+TEST("sockets whose processors are numbered in turn are not mixed, nor nodes of several sockets") {
+    begin("0-7\n", "0-7");
+    for (int i = 0; i < 8; i++) {
+        PUT(i, "topology/physical_package_id", i % 2 ? "1" : "0");
+        PUT(i, "cache/index2/shared_cpu_list", i % 2 ? (i < 4 ? "1,3" : "5,7") : (i < 4 ? "0,2" : "4,6"));
+    }
+    expect_plan(CONFIG_BIND_CORE, 4,
+                "processors          8 of 8; cores 8, caches 4, NUMA nodes 1, sockets 2\n"
+                "binding             core\n"
+                "rank 0              processors 0,2\n"
+                "rank 1              processors 4,6\n"
+                "rank 2              processors 1,3\n"
+                "rank 3              processors 5,7\n");
+    node(0, "0,2\n");
+    node(1, "1,3\n");
+    node(2, "4,6\n");
+    node(3, "5,7\n");
+    expect_plan(CONFIG_BIND_SOCKET, 2,
+                "processors          8 of 8; cores 8, caches 4, NUMA nodes 4, sockets 2\n"
+                "binding             socket\n"
+                "rank 0              processors 0,2,4,6\n"
+                "rank 1              processors 1,3,5,7\n");
+    end();
+}
+
 TEST("what /sys does not say is simple: each processor a core, one node") {
     begin("\n", "0-3");
     expect_plan(CONFIG_BIND_CORE, 2,
