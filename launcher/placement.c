@@ -144,7 +144,7 @@ void placement_print(const struct placement *placement, FILE *out) {
     char text[CPUS_TEXT_CHARS];
     fprintf(out, "processors          %u of %u; cores %u, caches %u, NUMA nodes %u, sockets %u", topology->count, topology->online,
             topology->cores, topology->caches, topology->nodes, topology->sockets);
-    fprintf(out, topology->quota_cores ? "; quota of %u cores\n" : "\n", topology->quota_cores);
+    fprintf(out, topology->quota_cores ? "; quota %u\n" : "\n", topology->quota_cores);
     fprintf(out, "binding             %s%s%s\n", config_bind_name(placement->done), *placement->why ? ": " : "", placement->why);
     for (uint32_t i = 0; placement->sets && i < placement->ranks; i++) {
         cpus_text(&placement->sets[i], text, sizeof text);

@@ -20,17 +20,17 @@ static void check_system(struct findings *findings, const struct machine *machin
 }
 
 static void check_cores(struct findings *findings, const struct machine *machine) {
-    const char *quota = *machine->quota ? machine->quota : "none";
     if (machine->cores_allowed < 2)
         findings_add(findings, FINDING_WARN, "cores", "AR-CORES", "allow more cores (taskset, the container's limits)",
-                     "1 core may be used, with %u of %u processors (cpu.max: %s): several ranks will wait for each other",
-                     machine->processors_allowed, machine->processors_online, quota);
+                     "1 core may be used, with %u of %u processors (quota: %s): several ranks will wait for each other",
+                     machine->processors_allowed, machine->processors_online, machine->quota);
     else
         findings_add(findings, FINDING_PASS, "cores", "", "",
-                     "%u may be used, with %u of %u processors%s (cpu.max: %s): '-n %u' at most; %s; NUMA nodes: %u%s",
+                     "%u may be used, with %u of %u processors%s (quota: %s): '-n %u' at most; %s; NUMA nodes: %u%s",
                      machine->cores_allowed, machine->processors_allowed, machine->processors_online,
-                     machine->is_narrowed ? " (bound by srun, taskset or the like)" : "", quota, machine->cores_allowed, machine->processor,
-                     machine->numa_nodes, machine->numa_nodes > 1 ? "; '--bind numa' keeps each rank beside its memory" : "");
+                     machine->is_narrowed ? " (bound by srun, taskset or the like)" : "", machine->quota, machine->cores_allowed,
+                     machine->processor, machine->numa_nodes,
+                     machine->numa_nodes > 1 ? "; '--bind numa' keeps each rank beside its memory" : "");
 }
 
 static void check_memory(struct findings *findings, const struct machine *machine) {

@@ -61,9 +61,9 @@ static void add_machine(struct facts *facts) {
     add(facts, "kernel", "%s", machine.kernel);
     add(facts, "glibc", "%s", gnu_get_libc_version());
     add(facts, "processor", "%s", machine.processor);
-    add(facts, "cores", "%u, with %u of %u processors%s, cpu.max %s, NUMA nodes %u, sockets %u", machine.cores_allowed,
-        machine.processors_allowed, machine.processors_online, machine.is_narrowed ? " (bound)" : "",
-        *machine.quota ? machine.quota : "none", machine.numa_nodes, machine.sockets);
+    add(facts, "cores", "%u, with %u of %u processors%s, quota %s, NUMA nodes %u, sockets %u", machine.cores_allowed,
+        machine.processors_allowed, machine.processors_online, machine.is_narrowed ? " (bound)" : "", machine.quota, machine.numa_nodes,
+        machine.sockets);
     add(facts, "memory", "%llu MiB, %llu MiB available", (unsigned long long)(machine.memory_bytes >> 20),
         (unsigned long long)(machine.memory_available_bytes >> 20));
     add(facts, "/dev/shm", "%llu MiB, %llu MiB available", (unsigned long long)(machine.shm_bytes >> 20),

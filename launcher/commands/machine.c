@@ -87,10 +87,6 @@ static void read_shared_memory(struct machine *machine, const char *root) {
 
 static void read_group(struct machine *machine, const char *root) {
     char limit[64];
-    cgroup_text(root, "", "cpu.max", machine->quota, sizeof machine->quota);
-    machine->quota[strcspn(machine->quota, "\n")] = 0;
-    if (!strncmp(machine->quota, "max", 3))
-        machine->quota[0] = 0;
     if (cgroup_text(root, "", "memory.max", limit, sizeof limit) == 0)
         machine->memory_limit_bytes = strtoull(limit, NULL, 10); /* "max" is 0 */
 }
@@ -104,6 +100,10 @@ static void read_processors(struct machine *machine, const char *root) {
     machine->cores_allowed = topology_cores(&topology);
     machine->is_narrowed = topology.count < topology.machine_cpus;
     machine->sockets = topology.sockets;
+    if (topology.quota_cores)
+        snprintf(machine->quota, sizeof machine->quota, "%u core%s", topology.quota_cores, topology.quota_cores > 1 ? "s" : "");
+    else
+        snprintf(machine->quota, sizeof machine->quota, "none");
     machine->numa_nodes = topology.nodes;
 }
 

@@ -16,7 +16,7 @@ struct machine {
     uint32_t processors_online, processors_allowed;
     uint32_t cores, cores_allowed; /* of the allowed processors; and no more than the quota */
     bool is_narrowed;              /* somebody has bound this process: taskset, srun */
-    char quota[64];                /* cpu.max, as it stands; "" none */
+    char quota[32];                /* of the control group, in words: "none", "2 cores" */
     uint32_t numa_nodes, sockets;  /* that have allowed processors */
     uint64_t memory_bytes, memory_available_bytes;
     uint64_t memory_limit_bytes;                                                  /* of the control group; 0 none */

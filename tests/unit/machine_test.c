@@ -51,7 +51,7 @@ TEST("a machine with two GPUs, two NUMA nodes and a container's limits is read f
     EXPECT_TEXT(machine.processor, "Some CPU");
     EXPECT(machine.memory_bytes == 2048 << 10 && machine.memory_available_bytes == 1024 << 10);
     EXPECT(machine.memory_limit_bytes == 1048576);
-    EXPECT_TEXT(machine.quota, "150000 100000");
+    EXPECT_TEXT(machine.quota, "2 cores");
     EXPECT(machine.numa_nodes == 2 && machine.gpu_count == 2);
     EXPECT(machine.processors_online == 8 && machine.processors_allowed == 7 && machine.is_narrowed);
     EXPECT(machine.cores == 7 && machine.cores_allowed == 2);
@@ -66,7 +66,7 @@ TEST("an empty machine has no limits, no GPUs and no names") {
     EXPECT(mkdtemp(root) != NULL);
     machine_read(&machine, root);
     EXPECT_TEXT(machine.system, "");
-    EXPECT_TEXT(machine.quota, "");
+    EXPECT_TEXT(machine.quota, "none");
     EXPECT_TEXT(machine.driver, "");
     EXPECT(machine.gpu_count == 0 && machine.numa_nodes == 1 && machine.memory_limit_bytes == 0 && machine.cores_allowed > 0);
     drop_root();

@@ -214,11 +214,11 @@ TEST("a quota of 1.5 cores is two cores, wherever above us it stands, and says t
     put("/sys/fs/cgroup/pod/cpu.max", "150000 100000\n");
     put("/sys/fs/cgroup/pod/container/cpu.max", "max 100000\n");
     expect_plan(CONFIG_BIND_AUTO, 2,
-                "processors          16 of 16; cores 8, caches 2, NUMA nodes 2, sockets 2; quota of 2 cores\n"
+                "processors          16 of 16; cores 8, caches 2, NUMA nodes 2, sockets 2; quota 2\n"
                 "binding             none: the control group has a quota: others use these processors, too\n");
     EXPECT(topology_cores(&topology) == 2);
     expect_plan(CONFIG_BIND_CORE, 4,
-                "processors          16 of 16; cores 8, caches 2, NUMA nodes 2, sockets 2; quota of 2 cores\n"
+                "processors          16 of 16; cores 8, caches 2, NUMA nodes 2, sockets 2; quota 2\n"
                 "binding             none: more ranks than cores\n");
     put("/sys/fs/cgroup/pod/container/cpu.max", "50000 100000\n");
     topology_read(&topology, root);
