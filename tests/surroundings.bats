@@ -165,13 +165,14 @@ pid_1() {
     requires root
     unshare -pf --mount-proc true || skip "no process name spaces"
     cat >orphans <<'END'
-for i in 1 2 3 4 5; do (sh -c 'sh -c "exit 3" &' &); done
+for i in 1 2 3 4 5; do (sh -c 'sh -c "echo >>ended; exit 3" &' &); done
+until [ "$(wc -l <ended)" -eq 10 ]; do :; done # of two ranks
 until [ "$(ps -e -o ppid= | grep -cx ' *1')" -eq 3 ]; do :; done # the guard and two ranks
-ps -e -o stat= | grep -c Z
+while ps -e -o stat= | grep -q Z; do :; done
 exit 4
 END
+    touch ended
     run -4 --separate-stderr pid_1 "$ACCEL_RUN" -n 2 sh orphans
-    [ "$output" = 0 ]
     ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr pid_1 "$ACCEL_RUN" sh -c 'setsid sleep 1000 >/dev/null 2>&1 & sleep 0'
     contains "$stderr" "AR-STRAY"
 }
