@@ -22,13 +22,13 @@ static bool is_outermost(void) {
     return shim_training_begins() && !save_current;
 }
 
-void hook_save_path(void *archive, void *path) {
+void hook_save_path_new(void *archive, void *path) {
     if (!is_outermost()) {
-        ORIGINAL(save_path)(archive, path);
+        ORIGINAL(save_path_new)(archive, path);
         return;
     }
     SAVE_SCOPE(path);
-    ORIGINAL(save_path)(archive, &save->opened);
+    ORIGINAL(save_path_new)(archive, &save->opened);
     save_finish(save);
 }
 
@@ -42,13 +42,13 @@ void hook_save_path_old(void *archive, void *path) {
     save_finish(save);
 }
 
-void hook_save_module(void *module, void *path, void *extra_files) {
+void hook_save_module_new(void *module, void *path, void *extra_files) {
     if (!is_outermost()) {
-        ORIGINAL(save_module)(module, path, extra_files);
+        ORIGINAL(save_module_new)(module, path, extra_files);
         return;
     }
     SAVE_SCOPE(path);
-    ORIGINAL(save_module)(module, &save->opened, extra_files);
+    ORIGINAL(save_module_new)(module, &save->opened, extra_files);
     save_finish(save);
 }
 
@@ -79,9 +79,9 @@ static struct tensor *whole(struct tensor *tensor) {
 
 #define WHOLE __attribute__((cleanup(release))) struct tensor *
 
-void hook_save_tensor(void *archive, void *key, struct tensor **tensor, char is_buffer) {
+void hook_save_tensor_new(void *archive, void *key, struct tensor **tensor, char is_buffer) {
     WHOLE complete = whole(*tensor);
-    ORIGINAL(save_tensor)(archive, key, complete ? &complete : tensor, is_buffer);
+    ORIGINAL(save_tensor_new)(archive, key, complete ? &complete : tensor, is_buffer);
 }
 
 void hook_save_tensor_old(void *archive, void *key, struct tensor **tensor, char is_buffer) {
@@ -89,10 +89,10 @@ void hook_save_tensor_old(void *archive, void *key, struct tensor **tensor, char
     ORIGINAL(save_tensor_old)(archive, key, complete ? &complete : tensor, is_buffer);
 }
 
-void hook_save_value(void *archive, void *key, struct value *value) {
+void hook_save_value_new(void *archive, void *key, struct value *value) {
     WHOLE complete = shim_active() && value_is_tensor(value) ? whole(value->tensor) : NULL;
     struct value replaced = complete ? value_tensor(complete) : *value;
-    ORIGINAL(save_value)(archive, key, &replaced);
+    ORIGINAL(save_value_new)(archive, key, &replaced);
 }
 
 void hook_save_value_old(void *archive, void *key, struct value *value) {
