@@ -141,16 +141,32 @@ static bool is_true(const struct yaml_entry *entry) {
     return entry && config_truth(entry->value) == 1;
 }
 
+/* A key of ours and one of another launcher that sets the same option: one after the other would win, by its place in the file. */
+static int check_twins(struct reader *reader) {
+    for (int i = 0; i < FOREIGN_ROWS; i++) {
+        const struct foreign_row *row = &foreign_rows[i];
+        if (row->verdict != FOREIGN_WORKS || !(row->homes & FOREIGN_KEY) || row->engine != FOREIGN_NONE)
+            continue;
+        const char *key = config_options[row->target].key;
+        const struct yaml_entry *theirs = find(reader, "", row->name), *ours = find(reader, "", key);
+        const char *value = theirs && row->type == FOREIGN_SWITCH ? row->words : theirs ? theirs->value : NULL;
+        char what[CONFIG_FAULT_CHARS];
+        if (!theirs || !ours || foreign_is_plain((enum foreign_id)i, theirs->value) || !strcmp(value, ours->value))
+            continue;
+        snprintf(what, sizeof what, "'%s' in line %u says otherwise, and both mean the same", key, ours->line);
+        return fault_of_value(reader, theirs, what);
+    }
+    return 0;
+}
+
 static int check_contradictions(struct reader *reader) {
     static const char *const alone[] = {"NO", "false", NULL};
     const struct yaml_entry *kind = find(reader, "", "distributed_type"), *processes = find(reader, "", "num_processes");
-    const struct yaml_entry *ranks = find(reader, "", "ranks"), *cpu = find(reader, "", "use_cpu");
+    const struct yaml_entry *cpu = find(reader, "", "use_cpu");
     const struct yaml_entry *machine = find(reader, "", "machine_rank"), *machines = find(reader, "", "num_machines");
     const struct yaml_entry *efficient = find(reader, "fsdp_config", "fsdp_cpu_ram_efficient_loading");
     const struct yaml_entry *synchronised = find(reader, "fsdp_config", "fsdp_sync_module_states");
     const struct yaml_entry *version = find(reader, "fsdp_config", "fsdp_version");
-    if (ranks && processes && number_of(ranks, 0) != number_of(processes, 0))
-        return fault_of_value(reader, processes, "'ranks' says another number, and both mean the same");
     if (kind && one_of(kind->value, alone) && number_of(processes, 1) > 1)
         return fault_of_value(reader, processes, "several processes, but distributed_type is NO; MULTI_CPU or MULTI_GPU is several");
     if (kind && is_true(cpu) && !strncmp(kind->value, "MULTI_", 6) && strcmp(kind->value, "MULTI_CPU") != 0)
@@ -169,5 +185,5 @@ int config_read_file(struct config *config, const struct yaml *yaml, const char 
     for (uint32_t i = 0; i < yaml->count; i++)
         if (yaml->entries[i].parent < 0 && read_entry(&reader, i))
             return -1;
-    return check_words(&reader) || check_contradictions(&reader) ? -1 : 0;
+    return check_words(&reader) || check_twins(&reader) || check_contradictions(&reader) ? -1 : 0;
 }

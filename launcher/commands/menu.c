@@ -20,6 +20,7 @@ static const int fatal[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGBUS, S
 enum { FATAL = sizeof fatal / sizeof *fatal };
 static struct termios found, raw;
 static struct sigaction fatal_before[FATAL], stop_before;
+static sigset_t mask_before;
 
 static void handle_with(int number, void (*handler)(int), struct sigaction *before) {
     struct sigaction action = {.sa_handler = handler};
@@ -65,8 +66,9 @@ static void on_stop(int number) {
     errno = error;
 }
 
-/* Signals stay: Ctrl-C is one. */
+/* Signals stay: Ctrl-C is one. Ctrl-Z waits until we wait for a key, so that the list is shown anew afterwards. */
 static int take_terminal(void) {
+    sigset_t stop;
     if (tcgetattr(STDIN_FILENO, &found))
         return -1;
     raw = found;
@@ -76,6 +78,9 @@ static int take_terminal(void) {
     for (int i = 0; i < FATAL; i++)
         handle_with(fatal[i], on_fatal, &fatal_before[i]);
     handle_with(SIGTSTP, on_stop, &stop_before);
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    sigprocmask(SIG_BLOCK, &stop, &mask_before);
     return tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
 }
 
@@ -84,6 +89,7 @@ static void give_terminal(void) {
     for (int i = 0; i < FATAL; i++)
         sigaction(fatal[i], &fatal_before[i], NULL);
     sigaction(SIGTSTP, &stop_before, NULL);
+    sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
 
 /* ---- keys */
@@ -105,9 +111,10 @@ static enum key arrow(void) {
 
 /* *sign: the character, of KEY_OTHER. */
 static enum key read_key(char *sign) {
+    struct pollfd ready = {STDIN_FILENO, POLLIN, 0};
+    if (ppoll(&ready, 1, NULL, &mask_before) < 0)
+        return errno == EINTR ? KEY_AGAIN : KEY_END;
     ssize_t n = read(STDIN_FILENO, sign, 1);
-    if (n < 0 && errno == EINTR)
-        return KEY_AGAIN;
     if (n <= 0 || *sign == 4) /* Ctrl-D */
         return KEY_END;
     if (*sign == '\n' || *sign == '\r')

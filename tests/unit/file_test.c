@@ -99,6 +99,14 @@ TEST("contradictions are named where they stand") {
     EXPECT(strstr(fault, "f.yaml:4:28: ") == fault);
 }
 
+TEST("a key of ours and another launcher's for the same option must agree") {
+    EXPECT(READ("ranks: 2\nnum_processes: 4\n") == -1 && strstr(fault, "f.yaml:2:16: num_processes: 'ranks' in line 1 says otherwise"));
+    EXPECT(READ("enable_cpu_affinity: true\nbind: core\n") == -1 && strstr(fault, "enable_cpu_affinity: 'bind' in line 2"));
+    EXPECT(READ("enable_cpu_affinity: true\nbind: numa\n") == 0 && config.bind == CONFIG_BIND_NUMA);
+    EXPECT(READ("enable_cpu_affinity: false\nbind: core\nranks: 2\nnum_processes: 2\n") == 0 && config.bind == CONFIG_BIND_CORE);
+    EXPECT(READ("main_process_ip: a\nmaster_addr: b\n") == -1);
+}
+
 TEST("an unknown key is named with its line and the nearest one") {
     EXPECT(READ("ranks: 2\nrank: 3\nfsdp_config:\n  fsdp_ofload_params: true\n") == 0 && config.ranks == 2);
     EXPECT(notes.count == 2);
