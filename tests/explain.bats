@@ -18,6 +18,11 @@ some_python() {
     [ -n "$python" ] || skip "no Python with torch"
 }
 
+@test "explain says how it is used" {
+    run -0 "$ACCEL_RUN" explain --help
+    contains "$output" "usage: accel-run explain [--steps K]"
+}
+
 @test "a C++ program: steps, batches, losses, optimizers, reads, and it ends after the asked steps" {
     for build in $(builds); do
         program=$BUILD/programs/$build/l2

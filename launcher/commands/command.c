@@ -24,8 +24,15 @@ static const struct command *find(const char *name) {
     return NULL;
 }
 
+static int print_usage_of(const struct command_call *call) {
+    return command_print_usage(call->arguments[0], stdout);
+}
+
 const struct command *command_find(int argc, char *const *argv) {
+    static const struct command help = {.run = print_usage_of}; /* of the one that is a run */
     const struct command *command = argc > 1 ? find(argv[1]) : NULL;
+    if (command && !command->run && argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h")))
+        return &help;
     return command && command->run ? command : NULL;
 }
 
