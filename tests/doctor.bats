@@ -41,6 +41,10 @@ finding() {
     touch train.py
     run -0 "$ACCEL_RUN" doctor "$python" -u train.py
     finding PASS python "Python 3" "torch 1.13"
+    PATH=/usr/bin:/bin run -0 "$ACCEL_RUN" doctor train.py
+    finding PASS python "Python 3" "torch 1.13"
+    PATH=/usr/bin:/bin run -0 "$ACCEL_RUN" doctor -m train
+    finding PASS python "Python 3" "torch 1.13"
     run -1 "$ACCEL_RUN" doctor "$python" nowhere.py
     finding FAIL script AR-EXEC-NOT-FOUND nowhere.py
 }

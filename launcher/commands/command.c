@@ -5,7 +5,7 @@
 #include "../problem.h"
 
 static const struct command commands[] = {
-    {"doctor", doctor_run, "doctor [--json] [--rows] [program [arguments]]", "check this machine, a program and its libtorch"},
+    {"doctor", doctor_run, "doctor [--json] [--rows] [[-m] program [arguments]]", "check this machine, a program and its libtorch"},
     {"config", settings_command_run, "config [default | update | to-fsdp2] [--config-file FILE] [--output-file FILE] [--overwrite]",
      "ask for settings and keep them in a file; or write, renew, convert one"},
     {"env", environment_report_run, "env [--json]", "print what a report of a defect needs: versions, machine, settings"},

@@ -9,7 +9,7 @@
 #include "../script.h"
 
 struct doctor_options {
-    bool json, rows, help;
+    bool json, rows, help, module;
     int program; /* index of its name among the arguments; argc: none */
 };
 
@@ -26,6 +26,8 @@ static const char *read_options(const struct command_call *call, struct doctor_o
             options->json = true;
         else if (!strcmp(argument, "--rows"))
             options->rows = true;
+        else if (!strcmp(argument, "-m") || !strcmp(argument, "--module"))
+            options->module = true;
         else if (!strcmp(argument, "--help") || !strcmp(argument, "-h"))
             options->help = true;
         else
@@ -91,10 +93,11 @@ static void print_text(const struct doctor *doctor, bool with_rows, FILE *out) {
 }
 
 /* The program as a run would start it: `doctor train.py` is about python3 and train.py. */
-static void take_program(struct doctor *doctor, char *const *program) {
-    static struct config config; /* no option names it */
+static void take_program(struct doctor *doctor, char *const *program, bool is_module) {
+    static struct config config;
     static struct config_notes notes;
     struct problem problem;
+    config.module = is_module;
     script_take(&program, &config, config_variable(doctor->environment, "PATH"), &notes, &problem);
     doctor->program = program;
 }
@@ -111,7 +114,7 @@ int doctor_run(const struct command_call *call) {
         return EXIT_LAUNCHER;
     doctor->environment = call->environment;
     if (options.program < call->argc)
-        take_program(doctor, call->arguments + options.program);
+        take_program(doctor, call->arguments + options.program, options.module);
     doctor_program(doctor);
     doctor_torch(doctor);
     doctor_machine(doctor);
