@@ -5,33 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../config/join.h"
 #include "../config/protocol.h"
 #include "plan.h"
-
-/* A name that ends with '_' stands for all names that begin so. */
-static const char *const launchers_names[] = {
-    "RANK",        "WORLD_SIZE",      "LOCAL_RANK",       "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_NAME", "MASTER_ADDR",
-    "MASTER_PORT", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE", "TORCHELASTIC_",    "PMI_",       "PMIX_",     "OMPI_"};
 
 static bool name_is(const char *variable, const char *name) {
     size_t n = strlen(name);
     return !strncmp(variable, name, n) && (variable[n] == '=' || name[n - 1] == '_');
 }
 
-bool environ_is_launchers(const char *variable) {
-    for (size_t i = 0; i < sizeof(launchers_names) / sizeof(*launchers_names); i++)
-        if (name_is(variable, launchers_names[i]))
-            return true;
-    return false;
-}
-
 static bool is_replaced(const struct plan *plan, const char *variable) {
-    static const char *const ours[] = {"LD_PRELOAD", PROTOCOL_ENV_SOCKET, PROTOCOL_ENV_COOKIE, PROTOCOL_ENV_RANK};
+    static const char *const ours[] = {"LD_PRELOAD", PROTOCOL_ENV_SOCKET, PROTOCOL_ENV_COOKIE, PROTOCOL_ENV_RANK, JOIN_ENV};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (name_is(variable, ours[i]))
             return true;
-    if (environ_is_launchers(variable))
-        return true;
+    for (uint32_t i = 0; i < plan->removed_count; i++)
+        if (!strcmp(variable, plan->removed[i]))
+            return true;
     for (uint32_t i = 0; i < plan->added_count; i++)
         if (name_is(variable, plan->added[i].name))
             return true;
@@ -54,7 +44,8 @@ char **environ_build(const struct plan *plan, char *const *environment, const st
         if (asprintf(&list[n], "%s=%s", plan->added[i].name, plan->added[i].value) >= 0)
             n++;
     n += asprintf(&list[n], "LD_PRELOAD=%s", plan->preload) >= 0;
-    n += asprintf(&list[n], PROTOCOL_ENV_SOCKET "=%s", claim->socket) >= 0;
+    n += claim->joined ? asprintf(&list[n], JOIN_ENV "=%s", claim->joined) >= 0
+                       : asprintf(&list[n], PROTOCOL_ENV_SOCKET "=%s", claim->socket) >= 0;
     n += asprintf(&list[n], PROTOCOL_ENV_COOKIE "=%s", claim->cookie) >= 0;
     n += asprintf(&list[n], PROTOCOL_ENV_RANK "=%u", claim->rank) >= 0;
     list[n] = NULL;

@@ -9,12 +9,10 @@
 
 struct plan;
 
-/* Is "NAME=value" a variable of torchrun or MPI that must not reach a rank? */
-bool environ_is_launchers(const char *variable);
-
 /* What changes from run to run and from rank to rank. */
 struct environ_claim {
     const char *socket, *cookie; /* borrowed */
+    const char *joined;          /* borrowed; under another launcher: value of JOIN_ENV, in place of the socket; else NULL */
     uint32_t rank;
 };
 

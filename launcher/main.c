@@ -10,20 +10,39 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "../config/config.h"
+#include "ancestors.h"
 #include "commands/command.h"
 #include "commands/explain.h"
+#include "front.h"
 #include "job.h"
 #include "options.h"
 #include "placement.h"
 #include "script.h"
 #include "settings.h"
 
-static void refuse(const struct problem *problem) {
-    dprintf(STDERR_FILENO, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
+/* The launcher that has started us, if any. */
+static struct engine engine = {.family = ENGINE_FAMILIES};
+
+static void __attribute__((noreturn)) refuse(const struct problem *problem) {
+    bool is_said = !*problem->id || (engine.mode == ENGINE_JOIN && front_tell(&engine, problem));
+    if (!is_said)
+        dprintf(STDERR_FILENO, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
     exit(problem->exit_code);
+}
+
+/* Who is above is looked at where the variables of a launcher are there. */
+static void find_engine(void) {
+    struct ancestors ancestors;
+    engines_find(&(struct engine_facts){environ, NULL, 0}, &engine);
+    if (engine.mode == ENGINE_SPAWN)
+        return;
+    ancestors_read(&ancestors);
+    engines_find(&(struct engine_facts){environ, ancestors.list, ancestors.count}, &engine);
+    ancestors_clear(&ancestors);
 }
 
 /* After a Ctrl-C that ended the program: die of it, as the program alone would, so that a shell's loop around us ends, too. */
@@ -34,6 +53,14 @@ static void die_of_interrupt(void) {
     signal(SIGINT, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &interrupt, NULL);
     raise(SIGINT);
+}
+
+static void show_config(const struct config *config) {
+    char words[4 * ENGINE_TEXT_CHARS];
+    engines_words(&engine, words, sizeof words);
+    if (*words)
+        printf("# Other launcher: %s\n", words);
+    config_print(config, stdout);
 }
 
 /* What needs no program. Returns the exit code. */
@@ -48,7 +75,7 @@ static int print_asked(const struct config *config) {
     } else if (config->version)
         puts("accel-run " ACCEL_RUN_VERSION);
     else if (config->show_config)
-        config_print(config, stdout);
+        show_config(config);
     else if (config_print_completion(config->completion, subcommands, stdout)) {
         problem_set(&problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "name one of them", "--completion: '%.40s' is not one of bash, zsh, fish",
                     config->completion);
@@ -67,9 +94,47 @@ static void make_plan(struct plan *plan, const struct config *config, const stru
         problem_set(&problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
         refuse(&problem);
     }
-    struct plan_facts facts = {config, target, arguments, environ, topology_cores(&topology), &placement};
+    struct plan_facts facts = {config, target, arguments, environ, topology_cores(&topology), &placement, &engine, 0};
     if (plan_build(plan, &facts, &problem))
         refuse(&problem);
+}
+
+/* Under torchrun, mpirun or srun: becomes the rank. */
+static void __attribute__((noreturn)) become_rank(const struct config *config, const struct target *target, char *const *arguments) {
+    struct problem problem = {0};
+    front_run(&(struct front){&engine, config, target, arguments, environ}, &problem);
+    engine.mode = ENGINE_SPAWN; /* the others know already */
+    refuse(&problem);
+}
+
+/* Starts the ranks and stays until nothing is left. Returns the exit code. */
+static int run_job(struct job *job) {
+    if (job_start(job)) {
+        struct problem problem = job->problem;
+        job_clear(job);
+        refuse(&problem);
+    }
+    report_before(job);
+    supervise_run(job);
+    int code = report_end(job);
+    supervise_last_words(job);
+    return code;
+}
+
+/* All settings, judged. Returns the program and its arguments. */
+static char *const *read_settings(struct settings *settings, int argc, char **argv) {
+    struct problem problem = {0};
+    find_engine();
+    int program = settings_read(settings, argc, argv, environ, &engine, &problem);
+    int refused = program < 0 ? 0 : settings_refuse(settings, &problem);
+    char *const *arguments = argv + (program < 0 ? argc : program);
+    if (*arguments && !refused && !options_need_no_program(&settings->config))
+        refused = script_take(&arguments, &settings->config, getenv("PATH"), &settings->notes, &problem);
+    if (!engine.rank)
+        settings_say_notes(settings);
+    if (program < 0 || (refused && !options_need_no_program(&settings->config)))
+        refuse(&problem);
+    return arguments;
 }
 
 int main(int argc, char **argv) {
@@ -83,17 +148,13 @@ int main(int argc, char **argv) {
     struct plan plan;
     if (explain_take(&explain, &argc, &argv, &problem))
         refuse(&problem);
-    int program = settings_read(&settings, argc, argv, environ, &problem);
-    int refused = program < 0 ? 0 : settings_refuse(&settings, &problem);
-    char *const *arguments = argv + (program < 0 ? argc : program);
-    if (*arguments && !refused && !options_need_no_program(&settings.config))
-        refused = script_take(&arguments, &settings.config, getenv("PATH"), &settings.notes, &problem);
-    settings_say_notes(&settings);
-    if (program < 0 || (refused && !options_need_no_program(&settings.config)))
-        refuse(&problem);
+    char *const *arguments = read_settings(&settings, argc, argv);
     if (options_need_no_program(&settings.config))
         return print_asked(&settings.config);
-    if (explain_begin(&explain, &settings.config, &problem))
+    if (explain.is_asked && engine.mode == ENGINE_JOIN)
+        problem_set(&problem, EXIT_LAUNCHER, "AR-ENGINE-EXPLAIN", "start 'accel-run explain -n N' by itself",
+                    "'accel-run explain' starts and ends its ranks itself, and cannot be a rank of %s", engines_name(&engine));
+    if (problem.exit_code || explain_begin(&explain, &settings.config, &problem))
         refuse(&problem);
     const struct config config = settings.config;
     if (config.nnodes > 1) {
@@ -102,6 +163,8 @@ int main(int argc, char **argv) {
     }
     if (preflight_run(arguments[0], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
         refuse(&problem);
+    if (engine.mode == ENGINE_JOIN && !config.dry_run)
+        become_rank(&config, &target, arguments);
     make_plan(&plan, &config, &target, arguments);
     if (config.dry_run) {
         plan_print(&plan, stdout);
@@ -110,15 +173,7 @@ int main(int argc, char **argv) {
     }
     struct job job = {.config = &config, .plan = &plan, .target = &target, .environment = environ, .world_size = plan.ranks};
     job.explain = explain.is_asked ? &explain : NULL;
-    if (job_start(&job)) {
-        problem = job.problem;
-        job_clear(&job);
-        refuse(&problem);
-    }
-    report_before(&job);
-    supervise_run(&job);
-    int code = report_end(&job);
-    supervise_last_words(&job);
+    int code = run_job(&job);
     bool interrupted = job.user_signal == SIGINT && code == 128 + SIGINT;
     problem = job.problem;
     job_clear(&job);

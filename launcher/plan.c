@@ -1,11 +1,10 @@
 #define _GNU_SOURCE
 #include "plan.h"
 
+#include "../config/join.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "../config/protocol.h"
-#include "environ.h"
 
 static void add(struct plan *plan, const char *name, const char *value) {
     struct plan_variable *variable = &plan->added[plan->added_count++];
@@ -14,24 +13,27 @@ static void add(struct plan *plan, const char *name, const char *value) {
 }
 
 /* Libraries that start threads all read OMP_NUM_THREADS when their own variable is not set; a user's value of any of them wins (L24), except over
-   --threads, which is the user's, too. wanted: its value, 0 none. */
-static void plan_threads(struct plan *plan, char *const *environment, uint32_t wanted) {
+   --threads, which is the user's, too. The 1 that torchrun writes when there is none is nobody's choice. */
+static void plan_threads(struct plan *plan, const struct plan_facts *facts) {
+    uint32_t wanted = facts->config->threads;
     static const char *const names[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
     char value[PLAN_VALUE_CHARS];
-    if (!wanted && (plan->ranks == 1 || config_variable(environment, names[0])))
+    bool is_chosen = config_variable(facts->environment, names[0]) && !(facts->engine && facts->engine->threads_are_its);
+    if (!wanted && (plan->ranks == 1 || is_chosen))
         return;
-    uint32_t share = plan->cores / plan->ranks ? plan->cores / plan->ranks : 1;
-    plan->threads = wanted ? wanted : share;
+    uint32_t share = facts->share ? facts->share : plan->cores / plan->ranks;
+    plan->threads = wanted ? wanted : share ? share : 1;
     snprintf(value, sizeof value, "%u", plan->threads);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (wanted || !config_variable(environment, names[i]))
+        if (wanted || i == 0 || !config_variable(facts->environment, names[i]))
             add(plan, names[i], value);
 }
 
 /* Another launcher's variables would make a program, or a framework in it, join a job of its own (L29). */
-static void plan_removed(struct plan *plan, char *const *environment) {
-    for (; *environment; environment++)
-        if (environ_is_launchers(*environment) && plan->removed_count < PLAN_REMOVED_MAX)
+static void plan_removed(struct plan *plan, const struct plan_facts *facts) {
+    static const struct engine none = {.family = ENGINE_FAMILIES};
+    for (char *const *environment = facts->environment; *environment; environment++)
+        if (engines_hides(facts->engine ? facts->engine : &none, *environment) && plan->removed_count < PLAN_REMOVED_MAX)
             plan->removed[plan->removed_count++] = *environment;
 }
 
@@ -46,21 +48,22 @@ static int plan_preload(struct plan *plan, const struct plan_facts *facts) {
 
 int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem *problem) {
     memset(plan, 0, sizeof *plan);
-    if (config_variable(facts->environment, PROTOCOL_ENV_SOCKET))
+    if (config_variable(facts->environment, PROTOCOL_ENV_SOCKET) || config_variable(facts->environment, JOIN_ENV))
         return problem_set(problem, EXIT_LAUNCHER, "AR-NESTED",
-                           "start accel-run once, outside; unset " PROTOCOL_ENV_SOCKET " if that is a mistake",
+                           "start accel-run once, outside; unset " PROTOCOL_ENV_SOCKET " and " JOIN_ENV " if that is a mistake",
                            "accel-run was started inside a rank of another accel-run");
     plan->ranks = facts->config->ranks;
     plan->cores = facts->cores;
     plan->placement = facts->placement;
+    plan->engine = facts->engine;
     plan->path = facts->target->path;
     plan->shim = facts->target->shim;
     plan->arguments = facts->arguments;
-    plan_threads(plan, facts->environment, facts->config->threads);
+    plan_threads(plan, facts);
     /* torch.compile would trace one rank's rows into a graph that no longer passes through the dispatcher. */
     if (plan->ranks > 1 && !config_variable(facts->environment, "TORCH_COMPILE_DISABLE"))
         add(plan, "TORCH_COMPILE_DISABLE", "1");
-    plan_removed(plan, facts->environment);
+    plan_removed(plan, facts);
     if (plan_preload(plan, facts) < 0)
         return problem_set(problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
     return 0;
@@ -71,7 +74,37 @@ void plan_clear(struct plan *plan) {
     plan->preload = NULL;
 }
 
+struct protocol_grant plan_grant(const struct config *config, uint32_t ranks, uint32_t cores) {
+    return (struct protocol_grant){
+        .world_size = ranks,
+        .cores = cores,
+        .collective_timeout_ms = config->collective_timeout_ms,
+        .flags = (config->explain ? PROTOCOL_FLAG_EXPLAIN : 0) | (config->scale_batch ? PROTOCOL_FLAG_SCALE_BATCH : 0) |
+                 (config->no_shard_loading ? PROTOCOL_FLAG_WHOLE_LOADING : 0),
+        .log_level = config->log_level,
+    };
+}
+
+char **plan_shell_arguments(const struct plan *plan) {
+    size_t count = 0;
+    while (plan->arguments[count])
+        count++;
+    char **list = calloc(count + 2, sizeof *list);
+    if (!list)
+        return NULL;
+    list[0] = (char *)(uintptr_t) "/bin/sh";
+    list[1] = (char *)(uintptr_t)plan->path;
+    for (size_t i = 1; i < count; i++)
+        list[i + 1] = plan->arguments[i];
+    return list;
+}
+
 void plan_print(const struct plan *plan, FILE *out) {
+    char words[3 * ENGINE_TEXT_CHARS] = "";
+    if (plan->engine)
+        engines_words(plan->engine, words, sizeof words);
+    if (*words)
+        fprintf(out, "other launcher      %s\n", words);
     fprintf(out, "ranks               %u\n", plan->ranks);
     fprintf(out, "cores               %u\n", plan->cores);
     if (plan->threads)

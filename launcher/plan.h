@@ -8,11 +8,13 @@
 #include <stdio.h>
 
 #include "../config/config.h"
+#include "../config/protocol.h"
+#include "engines.h"
 #include "placement.h"
 #include "preflight.h"
 
 #define PLAN_VARIABLES_MAX 16
-#define PLAN_REMOVED_MAX 64
+#define PLAN_REMOVED_MAX 256
 #define PLAN_VALUE_CHARS 64
 
 /* The facts a plan is made of. All borrowed. */
@@ -23,6 +25,8 @@ struct plan_facts {
     char *const *environment;          /* the launcher's */
     uint32_t cores;                    /* topology_cores() */
     const struct placement *placement; /* NULL: nothing is bound */
+    const struct engine *engine;       /* NULL: no other launcher was looked for */
+    uint32_t share;                    /* cores of one rank; 0: cores / ranks */
 };
 
 struct plan_variable {
@@ -34,6 +38,7 @@ struct plan {
     uint32_t ranks, cores;
     const struct placement *placement;              /* borrowed, or NULL */
     uint32_t threads;                               /* per rank; 0: the program's own choice */
+    const struct engine *engine;                    /* borrowed; NULL: none */
     const char *path;                               /* borrowed: what exec gets */
     const char *shim;                               /* borrowed */
     char *const *arguments;                         /* borrowed */
@@ -47,6 +52,12 @@ struct plan {
 /* Returns 0, or -1 with *problem (nested launch). The caller clears. */
 int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem *problem);
 void plan_clear(struct plan *plan);
+
+/* What every rank is granted, but for its number and the size of the shared memory. */
+struct protocol_grant plan_grant(const struct config *config, uint32_t ranks, uint32_t cores);
+
+/* argv for a text file without "#!": /bin/sh FILE arguments. The list is the caller's, the strings are not; NULL when out of memory. */
+char **plan_shell_arguments(const struct plan *plan);
 
 /* What --dry-run prints. */
 void plan_print(const struct plan *plan, FILE *out);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../config/file.h"
+#include "engines.h"
 #include "options.h"
 
 static const char own_name[] = "accel-run.yaml";
@@ -93,9 +94,10 @@ static bool was_typed(const struct foreign *foreign, enum foreign_id id) {
 
 /* Accelerate's own file, which lies there for Accelerate: read when nobody has said how many ranks, as `accelerate launch` without a number does;
    with --cpu it is not read there either. */
-static int apply_accelerates(struct settings *settings, char *const *environment, struct problem *problem) {
+static int apply_accelerates(struct settings *settings, char *const *environment, const struct engine *engine, struct problem *problem) {
     accelerate_path(environment, settings->path);
-    bool is_wanted = settings->config.origin[CONFIG_ID_ranks] == CONFIG_FROM_DEFAULT && !was_typed(&settings->foreign, FOREIGN_ID_cpu);
+    bool is_counted = settings->config.origin[CONFIG_ID_ranks] > CONFIG_FROM_DEFAULT || (engine && engine->mode != ENGINE_SPAWN);
+    bool is_wanted = !is_counted && !was_typed(&settings->foreign, FOREIGN_ID_cpu);
     if (!*settings->path || !is_wanted || access(settings->path, F_OK)) {
         *settings->path = 0;
         return 0;
@@ -108,15 +110,19 @@ static int apply_accelerates(struct settings *settings, char *const *environment
     return 0;
 }
 
-static int settle(struct settings *settings, struct problem *problem) {
+/* What all sources come to: with the launcher that has started us, over all hosts. */
+static int settle(struct settings *settings, struct engine *engine, struct problem *problem) {
     char fault[CONFIG_FAULT_CHARS];
+    if (engine && engines_settle(engine, &settings->config, problem))
+        return -1;
     if (!config_settle_hosts(&settings->config, fault))
         return 0;
     return problem_set(problem, EXIT_LAUNCHER, "AR-HOSTS-SETTINGS",
                        "on each of two hosts: accel-run -n 4 --nnodes 2 --node-rank K --master-addr FIRST_HOST program", "%s", fault);
 }
 
-int settings_read(struct settings *settings, int argc, char *const *argv, char *const *environment, struct problem *problem) {
+int settings_read(struct settings *settings, int argc, char *const *argv, char *const *environment, struct engine *engine,
+                  struct problem *problem) {
     struct config *config = &settings->config;
     memset(settings, 0, sizeof *settings);
     int program = options_read(argc, argv, environment, config, &settings->foreign, problem);
@@ -133,9 +139,9 @@ int settings_read(struct settings *settings, int argc, char *const *argv, char *
         if (access(settings->path, F_OK))
             settings_user_path(environment, settings->path);
         status = *settings->path && access(settings->path, F_OK) == 0 ? apply(settings, problem)
-                                                                      : apply_accelerates(settings, environment, problem);
+                                                                      : apply_accelerates(settings, environment, engine, problem);
     }
-    return status || settle(settings, problem) ? -1 : program;
+    return status || settle(settings, engine, problem) ? -1 : program;
 }
 
 void settings_clear(struct settings *settings) {

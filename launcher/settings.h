@@ -30,8 +30,11 @@ struct settings {
 };
 
 /* Reads all sources. Returns the index of the program's name in argv (argc: none, and none is needed), or -1 with *problem. Notes are not judged
-   yet. The caller clears in either case. */
-int settings_read(struct settings *settings, int argc, char *const *argv, char *const *environment, struct problem *problem);
+   yet. engine: the launcher that has started us, NULL none: what it says counts, too. The caller clears in either
+   case. */
+struct engine;
+int settings_read(struct settings *settings, int argc, char *const *argv, char *const *environment, struct engine *engine,
+                  struct problem *problem);
 void settings_clear(struct settings *settings);
 
 /* Reads one file into settings->yaml. Returns 0, or -1 with *problem. */

@@ -108,19 +108,22 @@ int spawn_rank(const struct spawn_request *request, struct spawned *spawned, str
     return 0;
 }
 
-static int spawn_words(const struct spawn_record *record, const char *path, struct problem *problem) {
-    int error = record->error;
-    if (record->stage == SPAWN_BIND)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "run with --bind none", "cannot bind a rank to its processors: %s",
-                           strerror(error));
-    if (record->stage != SPAWN_EXEC)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "report this", "cannot connect a rank's input and output: %s",
-                           strerror(error));
+int spawn_exec_problem(int error, const char *path, struct problem *problem) {
     if (error == ENOENT)
         return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", "check the program and what its first line names", "'%s': %s",
                            path, strerror(error));
     return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC", "can the program be started without accel-run?", "cannot execute '%s': %s",
                        path, strerror(error));
+}
+
+static int spawn_words(const struct spawn_record *record, const char *path, struct problem *problem) {
+    if (record->stage == SPAWN_EXEC)
+        return spawn_exec_problem(record->error, path, problem);
+    if (record->stage == SPAWN_BIND)
+        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "run with --bind none", "cannot bind a rank to its processors: %s",
+                           strerror(record->error));
+    return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "report this", "cannot connect a rank's input and output: %s",
+                       strerror(record->error));
 }
 
 int spawn_release(struct spawned *spawned, struct problem *problem) {

@@ -41,4 +41,7 @@ int spawn_release(struct spawned *spawned, struct problem *problem);
    Call only after all were released: loading a program takes longer than all the rest, and they do it at the same time. */
 int spawn_await(struct spawned *spawned, const char *path, struct problem *problem);
 
+/* Why exec of the program did not succeed, in words. Returns -1. */
+int spawn_exec_problem(int error, const char *path, struct problem *problem);
+
 #endif

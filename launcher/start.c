@@ -52,23 +52,13 @@ static void raise_open_files(struct job *job) {
     setrlimit(RLIMIT_NOFILE, &raised);
 }
 
-static uint32_t grant_flags(const struct config *config) {
-    return (config->explain ? PROTOCOL_FLAG_EXPLAIN : 0) | (config->scale_batch ? PROTOCOL_FLAG_SCALE_BATCH : 0) |
-           (config->no_shard_loading ? PROTOCOL_FLAG_WHOLE_LOADING : 0);
-}
-
 static int open_claims(struct job *job) {
     job->claims.ranks = job->ranks;
     job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, job};
     job->claims.segments.world_size = job->world_size;
-    job->claims.grant = (struct protocol_grant){
-        .world_size = job->world_size,
-        .cores = job->plan->cores,
-        .collective_timeout_ms = job->config->collective_timeout_ms,
-        .flags = grant_flags(job->config) | (job->explain ? PROTOCOL_FLAG_RECORD : 0),
-        .record_steps = job->explain ? job->explain->steps : 0,
-        .log_level = job->config->log_level,
-    };
+    job->claims.grant = plan_grant(job->config, job->world_size, job->plan->cores);
+    job->claims.grant.flags |= job->explain ? PROTOCOL_FLAG_RECORD : 0;
+    job->claims.grant.record_steps = job->explain ? job->explain->steps : 0;
     return claims_open(&job->claims);
 }
 
@@ -99,7 +89,7 @@ static int take_up(struct job *job) {
 
 static int start_rank(struct job *job, uint32_t number, char *const *arguments, struct spawned *spawned) {
     int descriptors[3];
-    struct environ_claim claim = {job->claims.name, job->claims.cookie, number};
+    struct environ_claim claim = {.socket = job->claims.name, .cookie = job->claims.cookie, .rank = number};
     char **environment = environ_build(job->plan, job->environment, &claim);
     struct spawn_request request = {arguments == job->plan->arguments ? job->plan->path : arguments[0],
                                     arguments,
@@ -137,21 +127,6 @@ static int start_all(struct job *job, char *const *arguments, struct spawned *sp
     return 0;
 }
 
-/* argv for a text file without "#!": /bin/sh FILE arguments. Owned; the strings are not. */
-static char **shell_arguments(const struct plan *plan) {
-    size_t count = 0;
-    while (plan->arguments[count])
-        count++;
-    char **list = calloc(count + 2, sizeof *list);
-    if (!list)
-        return NULL;
-    list[0] = (char *)(uintptr_t) "/bin/sh";
-    list[1] = (char *)(uintptr_t)plan->path;
-    for (size_t i = 1; i < count; i++)
-        list[i + 1] = plan->arguments[i];
-    return list;
-}
-
 static void kill_started(struct job *job) {
     for (uint32_t i = 0; i < job->world_size; i++)
         rank_signal(&job->ranks[i], SIGKILL);
@@ -168,7 +143,7 @@ int job_start(struct job *job) {
         return -1;
     job->oom_kills = cgroup_oom_kills("");
     struct spawned *spawned = calloc(job->world_size, sizeof *spawned);
-    char **through_shell = job->target->through_shell ? shell_arguments(job->plan) : NULL;
+    char **through_shell = job->target->through_shell ? plan_shell_arguments(job->plan) : NULL;
     int status = spawned ? start_all(job, through_shell ? through_shell : (char **)(uintptr_t)job->plan->arguments, spawned)
                          : fail(job, "out of memory");
     free(spawned);

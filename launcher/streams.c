@@ -3,15 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "logs.h"
 
 /* A pipe that is ready takes this much without blocking; its O_NONBLOCK is not ours to set, others share the open file. */
 #define WRITE_BYTES 4096
@@ -44,33 +43,13 @@ static int make_stream(struct streams *streams, uint32_t rank, int which) {
 }
 
 static int make_log(struct stream *stream, const char *folder, uint32_t rank, const char *kind, struct problem *problem) {
-    char path[4200];
-    snprintf(path, sizeof path, "%s/rank-%u.%s", folder, rank, kind);
-    stream->log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return stream->log >= 0 ? 0
-                            : problem_set(problem, EXIT_LAUNCHER, "AR-LOG-DIR", "name a folder you may write to", "--log-dir: '%s': %s",
-                                          path, strerror(errno));
-}
-
-/* The folder, and what is missing above it. Returns 0 or -1 with errno. */
-static int make_folder(const char *folder) {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0777); /* what goes wrong here shows below */
-        *slash = '/';
-    }
-    return mkdir(path, 0777) && errno != EEXIST ? -1 : 0;
+    stream->log = logs_open(folder, rank, kind, O_WRONLY, problem);
+    return stream->log < 0 ? -1 : 0;
 }
 
 static int make_logs(struct streams *streams, const char *folder, struct problem *problem) {
-    if (make_folder(folder))
-        return problem_set(problem, EXIT_LAUNCHER, "AR-LOG-DIR", "name a folder you may write to", "--log-dir: '%s': %s", folder,
-                           strerror(errno));
+    if (logs_make_folder(folder, problem))
+        return -1;
     for (uint32_t rank = 0; rank < streams->world_size; rank++)
         if (make_log(stream_of(streams, rank, 0), folder, rank, "out", problem) ||
             make_log(stream_of(streams, rank, 1), folder, rank, "err", problem))

@@ -60,6 +60,7 @@ static void kind_open_comm(void) {
                                    .collective_timeout_ms = grant.collective_timeout_ms,
                                    .segment = link_segment(),
                                    .segment_bytes = grant.segment_bytes,
+                                   .look = link_look,
                                    .fail = comm_failed};
     const char *problem = NULL;
     if (grant.world_size > 1 && comm_open(&options, &problem))

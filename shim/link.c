@@ -3,7 +3,7 @@
  * the claim (P38). It is moved to a high number. With the grant comes a lifeline, a pipe: the kernel sends SIGKILL when its other end closes (F_SETSIG),
  * so a rank never outlives its launcher, however deep below it in the process tree it was started (PDEATHSIG reaches direct children only, L7).
  *
- * A program may close every descriptor it finds, and open others under the same numbers: before one is used or closed, it is checked to be still ours.
+ * Under torchrun, mpirun or srun there is no launcher of ours: then joined.c stands in for the socket, behind the same functions.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,17 +21,12 @@
 #include <unistd.h>
 
 #include "explain.h"
+#include "joined.h"
 #include "link.h"
+#include "own.h"
 #include "shim.h"
 
-enum { HIGH_DESCRIPTOR = 400, NAME_CHARS = 100, CLAIM_SECONDS = 30, EXPLAIN_MS = 3000 };
-
-/* A descriptor of ours, and the file that was behind it when it was opened. */
-struct own_descriptor {
-    int number; /* -1: none */
-    dev_t device;
-    ino_t file;
-};
+enum { NAME_CHARS = 100, CLAIM_SECONDS = 30, EXPLAIN_MS = 3000 };
 
 static char socket_name[NAME_CHARS];
 static char cookie[PROTOCOL_COOKIE_CHARS + 1];
@@ -44,11 +39,14 @@ bool link_snapshot(void) {
     if (cookie[0])
         return true;
     const char *name = getenv(PROTOCOL_ENV_SOCKET), *secret = getenv(PROTOCOL_ENV_COOKIE), *rank = getenv(PROTOCOL_ENV_RANK);
-    if (!name || !secret || !rank || strlen(name) >= NAME_CHARS || strlen(secret) != PROTOCOL_COOKIE_CHARS)
+    const char *joined = getenv(JOIN_ENV);
+    if (!(name || joined) || !secret || !rank || (name && strlen(name) >= NAME_CHARS) || strlen(secret) != PROTOCOL_COOKIE_CHARS)
         return false;
-    strcpy(socket_name, name);
-    strcpy(cookie, secret);
     slot = (uint32_t)strtoul(rank, NULL, 10);
+    if (!name && !joined_snapshot(joined, secret, slot))
+        return false;
+    strcpy(socket_name, name ? name : "");
+    strcpy(cookie, secret);
     return true;
 }
 
@@ -62,30 +60,6 @@ const char *link_cookie(void) {
 
 uint32_t link_slot(void) {
     return slot;
-}
-
-/* Takes the descriptor over, moved out of the way of programs that count descriptors. */
-static struct own_descriptor own_take(int low) {
-    struct stat status;
-    int high = fcntl(low, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR); /* fails below a low limit: then it stays where it is */
-    if (high >= 0) {
-        close(low);
-        low = high;
-    }
-    if (fstat(low, &status))
-        return (struct own_descriptor){-1, 0, 0};
-    return (struct own_descriptor){low, status.st_dev, status.st_ino};
-}
-
-static bool own_is_there(const struct own_descriptor *own) {
-    struct stat status;
-    return own->number >= 0 && fstat(own->number, &status) == 0 && status.st_dev == own->device && status.st_ino == own->file;
-}
-
-static void own_close(struct own_descriptor *own) {
-    if (own_is_there(own))
-        close(own->number);
-    own->number = -1;
 }
 
 /* Returns 0, or -1 with errno. */
@@ -184,7 +158,19 @@ static void map_segment(const struct protocol_grant *grant, int memory) {
                  "rank %u cannot map the ranks' shared memory of %llu bytes", grant->rank, (unsigned long long)grant->segment_bytes);
 }
 
+/* The rank is already there, started by another launcher (joined.h). */
+static int claim_joined(struct protocol_grant *grant) {
+    const char *what;
+    int status = joined_claim(grant, &segment, &what);
+    if (status < 0)
+        claim_failed(what, errno);
+    log_level = grant->log_level;
+    return status;
+}
+
 int link_claim(struct protocol_grant *grant) {
+    if (joined_is_here())
+        return claim_joined(grant);
     if (link_connect()) {
         if (errno == ECONNREFUSED) /* the launcher has gone: nobody else is a rank either */
             return 0;
@@ -221,12 +207,17 @@ struct board *link_board(void) {
 }
 
 void link_forget(void) {
+    joined_forget();
     own_close(&lifeline); /* first: the launcher lets go of its end when the connection ends, and that would kill us */
     own_close(&connection);
     segment = NULL; /* the board's line is the parent's */
 }
 
 void link_wait_for_end(void) {
+    if (joined_is_here()) {
+        joined_stop();
+        _exit(125);
+    }
     for (;;) {
         struct pollfd gone = {connection.number, POLLIN, 0};
         if (!own_is_there(&connection) || (poll(&gone, 1, 1000) > 0 && (gone.revents & (POLLHUP | POLLERR | POLLNVAL))))
@@ -237,7 +228,7 @@ void link_wait_for_end(void) {
 void shim_log(char level, const char *format, ...) {
     static const char levels[] = "ewid";
     const char *place = strchr(levels, level);
-    if (!place || place - levels > (long)log_level || connection.number < 0)
+    if (!place || place - levels > (long)log_level || (connection.number < 0 && !joined_is_here()))
         return;
     char text[1024];
     text[0] = level;
@@ -247,7 +238,10 @@ void shim_log(char level, const char *format, ...) {
     va_end(arguments);
     if (length > (int)sizeof text - 2)
         length = sizeof text - 2;
-    link_send(PROTOCOL_LOG, text, (uint32_t)length + 1);
+    if (joined_is_here())
+        joined_words_log(level, text + 1);
+    else
+        link_send(PROTOCOL_LOG, text, (uint32_t)length + 1);
 }
 
 void link_report(const char *line) {
@@ -263,6 +257,10 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(problem.what, sizeof problem.what, format, arguments);
     va_end(arguments);
+    if (joined_is_here()) {
+        joined_problem(&problem);
+        link_wait_for_end();
+    }
     struct board *board = link_board();
     uint32_t running = 0;
     if (board)
@@ -292,8 +290,20 @@ void shim_step_reset(void) {
     shim_phase(BOARD_SETUP, "start");
 }
 
+void link_look(uint32_t late) {
+    if (joined_is_here() && joined_look(late))
+        link_wait_for_end();
+}
+
+void shim_ends(int status, int signal) {
+    if (joined_is_here())
+        joined_ends(status, signal);
+}
+
 void shim_step_done(void) {
     struct board *board = link_board();
+    if (joined_is_here() && joined_step())
+        link_wait_for_end();
     if (board)
         atomic_fetch_add_explicit(&board->ranks[slot].step, 1, memory_order_relaxed);
 }

@@ -20,6 +20,8 @@ struct board *link_board(void); /* NULL before the grant */
 /* In a forked child: forget the socket (the parent's), unmap nothing. */
 void link_forget(void);
 uint32_t shim_record_steps(void); /* kind.c: after how many steps `accel-run explain` ends */
+/* While this rank waits for rank late: somebody must notice that it will never come. Does not return when the job is being stopped. */
+void link_look(uint32_t late);
 /* One line of the summary for the launcher. */
 void link_report(const char *line);
 /* Waits to be ended by the launcher; ends the process itself when the launcher is gone. */

@@ -68,6 +68,7 @@ static uint64_t now_ms(void) {
 static void look_up(const struct wait *wait) {
     if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
         link_wait_for_end();
+    link_look(wait->late);
     if (now_ms() - wait->since_ms < limit_ms)
         return;
     const struct board_arrival *own = &room()->arrivals[shim_rank()];

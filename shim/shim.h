@@ -102,6 +102,9 @@ void shim_log(char level, const char *format, ...) __attribute__((format(printf,
 /* Stops the job: tells the launcher, then waits to be ended by it. id: stable ("AR-..."); what: what happened and where; cure: what to do. */
 void shim_problem(const char *id, const char *cure, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
 
+/* To be called before this process ends without exit handlers: _exit, quick_exit, abort (signal: its number, else 0). */
+void shim_ends(int status, int signal);
+
 /* The board's line of this rank: what it is doing. where: a literal or operator name. */
 void shim_phase(enum board_phase phase, const char *where);
 void shim_step_done(void);

@@ -1,6 +1,7 @@
 /* Rows that come before others, or nobody, can look: children, and ends without destructors. What is written so far takes its place. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 
 #include "files.h"
 
@@ -66,24 +67,28 @@ int hook_dup3(int from, int to, int flags) {
 
 void hook_exit_now(int code) {
     written_publish_all();
+    shim_ends(code, 0);
     ORIGINAL(exit_now)(code);
     __builtin_unreachable();
 }
 
 void hook_exit_now_c99(int code) {
     written_publish_all();
+    shim_ends(code, 0);
     ORIGINAL(exit_now_c99)(code);
     __builtin_unreachable();
 }
 
 void hook_exit_quick(int code) {
     written_publish_all();
+    shim_ends(code, 0);
     ORIGINAL(exit_quick)(code);
     __builtin_unreachable();
 }
 
 void hook_abort(void) {
     written_publish_all();
+    shim_ends(0, SIGABRT);
     ORIGINAL(abort)();
     __builtin_unreachable();
 }

@@ -12,7 +12,7 @@
 #include "../../config/protocol.h"
 #include "capture.h"
 #include "command.h"
-#include "../environ.h"
+#include "../engines.h"
 #include "json.h"
 #include "machine.h"
 #include "../preflight.h"
@@ -142,7 +142,7 @@ static bool matters(const char *variable) {
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (!strncmp(variable, prefixes[i], strlen(prefixes[i])))
             return true;
-    return environ_is_launchers(variable);
+    return engines_hides(NULL, variable);
 }
 
 static void add_variables(struct facts *facts, char *const *environment) {
@@ -166,7 +166,7 @@ static void add_settings(struct facts *facts, char *const *environment) {
     FILE *shown = open_memstream(&text, &bytes);
     if (!shown)
         return;
-    if (settings_read(&settings, 2, arguments, environment, &problem) < 0)
+    if (settings_read(&settings, 2, arguments, environment, NULL, &problem) < 0)
         add(facts, "settings", "%s: %.400s", problem.id, problem.what);
     else
         config_print(&settings.config, shown);

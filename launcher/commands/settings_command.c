@@ -130,7 +130,7 @@ static int read_settings(struct call *call) {
     for (char *const *variable = call->command->environment; *variable; variable++)
         if (n < 7 && (!strncmp(*variable, "HOME=", 5) || !strncmp(*variable, "XDG_", 4) || !strncmp(*variable, "HF_HOME=", 8)))
             kept[n++] = *variable;
-    int status = settings_read(call->settings, call->input ? 4 : 2, call->input ? with : without, kept, &call->problem);
+    int status = settings_read(call->settings, call->input ? 4 : 2, call->input ? with : without, kept, NULL, &call->problem);
     return status < 0 ? -1 : 0;
 }
 

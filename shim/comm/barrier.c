@@ -119,6 +119,9 @@ static int nap(uint32_t *next) {
     struct timespec limit = {0, BARRIER_NAP_MS * 1000000};
     uint64_t now = barrier_now();
     fail_if_aborted();
+    if (segment.options.look) {
+        segment.options.look(*next);
+    }
     if (now >= segment.deadline_ns) {
         fail_late();
     }

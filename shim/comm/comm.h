@@ -45,6 +45,8 @@ struct comm_options {
     uint32_t collective_timeout_ms; /* deadline of one collective */
     void *segment;                  /* mapped memfd: board + communication area, zero when the job starts */
     size_t segment_bytes;
+    /* Called now and then while rank `late` is waited for; NULL: nobody looks. May not return. */
+    void (*look)(uint32_t late);
     /* Never returns. id: message id; what: text that names ranks and labels. */
     void (*fail)(const char *id, const char *what) __attribute__((noreturn));
 };

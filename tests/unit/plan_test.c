@@ -1,4 +1,4 @@
-// sources: launcher/plan.c launcher/placement.c launcher/cpus.c launcher/environ.c launcher/problem.c launcher/topology.c launcher/cgroup.c config/*.c
+// sources: launcher/plan.c launcher/placement.c launcher/cpus.c launcher/environ.c launcher/engines.c launcher/problem.c launcher/topology.c launcher/cgroup.c config/*.c
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -12,7 +12,7 @@ static struct problem problem;
 
 static int build(uint32_t ranks, uint32_t cores, char **environment) {
     static char *arguments[] = {"p", "x", NULL};
-    struct plan_facts facts = {&config, &target, arguments, environment, cores, NULL};
+    struct plan_facts facts = {&config, &target, arguments, environment, cores, NULL, NULL, 0};
     config_defaults(&config);
     config.ranks = ranks;
     return plan_build(&plan, &facts, &problem);

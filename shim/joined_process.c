@@ -1,0 +1,40 @@
+/* Is a process still the one that it was? */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "joined.h"
+
+/* Clock ticks since boot at which the process was started; 0: it is gone, or a zombie. */
+static uint64_t started(int32_t pid) {
+    char path[40], text[1024], state = 0;
+    unsigned long long ticks = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    ssize_t n = fd < 0 ? -1 : syscall(SYS_read, fd, text, sizeof text - 1);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    if (n <= 0)
+        return 0;
+    text[n] = 0;
+    const char *after = strrchr(text, ')'); /* the name in brackets may hold anything */
+    if (!after ||
+        sscanf(after + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &ticks) != 2)
+        return 0;
+    return state == 'Z' || state == 'X' ? 0 : ticks;
+}
+
+uint64_t joined_process_self(void) {
+    return join_process(getpid(), started(getpid()));
+}
+
+bool joined_process_is_alive(uint64_t process) {
+    int saved_errno = errno;
+    uint64_t ticks = started(join_pid(process));
+    errno = saved_errno;
+    return ticks && (uint32_t)ticks == (uint32_t)process;
+}

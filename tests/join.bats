@@ -1,0 +1,257 @@
+#!/usr/bin/env bats
+# accel-run below other launchers: each process that they start becomes a rank. With the real torchrun, Open MPI and hydra; srun is tests/fake/srun.
+
+bats_require_minimum_version 1.5.0
+load helpers
+load programs
+
+export BATS_TEST_TIMEOUT=300
+
+setup_file() {
+    programs_setup_file
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+# launched LAUNCHER N: the command that starts N processes, in $launched
+launched() {
+    case $1 in
+    torchrun)
+        requires file "$BUILD/venv/bin/torchrun"
+        launched=("$BUILD/venv/bin/torchrun" --no-python --nproc-per-node "$2")
+        ;;
+    openmpi)
+        requires command mpirun.openmpi
+        launched=(mpirun.openmpi --oversubscribe --bind-to none -n "$2")
+        ;;
+    hydra)
+        requires command mpirun.mpich
+        launched=(mpirun.mpich -n "$2")
+        ;;
+    # Slurm's own process above a task is called so
+    srun) launched=(bash -c 'exec -a slurmstepd /usr/bin/python3 "$@"' bash "$REPOSITORY/tests/fake/srun" "$2") ;;
+    esac
+}
+
+# same_joined LAUNCHER N BUILD NAME [same_numbers]: the run is the plain one, word by word, with the same files, and numbers where the program dumps them
+same_joined() {
+    local launcher=$1 n=$2 build=$3 name=$4 numbers=${5-true}
+    launched "$launcher" "$n"
+    plain_run "$build" "$name"
+    [ "$(cat "$plain/status")" -eq 0 ]
+    ranks=$BATS_TEST_TMPDIR/$launcher-$build-$name-$n
+    run_in "$ranks" "${launched[@]}" "$ACCEL_RUN" "${command[@]}"
+    same_status && same_output "$build" "$name" "$n" && "$numbers" "$n" && same_files
+}
+
+@test "below torchrun, Open MPI, hydra and srun it is the plain program's run: output, numbers and files" {
+    same_joined torchrun 2 wheel-O2 classifier.py same_numbers
+    same_joined openmpi 2 debian-O2 mlp_loader same_numbers
+    same_joined hydra 3 debian-O2 mlp_loader same_numbers
+    same_joined srun 3 wheel-O2 save_modes
+}
+
+@test "below another launcher files are written once, too" {
+    launched hydra 2
+    set_command debian-O2 files
+    mkdir plain ranks
+    (cd plain && "${command[@]}" .) >plain.out
+    (cd ranks && "${launched[@]}" "$ACCEL_RUN" "${command[@]}" .) >ranks.out
+    diff plain.out ranks.out
+    diff -r --no-dereference plain ranks
+}
+
+@test "each process that the launcher has started is the program, and there is no other one" {
+    cat >look <<'END'
+#!/bin/sh
+for try in $(seq 200); do # until the other one has become it, too
+    seen=$(ps -o comm= --ppid $PPID | sort | uniq -c | xargs)
+    [ "$seen" = "2 look" ] && break
+done
+echo "$seen"
+END
+    chmod +x look
+    launched hydra 2
+    run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" --log-level error ./look
+    [ "$output" = "2 look" ]
+}
+
+@test "the program finds no variable of the launcher, and threads by its share of the cores: torchrun's 1 is no choice" {
+    unset OMP_NUM_THREADS
+    launched torchrun 2
+    run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'env | grep -E "^(RANK|LOCAL_.*|WORLD_SIZE|MASTER_.*|TORCHELASTIC_.*|OMP_.*)="'
+    alone=$("$ACCEL_RUN" -n 2 --dry-run true | sed -n 's/^threads per rank *//p')
+    [ "$output" = "OMP_NUM_THREADS=$alone" ]
+    launched srun 2
+    run -0 --separate-stderr taskset -c 0 "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo $OMP_NUM_THREADS ${SLURM_PROCID-none} $SLURM_JOB_ID'
+    [ "$output" = "1 none 77" ]
+    OMP_NUM_THREADS=5 run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo $OMP_NUM_THREADS'
+    [ "$output" = 5 ]
+}
+
+@test "how it was decided is shown: by --dry-run and --show-config, with what was not followed" {
+    launched srun 2
+    run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" --dry-run true
+    contains "$output" "other launcher      rank 1 of 2: srun (SLURM_LOCALID)"
+    SLURM_PROCID=0 SLURM_NTASKS=2 run -0 "$ACCEL_RUN" --show-config
+    contains "$output" "# Other launcher: ignored: SLURM_PROCID=0, no task of a step"
+}
+
+@test "variables that a shell has kept from a job are not followed" {
+    run -0 --separate-stderr env SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_TASKS_PER_NODE=2 \
+        "$ACCEL_RUN" --log-level error sh -c 'echo $ACCEL_RUN_RANK'
+    [ "$output" = 0 ]
+}
+
+@test "--engine none starts ranks in each process of the launcher" {
+    launched srun 2
+    run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" --engine none -n 2 --log-level error sh -c 'echo rank $ACCEL_RUN_RANK'
+    [ "$(grep -c 'rank 0' <<<"$output")" -eq 2 ]
+    run -125 "$ACCEL_RUN" --engine mpi true
+    contains "$output" AR-OPTION-VALUE
+}
+
+@test "what cannot be is said once, by name: another number of ranks, another program, no program, several hosts" {
+    launched srun 2
+    run "${launched[@]}" "$ACCEL_RUN" -n 3 true
+    [ "$(grep -c "AR-ENGINE-RANKS" <<<"$output")" -eq 1 ]
+    contains "$output" "task 1: 125"
+    run "${launched[@]}" sh -c '"$0" --log-level error echo $SLURM_PROCID' "$ACCEL_RUN"
+    [ "$(grep -c "AR-ENGINE-DIFFERS" <<<"$output")" -eq 1 ]
+    run -127 "${launched[@]}" "$ACCEL_RUN" no-such-program
+    [ "$(grep -c "AR-EXEC-NOT-FOUND" <<<"$output")" -eq 1 ]
+    contains "$output" "task 1: 127"
+    run "${launched[@]}" env SLURM_STEP_NUM_TASKS=4 "SLURM_STEP_TASKS_PER_NODE=2(x2)" SLURM_STEP_NUM_NODES=2 "$ACCEL_RUN" true
+    [ "$(grep -c "AR-ENGINE-HOSTS" <<<"$output")" -eq 1 ]
+    run "${launched[@]}" "$ACCEL_RUN" explain true
+    [ "$(grep -c "AR-ENGINE-EXPLAIN" <<<"$output")" -eq 1 ]
+}
+
+@test "a rank that never comes is named at the deadline" {
+    launched srun 3
+    run "${launched[@]}" sh -c '[ $SLURM_PROCID -eq 1 ] || exec "$0" --collective-timeout 1 true' "$ACCEL_RUN"
+    contains "$output" "AR-ENGINE-ALONE"
+    contains "$output" "rank 1 has not come"
+    [ "$(grep -c "AR-" <<<"$output")" -eq 1 ]
+    contains "$output" "task 2: 125"
+}
+
+@test "one process on each host, and this is the only one: the ranks are started here" {
+    PET_NNODES=1 PET_NPROC_PER_NODE=2 run -0 "$ACCEL_RUN" --dry-run true
+    contains "$output" "ranks               2"
+    lacks "$output" PET_NNODES=
+    RANK=0 WORLD_SIZE=1 MASTER_ADDR=x run -0 "$ACCEL_RUN" -n 2 --dry-run true
+    contains "$output" "ranks               2"
+    launched srun 1
+    run -0 "${launched[@]}" "$ACCEL_RUN" -n 2 --dry-run true
+    contains "$output" "ranks               2"
+}
+
+# ---- failures. srun lets the others run on, so what ends them is us.
+
+@test "a rank that is killed, or ends by itself, is named by those who wait for it, and all end" {
+    set_command debian-O2 faulty
+    launched srun 3
+    run "${launched[@]}" "$ACCEL_RUN" "${command[@]}" 2 kill backward 5 1
+    [ "$(grep -c "accel-run: error" <<<"$output")" -eq 1 ]
+    contains "$output" "AR-RANK-KILLED: rank 1 of 3"
+    contains "$output" "task 0: 125"
+    contains "$output" "task 1: -9"
+    contains "$output" "task 2: 125"
+    run "${launched[@]}" "$ACCEL_RUN" "${command[@]}" 2 exit forward 5 0
+    [ "$(grep -c "accel-run: error" <<<"$output")" -eq 1 ]
+    contains "$output" "AR-RANK-FAILED: rank 0 of 3"
+    contains "$output" "exit code 7"
+    contains "$output" "task 2: 125"
+}
+
+@test "a rank that hangs is named at the deadline, and ended" {
+    set_command debian-O2 faulty
+    launched srun 2
+    run "${launched[@]}" "$ACCEL_RUN" --collective-timeout 1 "${command[@]}" 2 hang forward 5 1
+    [ "$(grep -c "accel-run: error" <<<"$output")" -eq 1 ]
+    contains "$output" "AR-COLLECTIVE-TIMEOUT: rank 1 has not come"
+    contains "$output" "task 0: 125"
+    contains "$output" "task 1: -9"
+}
+
+@test "ranks that part are stopped, and it is said once" {
+    requires file "$BUILD/venv/bin/python"
+    launched srun 2
+    run "${launched[@]}" "$ACCEL_RUN" "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/swapped.py"
+    [ "$(grep -c "accel-run: error" <<<"$output")" -eq 1 ]
+    contains "$output" AR-RANKS-PARTED
+    contains "$output" "task 0: 125"
+    contains "$output" "task 1: 125"
+}
+
+@test "the program below a script is the rank; a script does not go on when the job was stopped" {
+    set_command debian-O2 faulty
+    launched srun 2
+    printf '#!/bin/sh\n"$@"\necho "and then $?"\n' >script
+    chmod +x script
+    run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" ./script "${command[@]}" 1
+    [ "$(grep -c "step 1 " <<<"$output")" -eq 1 ]
+    contains "$output" "and then 0"
+    run "${launched[@]}" "$ACCEL_RUN" ./script "${command[@]}" 2 kill backward 5 1
+    contains "$output" "AR-RANK-KILLED: rank 1 of 2"
+    lacks "$output" "and then 125"
+    contains "$output" "task 0: -15"
+}
+
+@test "a script may train often: more programs, one after the other, than the memory has places" {
+    set_command debian-O2 faulty
+    launched srun 2
+    printf '#!/bin/sh\nfor i in 1 2 3 4 5 6; do "$@" | tail -n 1; done\n' >script
+    chmod +x script
+    run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" ./script "${command[@]}" 1
+    [ "${#lines[@]}" -eq 6 ]
+    [ "$(sort -u <<<"$output" | wc -l)" -eq 1 ]
+}
+
+@test "programs that fork, execute themselves, call system() or close all descriptors print and end as alone" {
+    set_command debian-O2 restless
+    launched srun 2
+    for what in fork exec system close; do
+        plain_status=0 ranks_status=0
+        "${command[@]}" $what >plain || plain_status=$?
+        timeout 60 "${launched[@]}" "$ACCEL_RUN" "${command[@]}" $what >ranks 2>err || ranks_status=$?
+        [ "$plain_status" -eq "$ranks_status" ] || { echo "$what: $plain_status and $ranks_status" && show err && return 1; }
+        "$COMPARE" plain ranks
+    done
+}
+
+@test "of ranks 1 and up only the last words of one that fails alone are shown, or all of it with --log-dir" {
+    launched srun 2
+    fails='echo "rank $ACCEL_RUN_RANK here"; [ $ACCEL_RUN_RANK -eq 0 ] || { echo "no disk" >&2; exit 3; }; sleep 2'
+    run "${launched[@]}" "$ACCEL_RUN" sh -c "$fails"
+    contains "$output" "    no disk"
+    contains "$output" "AR-RANK-FAILED: rank 1 of 2"
+    contains "$output" "task 1: 3"
+    run "${launched[@]}" "$ACCEL_RUN" sh -c 'echo "no disk" >&2; exit 3'
+    [ "$(grep -c "no disk" <<<"$output")" -eq 1 ]
+    lacks "$output" AR-
+    run "${launched[@]}" "$ACCEL_RUN" --log-dir logs --log-level error sh -c 'echo out; echo err >&2'
+    [ "$(grep -c out <<<"$output")" -eq 1 ]
+    [ "$(cat logs/rank-1.out logs/rank-1.err | xargs)" = "out err" ]
+}
+
+@test "nothing outlives the launcher" {
+    launched srun 2
+    spawn_bg "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo $$ >pid.$ACCEL_RUN_RANK; exec sleep 300'
+    await_files pid.0 pid.1
+    retry 100 0.05 test -s pid.0
+    retry 100 0.05 test -s pid.1
+    if pid_is_alive "$bg_pid"; then kill -9 "$bg_pid"; fi
+    wait_bg
+    wait_pids_gone "$(cat pid.0)" "$(cat pid.1)"
+}
+
+@test "a program that does not train is named, once" {
+    launched srun 2
+    run -0 "${launched[@]}" "$ACCEL_RUN" true
+    [ "$(grep -c AR-NO-TRAINING <<<"$output")" -eq 1 ]
+}

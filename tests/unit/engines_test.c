@@ -1,0 +1,249 @@
+// sources: launcher/engines.c launcher/problem.c config/*.c
+#include "unit.h"
+
+#include "../../launcher/engines.h"
+
+/* One process above us: its command line and what it was started with, words with terminators. */
+#define ABOVE(number, line, variables)                                                                                                     \
+    {                                                                                                                                      \
+        .pid = number, .started = 7, .words = line, .words_bytes = sizeof(line), .environment = variables,                                 \
+        .environment_bytes = sizeof(variables)                                                                                             \
+    }
+
+static struct engine engine;
+static struct config config;
+static struct problem problem;
+
+static void find(char **environment, const struct engine_process *above, uint32_t count) {
+    engines_find(&(struct engine_facts){environment, above, count}, &engine);
+}
+#define VARIABLES(...) ((char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+/* Below a launcher whose command line is `line`, itself started from a shell; both without the launcher's variables. */
+#define BELOW(line, ...) find(VARIABLES(__VA_ARGS__), (struct engine_process[]){ABOVE(50, line, "A=1"), ABOVE(40, "bash", "A=1")}, 2)
+/* From a shell in which the variables were left. */
+#define LEAKED(...) find(VARIABLES(__VA_ARGS__), (struct engine_process[]){ABOVE(40, "bash", "A=1")}, 1)
+
+#define TORCHRUN                                                                                                                           \
+    "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "ROLE_RANK=3", "MASTER_ADDR=h",  \
+        "MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=none", "TORCHELASTIC_RESTART_COUNT=2"
+#define OPENMPI                                                                                                                            \
+    "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2",                    \
+        "OMPI_COMM_WORLD_NODE_RANK=1", "PMIX_RANK=1", "PMIX_NAMESPACE=77"
+#define HYDRA "PMI_RANK=2", "PMI_SIZE=3", "PMI_FD=6", "MPI_LOCALRANKID=2", "MPI_LOCALNRANKS=3"
+#define SLURM                                                                                                                              \
+    "SLURM_PROCID=2", "SLURM_NTASKS=4", "SLURM_LOCALID=0", "SLURM_NODEID=1", "SLURM_NNODES=2", "SLURM_TASKS_PER_NODE=2(x2)",               \
+        "SLURM_STEP_NODELIST=n[03-04]", "SLURM_JOB_ID=9", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"
+#define SBATCH "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_TASKS_PER_NODE=4", "SLURM_JOB_ID=9"
+
+static const char *words(void) {
+    static char text[1024];
+    engines_words(&engine, text, sizeof text);
+    return text;
+}
+
+static int settle(const char *ranks, const char *nodes, const char *word) {
+    char fault[CONFIG_FAULT_CHARS];
+    config_defaults(&config);
+    if (ranks)
+        config_set(&config, CONFIG_ID_ranks, ranks, CONFIG_FROM_COMMAND_LINE, "-n", fault);
+    if (nodes)
+        config_set(&config, CONFIG_ID_nnodes, nodes, CONFIG_FROM_COMMAND_LINE, "--nnodes", fault);
+    config.engine = word;
+    return engines_settle(&engine, &config, &problem);
+}
+
+TEST("nothing above: the ranks are started here, and nothing is said") {
+    LEAKED("HOME=/");
+    EXPECT(engine.mode == ENGINE_SPAWN);
+    EXPECT_TEXT(words(), "");
+}
+
+TEST("torchrun: a rank, with the restart and the address that make a group") {
+    BELOW("/usr/bin/python3\0/v/bin/torchrun", TORCHRUN);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.rank == 3 && engine.world_size == 4 && engine.local_rank == 1 &&
+           engine.local_world_size == 2 && engine.node_rank == 1 && engine.nodes == 2 && engine.restart == 2 && engine.port == 29500 &&
+           engine.process == 50);
+    EXPECT_TEXT(engine.address, "h");
+    EXPECT_TEXT(words(), "rank 3 of 4: torchrun (LOCAL_RANK)");
+    BELOW("python\0-u\0-m\0torch.distributed.run", TORCHRUN);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.process == 50);
+}
+
+TEST("torchrun's OMP_NUM_THREADS=1 is nobody's choice, unless it was started with it") {
+    BELOW("python3\0/v/bin/torchrun", TORCHRUN, "OMP_NUM_THREADS=1");
+    EXPECT(engine.threads_are_its);
+    BELOW("python3\0/v/bin/torchrun", TORCHRUN, "OMP_NUM_THREADS=3");
+    EXPECT(!engine.threads_are_its);
+    find(VARIABLES(TORCHRUN, "OMP_NUM_THREADS=1"), (struct engine_process[]){ABOVE(50, "python3\0torchrun", "OMP_NUM_THREADS=1")}, 1);
+    EXPECT(!engine.threads_are_its);
+}
+
+TEST("a restart of torchrun is another group, and so is another torchrun") {
+    char first[512], second[512];
+    BELOW("python3\0torchrun", TORCHRUN);
+    engines_key(&engine, first, sizeof first);
+    engine.restart++;
+    engines_key(&engine, second, sizeof second);
+    EXPECT(strcmp(first, second) != 0);
+    engine.restart--;
+    engine.process_started++;
+    engines_key(&engine, second, sizeof second);
+    EXPECT(strcmp(first, second) != 0);
+}
+
+TEST("Open MPI: its node rank is the rank on its host, not the host's number") {
+    BELOW("mpirun.openmpi\0-n\0002", OPENMPI);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.rank == 1 && engine.world_size == 2 && engine.node_rank == 0 && engine.nodes == 1);
+    EXPECT_TEXT(engine.job, "77");
+    BELOW("/usr/bin/prted", OPENMPI);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.process == 50);
+}
+
+TEST("MPICH and Intel: hydra's proxy") {
+    BELOW("/usr/bin/hydra_pmi_proxy\0--control-port", HYDRA);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.rank == 2 && engine.world_size == 3 && engine.local_rank == 2 && engine.process == 50);
+    BELOW("hydra_pmi_proxy", "PMI_RANK=0", "PMI_SIZE=2"); /* of something else that speaks PMI */
+    EXPECT(engine.mode == ENGINE_SPAWN);
+    EXPECT_TEXT(words(), "ignored: PMI_RANK=0, incomplete");
+}
+
+TEST("srun: a task of a step, on its host of the compressed lists") {
+    BELOW("slurmstepd: [9.0]", SLURM);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.rank == 2 && engine.world_size == 4 && engine.local_world_size == 2 && engine.nodes == 2 &&
+           engine.node_rank == 1);
+    EXPECT_TEXT(engine.address, "n03");
+    EXPECT_TEXT(engine.job, "9");
+}
+
+TEST("srun with one task on each host starts that host's ranks") {
+    BELOW("slurmstepd: [9.0]", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID=0", "SLURM_NODEID=1", "SLURM_STEP_NUM_NODES=2",
+          "SLURM_STEP_TASKS_PER_NODE=1(x2)", "SLURM_STEP_NODELIST=a,b", "SLURM_JOB_ID=9");
+    EXPECT(engine.mode == ENGINE_NODE && engine.nodes == 2 && engine.node_rank == 1);
+    EXPECT_TEXT(engine.address, "a");
+    EXPECT_TEXT(words(), "host 1 of 2: srun");
+}
+
+TEST("a batch script of Slurm is no task, whatever it says") {
+    BELOW("slurmstepd: [9.batch]", SBATCH);
+    EXPECT(engine.mode == ENGINE_SPAWN);
+    EXPECT_TEXT(words(), "ignored: SLURM_PROCID=0, no task of a step");
+}
+
+TEST("variables that a shell has kept from another job do not count") {
+    LEAKED(SLURM);
+    EXPECT(engine.mode == ENGINE_SPAWN);
+    EXPECT_TEXT(words(), "ignored: SLURM_PROCID=2, its launcher is not running above this process");
+    LEAKED(TORCHRUN);
+    EXPECT(engine.mode == ENGINE_SPAWN && strstr(words(), "RANK=3"));
+}
+
+TEST("a launcher without a known name counts: a program that has set the variables, or the settings of a container") {
+    find(VARIABLES(TORCHRUN), (struct engine_process[]){ABOVE(50, "ray::worker", "A=1")}, 1);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.process == 0);
+    find(VARIABLES(TORCHRUN), (struct engine_process[]){ABOVE(1, "bash", "RANK=3")}, 1);
+    EXPECT(engine.mode == ENGINE_JOIN);
+}
+
+TEST("the innermost launcher decides, what is outside of it is said") {
+    find(VARIABLES(TORCHRUN, SLURM), (struct engine_process[]){ABOVE(50, "python3\0torchrun", "A=1"), ABOVE(40, "slurmstepd:", "A=1")}, 2);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.process == 50);
+    EXPECT_TEXT(words(), "rank 3 of 4: torchrun (LOCAL_RANK); ignored: SLURM_PROCID=2, outside of it");
+    /* the batch script's variables below mpirun */
+    BELOW("mpirun", OPENMPI, SBATCH);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_OPENMPI);
+    /* RANK and LOCAL_RANK made from Slurm's by the user's script */
+    BELOW("slurmstepd:", SLURM, "RANK=2", "LOCAL_RANK=0", "WORLD_SIZE=4");
+    EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_SLURM);
+}
+
+TEST("one process alone is nobody's rank") {
+    BELOW("python3\0torchrun", "RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1");
+    EXPECT(engine.mode == ENGINE_SPAWN);
+    EXPECT_TEXT(words(), "ignored: RANK=0, only one process");
+}
+
+TEST("Kubeflow's trainer: PET_*, how many ranks on which host") {
+    LEAKED("PET_NNODES=2", "PET_NPROC_PER_NODE=4", "PET_NODE_RANK=1", "PET_MASTER_ADDR=t-node-0-0.t", "PET_MASTER_PORT=29400");
+    EXPECT(engine.mode == ENGINE_NODE && engine.nodes == 2 && engine.node_rank == 1 && engine.ranks_here == 4 && engine.port == 29400);
+    EXPECT_TEXT(engine.address, "t-node-0-0.t");
+    LEAKED("PET_NNODES=1", "PET_NPROC_PER_NODE=2");
+    EXPECT(engine.mode == ENGINE_NODE && engine.nodes == 1 && engine.ranks_here == 2);
+    LEAKED("PET_NPROC_PER_NODE=auto");
+    EXPECT(engine.mode == ENGINE_SPAWN && strstr(words(), "no number"));
+    LEAKED("PET_NNODES=1:4", "PET_NODE_RANK=0", "PET_NPROC_PER_NODE=2");
+    EXPECT(engine.mode == ENGINE_SPAWN && strstr(words(), "do not fit"));
+}
+
+TEST("a pod's RANK without LOCAL_RANK is the host's number") {
+    LEAKED("RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=m", "MASTER_PORT=23456");
+    EXPECT(engine.mode == ENGINE_NODE && engine.nodes == 2 && engine.node_rank == 1);
+    LEAKED("RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=m");
+    EXPECT(engine.mode == ENGINE_SPAWN);
+    LEAKED("RANK=3", "WORLD_SIZE=8");
+    EXPECT(engine.mode == ENGINE_SPAWN && strstr(words(), "address is missing"));
+}
+
+TEST("an indexed job does not say how many there are; others are left alone") {
+    LEAKED("JOB_COMPLETION_INDEX=2");
+    EXPECT(settle(NULL, NULL, "auto") == 0 && engine.mode == ENGINE_SPAWN && strstr(words(), "JOB_COMPLETION_INDEX=2"));
+    LEAKED("JOB_COMPLETION_INDEX=2");
+    EXPECT(settle("2", "3", "auto") == 0 && config.node_rank == 2 && config.nnodes == 3);
+    LEAKED("DMLC_ROLE=worker", "DMLC_NUM_WORKER=4", "OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile", "K_MPI_JOB_ROLE=launcher");
+    EXPECT(engine.mode == ENGINE_SPAWN);
+    EXPECT_TEXT(words(), "");
+}
+
+TEST("nonsense in the variables is not followed") {
+    BELOW("python3\0torchrun", "RANK=4", "WORLD_SIZE=4", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=4");
+    EXPECT(engine.mode == ENGINE_SPAWN);
+    BELOW("python3\0torchrun", "RANK=x", "WORLD_SIZE=99999999999", "LOCAL_RANK=-1", "LOCAL_WORLD_SIZE=4");
+    EXPECT(engine.mode == ENGINE_SPAWN);
+}
+
+TEST("-n must be what the launcher has started, and need not be said") {
+    BELOW("hydra_pmi_proxy", HYDRA);
+    EXPECT(settle(NULL, NULL, "auto") == 0 && config.ranks == 3);
+    EXPECT(settle("3", NULL, "auto") == 0);
+    EXPECT(settle("2", NULL, "auto") == -1);
+    EXPECT_TEXT(problem.id, "AR-ENGINE-RANKS");
+    EXPECT(settle("2", NULL, "none") == 0 && config.ranks == 2 && engine.mode == ENGINE_SPAWN);
+    EXPECT(settle(NULL, NULL, "x") == -1);
+    EXPECT_TEXT(problem.id, "AR-OPTION-VALUE");
+    LEAKED("PET_NNODES=1", "PET_NPROC_PER_NODE=2");
+    EXPECT(settle(NULL, NULL, "auto") == 0 && config.ranks == 2);
+    EXPECT(settle("3", NULL, "auto") == 0 && config.ranks == 3);
+}
+
+TEST("one process on each host: what the launcher says of the hosts, unless the user says it") {
+    LEAKED("PET_NNODES=2", "PET_NPROC_PER_NODE=4", "PET_NODE_RANK=1", "PET_MASTER_ADDR=t-0", "PET_MASTER_PORT=29400");
+    EXPECT(settle(NULL, NULL, "auto") == 0 && config.ranks == 4 && config.nnodes == 2 && config.node_rank == 1 &&
+           config.master_port == 29400);
+    EXPECT_TEXT(config.master_addr, "t-0");
+    EXPECT(settle("3", NULL, "auto") == 0 && config.ranks == 3 && config.nnodes == 2);
+    EXPECT(settle(NULL, "1", "auto") == 0 && config.nnodes == 1 && config.node_rank == 0);
+    BELOW("slurmstepd:", SLURM);
+    EXPECT(settle(NULL, NULL, "auto") == -1);
+    EXPECT_TEXT(problem.id, "AR-ENGINE-HOSTS");
+}
+
+TEST("a rank sees no variable of the launcher that it belongs to; Slurm's job stays") {
+    BELOW("slurmstepd:", SLURM);
+    EXPECT(engines_hides(&engine, "SLURM_PROCID=2") && !engines_hides(&engine, "SLURM_JOB_ID=9") && engines_hides(&engine, "PMIX_RANK=0"));
+    LEAKED("HOME=/");
+    EXPECT(!engines_hides(&engine, "SLURM_PROCID=2") && engines_hides(&engine, "RANK=1") && engines_hides(NULL, "SLURM_PROCID=2"));
+    EXPECT(!engines_hides(&engine, "RANKS=1") && !engines_hides(&engine, "MY_RANK=1") && !engines_hides(&engine, "PMIX=1"));
+}
+
+TEST("Slurm's compressed lists") {
+    char host[64];
+    EXPECT(engines_tasks_of("2(x3),1", 2) == 2 && engines_tasks_of("2(x3),1", 3) == 1 && engines_tasks_of("2(x3),1", 4) == 0);
+    EXPECT(engines_tasks_of("4", 0) == 4 && engines_tasks_of("", 0) == 0 && engines_tasks_of("x", 0) == 0);
+    engines_first_host("node[03-05,7],x", host, sizeof host);
+    EXPECT_TEXT(host, "node03");
+    engines_first_host("r[1-2]n[5,9]-ib,z", host, sizeof host);
+    EXPECT_TEXT(host, "r1n5-ib");
+    engines_first_host("n[1", host, sizeof host);
+    EXPECT_TEXT(host, "n1");
+    engines_first_host("plain", host, sizeof host);
+    EXPECT_TEXT(host, "plain");
+}
