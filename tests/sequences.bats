@@ -52,7 +52,7 @@ gathers_nothing_later() {
     for build in $(builds); do
         requires file "$(python_of "$build")"
         gathers_nothing_later 1 3 "$(python_of "$build")" "$REPOSITORY/tests/programs/sequences.py" lm_lstm lm_channels lm_loop merged_layers views \
-            attention attention_first attention_bias encoder decoder translator --steps
+            attention attention_first attention_bias encoder decoder translator packed_gru --steps
     done
 }
 
@@ -62,4 +62,31 @@ gathers_nothing_later() {
         set_command "$build" transformer
         gathers_nothing_later 2 5 bash -c "exec ${command[0]} \$1 1" bash
     done
+}
+
+# stopped ID STATEMENT: a program that packs divided sequences and runs the statement on their elements, `data`
+stopped() {
+    local python
+    python=$(python_of wheel)
+    requires file "$python"
+    printf '%s\n' 'import torch' 'torch.manual_seed(1)' 'from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence' 'table, rnn = torch.nn.Embedding(9, 4), torch.nn.GRU(4, 4)' \
+        'packed = pack_padded_sequence(table(torch.arange(56).view(8, 7) % 9), [7, 5, 4, 4, 3, 2, 2, 1], batch_first=True)' 'data = packed.data' "$2" \
+        'rnn(packed)[0].data.sum().backward()' 'print(rnn.weight_ih_l0.grad.abs().sum().item())' >"$BATS_TEST_TMPDIR/program.py"
+    "$python" "$BATS_TEST_TMPDIR/program.py" >"$BATS_TEST_TMPDIR/plain"
+    run "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/program.py"
+    if [ -z "$1" ]; then
+        [ "$status" -eq 0 ] && "$COMPARE" "$BATS_TEST_TMPDIR/plain" <(echo "$output") --tolerance 1e-4
+    else
+        [ "$status" -eq 125 ] && contains "$output" "$1"
+    fi
+}
+
+@test "elements of packed sequences are read as a whole; what cannot be shared out of them stops by name" {
+    stopped '' 'print(data.shape, data[3].sum().item(), (data * 2).mean().item())'
+    stopped '' 'data.data.mul_(2)'
+    stopped AR-GRAD-KIND 'data.register_hook(lambda g: print(g.sum()))'
+    stopped AR-GRAD-KIND 'data.retain_grad()'
+    stopped AR-WRITE 'data.data.add_(1)'
+    stopped AR-WRITE 'data.detach().add_(1)'
+    stopped AR-WRITE-MEMORY 'data.detach().numpy()[2] = 1.0'
 }

@@ -192,11 +192,14 @@ static void backward_end(struct backward *backward) {
 
 /* .grad of a tensor that is no leaf (retain_grad): divided like the tensor, a partial sum when it is replicated. */
 static void mark_retained_gradient(struct tensor *tensor, const struct record *record) {
-    if (record->kind == RECORD_PARTIAL || (tensor_is_parameter(tensor) && !tensor_node(tensor)) || !tensor_requires_grad(tensor))
+    if ((record->kind == RECORD_PARTIAL && !record->packed) || (tensor_is_parameter(tensor) && !tensor_node(tensor)) ||
+        !tensor_requires_grad(tensor))
         return;
     struct tensor *gradient = *tensor_grad_slot(tensor);
     if (!gradient || gradient == torch_facts.undefined || tensor_is_marked(gradient))
         return;
+    if (record->packed)
+        boundary_record_of_gradient(record); /* stops */
     record_set(gradient, record->kind == RECORD_SHARD ? *record : (struct record){.kind = RECORD_PARTIAL});
 }
 

@@ -31,6 +31,9 @@ static struct tensor *user_call(struct user_hook *hook, struct tensor *gradient)
 }
 
 struct record boundary_record_of_gradient(const struct record *tensor) {
+    if (tensor->packed) /* what flows there is whole where it was summed, the own elements' where a recurrent layer took them */
+        shim_problem("AR-GRAD-KIND", "Ask for the gradient of the padded sequences, or run with -n 1.",
+                     "the program asks for the gradient of the elements of packed sequences, of which each rank has its own");
     if (tensor->kind == RECORD_SHARD)
         return *tensor;
     return (struct record){.kind = tensor->kind == RECORD_PARTIAL ? RECORD_NONE : RECORD_PARTIAL};

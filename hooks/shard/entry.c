@@ -87,9 +87,22 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
         *dim = 0;
     if (rule->entry == ENTRY_RECURRENT && dims != 3)
         return NULL;
+    if (rule->entry == ENTRY_PACKED)
+        return packed_sequences(call) ? data : NULL;
     if (rule->entry == ENTRY_INDEX && dims == 1)
         return !last_total || argument_size(data, 0) == last_total ? data : NULL;
     return dims >= 2 ? data : NULL;
+}
+
+static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim) {
+    struct record record = record_shard(dim, argument_size(data, dim));
+    record.layer = rule->entry == ENTRY_RECURRENT ? 0 : layer_of(call);
+    record.layer_dim = dim;
+    last_total = record.total;
+    struct tensor *rows = rows_take(argument_tensor(data), &record, dim);
+    record_set(rows, record);
+    slot_replace(data->slot, value_tensor(rows));
+    call_collect(call);
 }
 
 bool entry_decide(struct shard_call *call, const struct rule *rule) {
@@ -100,25 +113,22 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     start_check_new_leaves(); /* also where the batch is too short to be divided: then each rank trains the whole model by itself */
     if (!data)
         return false;
-    bool long_enough = is_long_enough(argument_size(data, dim));
+    int64_t total = rule->entry == ENTRY_PACKED ? packed_sequences(call) : argument_size(data, dim);
+    bool long_enough = is_long_enough(total);
     {
         SHIM_COMM_SCOPE;
         comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
                   start_check_tensor(argument_tensor(data)));
     }
-    recognise_batch(call, argument_size(data, dim), long_enough);
+    recognise_batch(call, total, long_enough);
     if (!long_enough)
         return false;
-    struct record record = record_shard(dim, argument_size(data, dim));
-    record.layer = rule->entry == ENTRY_RECURRENT ? 0 : layer_of(call);
-    record.layer_dim = dim;
-    last_total = record.total;
-    shim_phase(BOARD_FORWARD, call->op->name);
+    if (rule->entry == ENTRY_PACKED && !packed_enter(call))
+        return false;
     report_batch();
-    struct tensor *rows = rows_take(argument_tensor(data), &record, dim);
-    record_set(rows, record);
-    slot_replace(data->slot, value_tensor(rows));
-    call_collect(call);
+    shim_phase(BOARD_FORWARD, call->op->name);
+    if (rule->entry != ENTRY_PACKED)
+        cut(call, rule, data, dim);
     explain_cut(call);
     return true;
 }

@@ -1,6 +1,22 @@
 /* Indices: looking rows, or parts of each row, up by tensors of positions. */
 #include "shard.h"
 
+/* All rows in another order (as many indices as rows): the rows of the others are needed, but the result is divided like self. */
+static void reorder_rows(struct shard_call *call) {
+    struct record record = call->record;
+    report_gather();
+    explain_gather(call, "gathered its rows");
+    OPAQUE_SCOPE;
+    struct value whole = value_tensor(gather_shard(call->op->name, argument_tensor(call->lead), &record));
+    struct value index = value_tensor(rows_take(call->values[2].tensor, &record, 0));
+    struct value result = TORCH_CALL("aten::index_select", "", whole, value_int(record.dim), index);
+    value_drop(whole);
+    value_drop(index);
+    record_clear(result.tensor);
+    record_set(result.tensor, record);
+    execute_return(call, &result, 1);
+}
+
 /* index_select(self, dim, index): parts of every own row, or a replicated table looked up by own indices. */
 RULE_FUNCTION(index_select) {
     struct argument *self = call_argument(call, 0), *index = call_argument(call, 2);
@@ -11,10 +27,18 @@ RULE_FUNCTION(index_select) {
         decide_shard(call, 0, dim);
         return RULE_LOCAL;
     }
-    if (call->lead != self || dim == call->record.dim)
+    if (call->lead != self)
         return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim);
-    return RULE_LOCAL;
+    if (dim != call->record.dim) {
+        decide_shard(call, 0, call->record.dim);
+        return RULE_LOCAL;
+    }
+    bool all_rows =
+        argument_dims(index) == 1 && argument_size(index, 0) == call->record.total && record_total(&call->record) == call->record.total;
+    if (!all_rows || call->op->is_out || index->record.kind == RECORD_PARTIAL)
+        return RULE_GATHER;
+    reorder_rows(call);
+    return RULE_DONE;
 }
 
 /* ---- self[indices]: a list with a tensor of positions, or nothing, for each dimension */

@@ -53,6 +53,8 @@ static bool share_scalar(struct value *scalar, bool floating) {
 static bool execute_add(struct shard_call *call) {
     if (call->op->is_in_place && call->arguments[0].record.kind != RECORD_PARTIAL)
         return false; /* a replicated accumulator stays replicated: the other operand is summed first */
+    if (call->op->is_in_place && packed_is_seen(argument_tensor(&call->arguments[0])))
+        return false; /* is refused */
     bool floating = all_floating(call);
     OPAQUE_SCOPE;
     for (int i = 0; i < call->argument_count; i++)
@@ -106,6 +108,7 @@ bool partial_execute(struct shard_call *call, const struct rule *rule) {
         dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
         return true;
     case PARTIAL_MATERIALISE:
+    case PARTIAL_PACKED:
         return false;
     }
     return false;

@@ -80,6 +80,9 @@ static void write_back(const struct copy *copy) {
     size_t bytes = dtype_bytes(tensor_dtype(copy->alias));
     const char *from = tensor_data(copy->whole);
     const struct record *record = &copy->record;
+    if (record->kind == RECORD_PARTIAL && packed_is_seen(copy->alias))
+        shim_problem("AR-WRITE-MEMORY", "Write to the padded sequences instead, or run with -n 1.",
+                     "the program wrote through a pointer into the elements of packed sequences, of which each rank has its own");
     if (record->kind != RECORD_SHARD) {
         struct walk walk = {sizes.data, to_strides.data, from_strides.data, (int)sizes.count, bytes};
         walk_copy(&walk, 0, tensor_data(copy->alias), shim_rank() == 0 ? from : NULL);

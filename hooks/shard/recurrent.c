@@ -5,7 +5,7 @@
  */
 #include "random.h"
 
-enum { SEQUENCE = 0, CELL = 1, PACKED = 2 }; /* rule->a */
+enum { SEQUENCE = 0, CELL = 1 }; /* rule->a */
 
 enum { LAYERS_MAX = TORCH_DIMS_MAX }; /* a list of ours holds as many tensors */
 
@@ -69,7 +69,7 @@ static struct value drop_out(struct shard_call *call, struct value output, doubl
     return output;
 }
 
-static struct value states_of_layer(const struct value *states, int64_t layer, int64_t directions) {
+struct value recurrent_states(const struct value *states, int64_t layer, int64_t directions) {
     if (!value_is_list(states))
         return TORCH_CALL("aten::narrow", "", *states, value_int(0), value_int(layer * directions), value_int(directions));
     struct tensor *both[2];
@@ -91,7 +91,7 @@ static void run_layer(struct shard_call *call, struct value input, int64_t layer
     struct tensor *own[TORCH_DIMS_MAX];
     for (int64_t i = 0; i < count; i++)
         own[i] = all->begin[layer * count + i].tensor;
-    struct value states = states_of_layer(&call->values[STATES], layer, directions);
+    struct value states = recurrent_states(&call->values[STATES], layer, directions);
     struct value arguments[] = {input,
                                 states,
                                 value_tensor_list(own, (size_t)count),
@@ -154,12 +154,12 @@ static bool layers_fit(const struct shard_call *call) {
 
 /* ---- the rule */
 
-/* a: SEQUENCE (input, states, parameters, ..., batch_first); CELL (input, states, weights and biases): rows in dimension 0 of all; PACKED:
-   rows of many sequences one after the other, with their lengths: never divided. */
+/* a: SEQUENCE (input, states, parameters, ..., batch_first); CELL (input, states, weights and biases): rows in dimension 0 of all. Packed
+   sequences have a rule of their own (packed.c). */
 RULE_FUNCTION(recurrent) {
     struct argument *input = call_argument(call, INPUT);
     bool cell = rule->a == CELL;
-    if (rule->a == PACKED || !input || argument_dims(input) != (cell ? 2 : 3))
+    if (!input || argument_dims(input) != (cell ? 2 : 3))
         return RULE_GATHER;
     int dim = cell || call_flag(call, BATCH_FIRST) ? 0 : 1, state_dim = cell ? 0 : 1;
     if (input->record.kind == RECORD_SHARD && input->record.dim != dim) {

@@ -133,7 +133,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         return;
     }
     dispatch_count_divided();
-    if (call->partials) {
+    if (call->partials && !(rule->partial == PARTIAL_PACKED && packed_fits(call))) {
         if (!call->shards && partial_execute(call, rule))
             return;
         if (rule->decide == rule_compose || (!rule->decide && call->op->is_composite)) {

@@ -64,10 +64,11 @@ enum partial_kind {
     PARTIAL_MUL,             /* linear in one partial factor */
     PARTIAL_DIV,             /* linear in the numerator */
     PARTIAL_SHAPE,           /* reads the shape only: result replicated */
+    PARTIAL_PACKED,          /* the rule takes a sum of packed elements (packed_fits), other sums come first */
 };
 
 /* Which argument is the data that meets a parameter: entry.c. */
-enum entry_kind { ENTRY_NONE = 0, ENTRY_DATA0, ENTRY_DATA1, ENTRY_INDEX, ENTRY_RECURRENT };
+enum entry_kind { ENTRY_NONE = 0, ENTRY_DATA0, ENTRY_DATA1, ENTRY_INDEX, ENTRY_RECURRENT, ENTRY_PACKED };
 
 struct rule {
     const char *name;
@@ -154,6 +155,9 @@ RULE_FUNCTION(one_hot);
 RULE_FUNCTION(buckets);
 RULE_FUNCTION(spectrum);
 RULE_FUNCTION(solve);
+RULE_FUNCTION(pack);
+RULE_FUNCTION(unpack);
+RULE_FUNCTION(packed_recurrent);
 RULE_FUNCTION(null); /* the template: hooks/null/null_rule.c */
 
 /* ---- looking at arguments (call.c). Sizes are the whole batch's. */
@@ -227,6 +231,19 @@ void mark_gathered(struct tensor *tensor, bool is_view);
 bool entry_decide(struct shard_call *call, const struct rule *rule);
 /* These rows are cut along their time: the layer where they were cut takes the other dimension from now on. From global facts, so on all ranks alike. */
 void entry_learn_time(const struct record *record);
+
+/* One layer's part of the first states, a tensor or a list of two (recurrent.c). Owned, a list as operator_call takes it. */
+struct value recurrent_states(const struct value *states, int64_t layer, int64_t directions);
+
+/* ---- packed sequences (packed.c): arguments 0, elements, and 1, how many there are at each time */
+/* Argument 0 is a sum of packed elements, of which this rank has its sequences'. */
+bool packed_fits(struct shard_call *call);
+/* How many whole sequences a recurrent layer is given that it could divide; 0: none. */
+int64_t packed_sequences(struct shard_call *call);
+/* Some live sum of packed elements has this tensor's memory: a write that puts anything where its zeros are would be lost. */
+bool packed_is_seen(struct tensor *tensor);
+/* Makes a sum of packed elements of argument 0, whole and replicated; false: they are no packed sequences. */
+bool packed_enter(struct shard_call *call);
 
 /* ---- partial sums (partial.c): a call with partial and without shard arguments. True when it has been executed. */
 bool partial_execute(struct shard_call *call, const struct rule *rule);

@@ -157,10 +157,12 @@ def views():
 @case
 def writes():
     """In-place work on merged rows, their memory, and a part of them."""
-    model, x = nn.Linear(WIDTH, WIDTH), signal()
+    model, first, x, last = nn.Linear(WIDTH, WIDTH), nn.GRU(WIDTH, WIDTH), signal(), (torch.arange(ROWS) == ROWS - 1)[:, None]
 
     def loss():
-        flat = model(x).view(-1, WIDTH)
+        h = first(x)[0]
+        answers = torch.equal(h, h * 1), torch.equal(h, h + last), torch.equal(h, h[:, :, :2])
+        flat = model(h * (2 * answers[0] + answers[1] + answers[2])).view(-1, WIDTH)
         flat = flat * 1.0
         flat[:, 0] = 0.5
         flat.mul_(2).clamp_(-2, 2)
@@ -168,10 +170,11 @@ def writes():
         seen = flat.detach().numpy().sum()
         noise = torch.randn_like(flat)
         flat.data[2, 1] = 7.0
+        flat.detach().numpy()[5] = 0.125
         return (flat * noise).pow(2).mean() + 0.01 * seen + flat[3].sum() + flat[:4].pow(2).mean() + flat.detach().tolist()[4][1] + torch.bernoulli(
             torch.sigmoid(flat.detach())).sum()
 
-    return model, loss
+    return nn.ModuleList([model, first]), loss
 
 
 @case
@@ -294,7 +297,8 @@ def packed_list():
     """A list of sequences, packed; classified by the last state."""
     model, head = nn.GRU(WIDTH, WIDTH), nn.Linear(WIDTH, 3)
     sequences, y = [torch.randn(1 + 3 * i % TIME, WIDTH, dtype=DTYPE) for i in range(ROWS)], torch.randint(3, (ROWS,))
-    return nn.ModuleList([model, head]), lambda: F.cross_entropy(head(model(pack_sequence(sequences, enforce_sorted=False))[1][-1]), y)
+    begin = torch.randn(1, ROWS, WIDTH, dtype=DTYPE)
+    return nn.ModuleList([model, head]), lambda: F.cross_entropy(head(model(pack_sequence(sequences, enforce_sorted=False), begin)[1][-1]), y)
 
 
 def main():
