@@ -1,0 +1,35 @@
+// sources: launcher/join.c launcher/logs.c launcher/plan.c launcher/placement.c launcher/cpus.c launcher/topology.c launcher/cgroup.c launcher/engines.c launcher/problem.c config/*.c
+#include "unit.h"
+
+#include "../../launcher/join.h"
+
+static struct rendezvous_hello hellos[3];
+
+/* A rank that may run on the processors `list` and has so many cores. */
+static void rank(uint32_t number, const char *list, uint32_t cores) {
+    cpus_read(&hellos[number].cpus, list);
+    hellos[number].cores = cores;
+}
+
+TEST("ranks that may use the same cores share them, at least one each") {
+    rank(0, "0-7", 8);
+    rank(1, "0-7", 8);
+    EXPECT(join_share(hellos, 2, 0) == 4 && join_share(hellos, 2, 1) == 4 && join_cores(hellos, 2) == 8);
+    rank(2, "0-7", 8);
+    EXPECT(join_share(hellos, 3, 0) == 2 && join_cores(hellos, 3) == 8);
+    for (uint32_t i = 0; i < 3; i++)
+        rank(i, "0", 1);
+    EXPECT(join_share(hellos, 3, 2) == 1 && join_cores(hellos, 3) == 1);
+}
+
+TEST("ranks that the launcher has bound have their own, and the job has all of them") {
+    rank(0, "0-1", 2);
+    rank(1, "2-5", 4);
+    EXPECT(join_share(hellos, 2, 0) == 2 && join_share(hellos, 2, 1) == 4 && join_cores(hellos, 2) == 6);
+}
+
+TEST("hardware threads are no cores, and a quota counts") {
+    rank(0, "0-7", 4);
+    rank(1, "0-7", 4);
+    EXPECT(join_share(hellos, 2, 0) == 2 && join_cores(hellos, 2) == 4);
+}
