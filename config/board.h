@@ -7,6 +7,10 @@
  *   [ struct board | communication area of shim/comm: board_comm_bytes(world_size) ]
  *
  * All fields are written with atomics; nobody waits here (waiting is shim/comm's).
+ *
+ * Over several hosts each has a segment of its own, laid out alike: everything is indexed by the rank in the whole job. Lines, arrivals and answers of other
+ * hosts' ranks are copied in by the launcher (launcher/relay.c), control blocks and staging memory by the host's leader (shim/comm/hosts.c). Pages that
+ * nobody writes cost nothing.
  */
 #ifndef ACCEL_RUN_BOARD_H
 #define ACCEL_RUN_BOARD_H
@@ -28,6 +32,15 @@ enum board_phase {
     BOARD_STEP,         /* after a backward: optimizer and everything until the next batch */
     BOARD_SAVE,         /* writing a checkpoint */
     BOARD_PHASES
+};
+
+/* One host of several: its ranks are [first, first + count). */
+#define BOARD_HOST_CHARS 64
+struct board_host {
+    uint32_t first, count;
+    uint32_t address_bytes;
+    unsigned char address[28];   /* struct sockaddr_in or sockaddr_in6: where the host's leader, its first rank, is reached by those of the others */
+    char name[BOARD_HOST_CHARS]; /* for messages */
 };
 
 struct board_rank {
@@ -74,6 +87,8 @@ struct board_meetings {
 struct board {
     uint32_t magic;
     uint32_t world_size;
+    uint32_t hosts, host; /* how many share the job, and which this one is; hosts 0 or 1: this one has all ranks */
+    struct board_host list[BOARD_RANKS_MAX];
     _Atomic uint32_t abort; /* 0 running; else the job is being stopped: 1 + rank that asked, or BOARD_ABORT_LAUNCHER */
     struct board_rank ranks[BOARD_RANKS_MAX];
     struct board_meetings meetings;

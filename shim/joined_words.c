@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "joined.h"
-#include "own.h"
+#include "comm/own.h"
 
 enum { HELD = 16, HELD_CHARS = 1100, HELD_MS = 1000, TAIL_BYTES = 3000, TAIL_LINES = 10, KEPT_BYTES = 64 << 10, TRIM_BYTES = 1 << 20 };
 

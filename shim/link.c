@@ -20,10 +20,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "comm/own.h"
 #include "explain.h"
 #include "joined.h"
 #include "link.h"
-#include "own.h"
 #include "shim.h"
 
 enum { NAME_CHARS = 100, CLAIM_SECONDS = 30, EXPLAIN_MS = 3000 };

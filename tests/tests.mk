@@ -7,7 +7,7 @@ UNIT_SOURCES = $(shell sed -n 's|^// sources: ||p' $(1))
 UNIT_SANITIZE ?= -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 .SECONDEXPANSION:
-$(O)/unit/%: tests/unit/%.c tests/unit/unit.h $$(call UNIT_SOURCES,tests/unit/%.c) $(wildcard config/*.h config/*.def launcher/*.h launcher/*/*.h shim/*.h shim/*/*.h)
+$(O)/unit/%: tests/unit/%.c $(wildcard tests/unit/*.h) $$(call UNIT_SOURCES,tests/unit/%.c) $(wildcard config/*.h config/*.def launcher/*.h launcher/*/*.h shim/*.h shim/*/*.h)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) -Werror $(UNIT_SANITIZE) -o $@ $< $(call UNIT_SOURCES,$<) -lelf -lyaml -lm -lpthread
 

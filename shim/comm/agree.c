@@ -4,11 +4,13 @@
  * Rules
  *  - Compared: sequence number, kind, label, bytes, type, operation, root, parts, and all that comm_note() folded in since the last collective.
  *  - Only the hash is compared in the good case (one line per rank, the one that the barrier has read anyway); the words are for the message.
- *  - All ranks find the same pair (rank 0 and the first rank that differs from it), so whichever message the user sees is the same.
+ *  - All ranks find the same pair (rank 0 and the first rank that differs from it), so whichever message the user sees is the same. Over several hosts each
+ *    compares its own ranks with its leader, then the leaders compare themselves (hosts.c).
  */
 #include "agree.h"
 
 #include "barrier.h"
+#include "hosts.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -110,29 +112,32 @@ static int describe_call(char *text, size_t room, uint32_t rank, const struct se
 }
 
 /* The first note, among those kept, that differs; its words go to text. */
-static void describe_notes(char *text, size_t room, uint32_t rank, const struct segment_post *zero, const struct segment_post *other) {
+static void describe_notes(char *text, size_t room, uint32_t base, uint32_t rank) {
+    const struct segment_post *zero = &segment_control(base)->posts[segment.sequence % 2];
+    const struct segment_post *other = &segment_control(rank)->posts[segment.sequence % 2];
     uint32_t count = zero->note_count > other->note_count ? zero->note_count : other->note_count;
     uint32_t first = count > SEGMENT_NOTES ? count - SEGMENT_NOTES : 0;
     for (uint32_t index = first; index < count; index++) {
         const struct segment_note *mine = &zero->notes[index % SEGMENT_NOTES], *theirs = &other->notes[index % SEGMENT_NOTES];
         if (index >= zero->note_count || index >= other->note_count) {
-            uint32_t only = index >= zero->note_count ? rank : 0;
+            uint32_t only = index >= zero->note_count ? rank : base;
             snprintf(text, room, "rank %u has \"%.*s\" (%016llx), rank %u has not; noticed in \"%s\"", only, SEGMENT_NOTE_CHARS - 1,
-                     (only ? theirs : mine)->name, (unsigned long long)(only ? theirs : mine)->value, only ? 0 : rank, segment.label);
+                     (only == rank ? theirs : mine)->name, (unsigned long long)(only == rank ? theirs : mine)->value,
+                     only == rank ? base : rank, segment.label);
             return;
         }
         if (strncmp(mine->name, theirs->name, SEGMENT_NOTE_CHARS)) {
-            snprintf(text, room, "rank %u has \"%.*s\" where rank 0 has \"%.*s\"; noticed in \"%s\"", rank, SEGMENT_NOTE_CHARS - 1,
-                     theirs->name, SEGMENT_NOTE_CHARS - 1, mine->name, segment.label);
+            snprintf(text, room, "rank %u has \"%.*s\" where rank %u has \"%.*s\"; noticed in \"%s\"", rank, SEGMENT_NOTE_CHARS - 1,
+                     theirs->name, base, SEGMENT_NOTE_CHARS - 1, mine->name, segment.label);
             return;
         }
         if (mine->value != theirs->value) {
-            snprintf(text, room, "rank %u has another %.*s than rank 0 (%016llx against %016llx); noticed in \"%s\"", rank,
-                     SEGMENT_NOTE_CHARS - 1, mine->name, (unsigned long long)theirs->value, (unsigned long long)mine->value, segment.label);
+            snprintf(text, room, "rank %u has another %.*s than rank %u (%016llx against %016llx); noticed in \"%s\"", rank,
+                     SEGMENT_NOTE_CHARS - 1, mine->name, base, (unsigned long long)theirs->value, (unsigned long long)mine->value, segment.label);
             return;
         }
     }
-    snprintf(text, room, "ranks 0 and %u differ in something noted before the last %d facts; noticed in \"%s\"", rank, SEGMENT_NOTES,
+    snprintf(text, room, "ranks %u and %u differ in something noted before the last %d facts; noticed in \"%s\"", base, rank, SEGMENT_NOTES,
              segment.label);
 }
 
@@ -141,30 +146,33 @@ static int same_call(const struct segment_post *a, const struct segment_post *b)
            a->bytes == b->bytes && a->blocks == b->blocks && a->shape == b->shape && !strncmp(a->label, b->label, SEGMENT_LABEL_CHARS);
 }
 
-__attribute__((noreturn)) static void fail_parted(uint32_t rank) {
+void agree_fail(uint32_t base, uint32_t rank) {
     char text[AGREE_TEXT];
-    const struct segment_post *zero = &segment_control(0)->posts[segment.sequence % 2];
+    const struct segment_post *zero = &segment_control(base)->posts[segment.sequence % 2];
     const struct segment_post *other = &segment_control(rank)->posts[segment.sequence % 2];
     if (zero->notes_hash != other->notes_hash) { /* first: what went in explains what is done differently afterwards */
-        describe_notes(text, sizeof text, rank, zero, other);
+        describe_notes(text, sizeof text, base, rank);
     } else if (same_call(zero, other)) {
-        snprintf(text, sizeof text, "ranks 0 and %u have the labels of two calls that differ after %d characters, at \"%.*s\"", rank,
+        snprintf(text, sizeof text, "ranks %u and %u have the labels of two calls that differ after %d characters, at \"%.*s\"", base, rank,
                  SEGMENT_LABEL_CHARS - 1, SEGMENT_LABEL_CHARS - 1, zero->label);
     } else {
-        int used = describe_call(text, sizeof text, 0, zero);
+        int used = describe_call(text, sizeof text, base, zero);
         used += snprintf(text + used, sizeof text - (size_t)used, "; ");
         describe_call(text + used, sizeof text - (size_t)used, rank, other);
     }
     segment.options.fail("AR-RANKS-PARTED", text);
 }
 
-void agree_pass(void) {
+void agree_pass(const struct agree_stage *stage) {
     barrier_pass();
-    uint64_t zero = atomic_load_explicit(&segment_control(0)->check[segment.sequence % 2], memory_order_relaxed);
-    for (uint32_t rank = 1; rank < segment.options.world_size; rank++) {
-        if (atomic_load_explicit(&segment_control(rank)->check[segment.sequence % 2], memory_order_relaxed) != zero) {
-            fail_parted(rank);
+    uint64_t own = atomic_load_explicit(&segment_control(segment.first)->check[segment.sequence % 2], memory_order_relaxed);
+    for (uint32_t rank = segment.first + 1; rank < segment.last; rank++) {
+        if (atomic_load_explicit(&segment_control(rank)->check[segment.sequence % 2], memory_order_relaxed) != own) {
+            agree_fail(segment.first, rank);
         }
+    }
+    if (segment_is_spread()) {
+        hosts_agree(stage);
     }
     /* All have left the collective before this one: its post is free for the notes of the next. */
     struct segment_post *next = own_post(segment.sequence + 1);
@@ -172,14 +180,18 @@ void agree_pass(void) {
     next->notes_hash = 0;
 }
 
-int agree_same_list(void) {
-    uint64_t zero = atomic_load_explicit(&segment_control(0)->list[segment.sequence % 2], memory_order_relaxed);
-    for (uint32_t rank = 1; rank < segment.options.world_size; rank++) {
-        if (atomic_load_explicit(&segment_control(rank)->list[segment.sequence % 2], memory_order_relaxed) != zero) {
+int agree_same_list_here(void) {
+    uint64_t own = atomic_load_explicit(&segment_control(segment.first)->list[segment.sequence % 2], memory_order_relaxed);
+    for (uint32_t rank = segment.first + 1; rank < segment.last; rank++) {
+        if (atomic_load_explicit(&segment_control(rank)->list[segment.sequence % 2], memory_order_relaxed) != own) {
             return 0;
         }
     }
     return 1;
+}
+
+int agree_same_list(void) {
+    return segment_is_spread() ? (int)atomic_load(&segment.common->same_list[segment.sequence % 2]) : agree_same_list_here();
 }
 
 void agree_leave(void) {

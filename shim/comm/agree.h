@@ -18,8 +18,20 @@ struct agree_call {
 /* Enters a collective: board, sequence number, clock, post. Waits for nobody. */
 void agree_enter(const char *label, const struct agree_call *call);
 
-/* The first barrier of a collective: returns when all ranks have entered the same one, else ends in options.fail("AR-RANKS-PARTED", ...). */
-void agree_pass(void);
+/* What every rank has put on its stage at `turn`: `each` bytes, or those of its rank in `bytes`. */
+struct agree_stage {
+    size_t turn, each;
+    const size_t *bytes;
+};
+
+/* The first barrier of a collective: returns when all ranks have entered the same one, else ends in options.fail("AR-RANKS-PARTED", ...). Then the stages
+   of ranks of other hosts are filled, too. stage: NULL for none. Where the ranks have different lists it is not looked at. */
+void agree_pass(const struct agree_stage *stage);
+
+/* Do the ranks of this host have the same list? */
+int agree_same_list_here(void);
+/* Ends the job: ranks base and rank differ in their posts of this collective. */
+void agree_fail(uint32_t base, uint32_t rank) __attribute__((noreturn));
 
 /* After agree_pass(): have all ranks the same list? The same answer on all ranks. */
 int agree_same_list(void);

@@ -55,7 +55,7 @@ static inline void spin_pause(void) {
 
 /* Counters only grow, so ranks before *next need no second look. */
 static int all_arrived(uint32_t *next) {
-    while (*next < segment.options.world_size) {
+    while (*next < segment.last) {
         if (atomic_load_explicit(&segment_control(*next)->arrived, memory_order_seq_cst) < segment.arrivals) {
             return 0;
         }
@@ -64,7 +64,7 @@ static int all_arrived(uint32_t *next) {
     return 1;
 }
 
-static void fail_if_aborted(void) {
+void barrier_look_up(void) {
     char text[BARRIER_TEXT];
     uint32_t abort = atomic_load_explicit(&segment.board->abort, memory_order_relaxed);
     if (!abort) {
@@ -79,7 +79,7 @@ static void fail_if_aborted(void) {
     segment.options.fail("AR-ABORTED", text);
 }
 
-static int describe_late(char *text, size_t room, uint32_t rank) {
+int barrier_describe(char *text, size_t room, uint32_t rank) {
     const struct board_rank *late = &segment.board->ranks[rank];
     uint32_t phase = atomic_load(&late->phase);
     char where[BOARD_WHERE_CHARS];
@@ -94,9 +94,9 @@ __attribute__((noreturn)) static void fail_late(void) {
     char text[BARRIER_TEXT];
     int used = 0;
     uint32_t late = 0;
-    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+    for (uint32_t rank = segment.first; rank < segment.last; rank++) {
         if (atomic_load(&segment_control(rank)->arrived) < segment.arrivals && ++late <= BARRIER_LATE_SHOWN) {
-            used += describe_late(text + used, sizeof text - (size_t)used, rank);
+            used += barrier_describe(text + used, sizeof text - (size_t)used, rank);
         }
     }
     if (late > BARRIER_LATE_SHOWN) {
@@ -118,7 +118,7 @@ static void ring_bell(void) {
 static int nap(uint32_t *next) {
     struct timespec limit = {0, BARRIER_NAP_MS * 1000000};
     uint64_t now = barrier_now();
-    fail_if_aborted();
+    barrier_look_up();
     if (segment.options.look) {
         segment.options.look(*next);
     }
@@ -138,14 +138,14 @@ static int nap(uint32_t *next) {
 }
 
 static int wait_awake(uint32_t *next) {
-    if (segment.options.world_size <= segment.options.cores) {
+    if (segment.last - segment.first <= segment.options.cores) {
         for (int spins = 0; spins < BARRIER_SPINS; spins++) {
             spin_pause();
             if (all_arrived(next)) {
                 return 1;
             }
             if (!(spins & BARRIER_LOOK_ROUND)) {
-                fail_if_aborted();
+                barrier_look_up();
             }
         }
         return 0;
@@ -155,14 +155,14 @@ static int wait_awake(uint32_t *next) {
         if (all_arrived(next)) {
             return 1;
         }
-        fail_if_aborted();
+        barrier_look_up();
     }
     return 0;
 }
 
 void barrier_pass(void) {
     int saved_errno = errno; /* futex and sched_yield set it, and the program's thread is passing through us */
-    uint32_t next = 0;
+    uint32_t next = segment.first;
     segment.arrivals++;
     atomic_store_explicit(&segment_control(segment.options.rank)->arrived, segment.arrivals, memory_order_seq_cst);
     if (all_arrived(&next)) {

@@ -1,12 +1,13 @@
 /*
- * Collectives between the ranks of a job. One implementation today: shared memory on one host (shared_memory.c).
+ * Collectives between the ranks of a job: through shared memory on a host (shared_memory.c), by TCP between hosts (hosts.c, network.c).
  *
  * Rules
  *  - Called from one thread at a time per rank (the callers hold the shim's communication lock).
  *  - Every rank calls the same collectives in the same order with the same label, counts and types. Each call carries a sequence number and a
  *    hash of all that (and of what comm_note() folded in); a difference ends the job by name ("ranks have parted"), never in a hang.
  *  - Every wait has a deadline (struct comm_options) and looks at the board's abort word.
- *  - Results are bit-identical on all ranks: each element is reduced once, in the order of the ranks 0 .. world_size - 1.
+ *  - Results are bit-identical on all ranks: each element is reduced once, in the order of the ranks 0 .. world_size - 1. Over several hosts sums that are
+ *    too long for one message are made of the hosts' sums, in the order of the hosts.
  *  - A collective that cannot be finished does not return: it calls options.fail (which tells the launcher and waits for the end).
  *  - Knows nothing of libtorch. Tested and measured by programs of its own: tests/unit/comm_test.c, tests/bench/all_reduce.c.
  */
@@ -47,11 +48,15 @@ struct comm_options {
     size_t segment_bytes;
     /* Called now and then while rank `late` is waited for; NULL: nobody looks. May not return. */
     void (*look)(uint32_t late);
+    /* Where the board says that there are several hosts, their first ranks (leaders) connect to each other: */
+    int listener;         /* of a leader: the socket of its address on the board; taken over */
+    const char *secret;   /* of the job: who does not know it is no leader */
+    uint32_t generation;  /* which program of the job this is: 0, 1, ... */
     /* Never returns. id: message id; what: text that names ranks and labels. */
     void (*fail)(const char *id, const char *what) __attribute__((noreturn));
 };
 
-/* Attaches to the segment. Returns 0, or -1 with a text in *problem when the segment does not fit the options. One per process. */
+/* Attaches to the segment; a leader of several hosts waits for the others. Returns 0, or -1 with a text in *problem when the segment does not fit the options. One per process. */
 int comm_open(const struct comm_options *options, const char **problem);
 /* Forgets everything (in a forked child). Touches no shared memory. */
 void comm_forget(void);

@@ -5,7 +5,28 @@
 
 #include <string.h>
 
+#include "network.h"
+
 struct segment segment;
+
+/* Are the board's hosts those of one job, one after the other, with this rank on this host? */
+static int hosts_fit(const struct board *board, uint32_t rank) {
+    uint32_t next = 0;
+    if (board->hosts <= 1) {
+        return 1;
+    }
+    if (board->hosts > BOARD_RANKS_MAX || board->host >= board->hosts) {
+        return 0;
+    }
+    for (uint32_t host = 0; host < board->hosts; host++) {
+        if (board->list[host].first != next || !board->list[host].count) {
+            return 0;
+        }
+        next += board->list[host].count;
+    }
+    const struct board_host *own = &board->list[board->host];
+    return next == board->world_size && rank >= own->first && rank - own->first < own->count;
+}
 
 int comm_open(const struct comm_options *options, const char **problem) {
     const struct board *board = options->segment;
@@ -18,6 +39,8 @@ int comm_open(const struct comm_options *options, const char **problem) {
         *problem = "the shared memory segment is smaller than this world size needs: launcher and shim are of different builds";
     } else if (board->magic != BOARD_MAGIC || board->world_size != options->world_size) {
         *problem = "the shared memory segment does not hold this job's board: launcher and shim are of different builds";
+    } else if (!hosts_fit(board, options->rank)) {
+        *problem = "the shared memory segment lists hosts that do not make up this job: launcher and shim are of different builds";
     } else if (!options->collective_timeout_ms || !options->fail) {
         *problem = "a collective timeout and a way to fail are needed";
     }
@@ -29,10 +52,18 @@ int comm_open(const struct comm_options *options, const char **problem) {
     segment.common = (struct segment_common *)((unsigned char *)options->segment + board_bytes());
     segment.controls = (unsigned char *)segment.common + BOARD_COMM_COMMON_BYTES;
     segment.rings = segment.controls + (size_t)options->world_size * BOARD_COMM_CONTROL_BYTES;
+    segment.hosts = board->hosts > 1 ? board->hosts : 1;
+    segment.host = segment.hosts > 1 ? board->host : 0;
+    segment.first = segment.hosts > 1 ? board->list[segment.host].first : 0;
+    segment.last = segment.hosts > 1 ? segment.first + board->list[segment.host].count : options->world_size;
+    if (segment_is_spread() && segment_is_leader()) {
+        network_open();
+    }
     return 0;
 }
 
 void comm_forget(void) {
+    network_forget();
     memset(&segment, 0, sizeof segment);
 }
 

@@ -4,7 +4,8 @@
  *   [ board | common words | control block x world_size | ring of staging memory x world_size ]
  *
  * Rules
- *  - A rank writes only its own control block and its own ring; everybody reads all of them.
+ *  - A rank writes only its own control block and its own ring; everybody reads all of them. Over several hosts the leader, the host's first rank, also
+ *    fills those of other hosts' ranks with what comes over the network, and its ring is where the host's ranks put the sum of the host together.
  *  - Rings are claimed in step on all ranks, a turn at a time, the same offset on each. Whoever has passed a barrier knows that all others have left
  *    the turn before the last, so the next turn may be written without a barrier of its own as long as it lies elsewhere than the last two: a turn
  *    is at most a quarter of the ring. Posts come in pairs for the same reason.
@@ -50,6 +51,7 @@ _Static_assert(sizeof(struct segment_control) <= BOARD_COMM_CONTROL_BYTES, "a co
 struct segment_common {
     _Atomic uint32_t bell __attribute__((aligned(128)));     /* futex, rung by the last rank to arrive */
     _Atomic uint32_t sleepers __attribute__((aligned(128))); /* ranks that are, or are about to be, asleep */
+    _Atomic uint32_t same_list[2];                           /* of several hosts: the leader's word on the lists of the collective with this parity */
 };
 
 struct segment {
@@ -57,6 +59,8 @@ struct segment {
     struct board *board;
     struct segment_common *common;
     unsigned char *controls, *rings;
+    uint32_t first, last;       /* ranks of this host: [first, last); the first is the leader */
+    uint32_t hosts, host;       /* how many, and which this is; 1, 0 without others */
     uint64_t arrivals;    /* barriers this rank has entered */
     uint64_t sequence;    /* collectives this rank has entered */
     size_t ring_offset;   /* where the next turn begins */
@@ -71,6 +75,20 @@ extern struct segment segment;
 
 static inline struct segment_control *segment_control(uint32_t rank) {
     return (struct segment_control *)(segment.controls + (size_t)rank * BOARD_COMM_CONTROL_BYTES);
+}
+
+/* Does this host's leader speak to others for us? */
+static inline int segment_is_spread(void) {
+    return segment.hosts > 1;
+}
+
+static inline int segment_is_leader(void) {
+    return segment.options.rank == segment.first;
+}
+
+/* The first rank of a host, its leader. */
+static inline uint32_t segment_leader(uint32_t host) {
+    return segment.board->list[host].first;
 }
 
 enum { SEGMENT_TURN_MAX = BOARD_COMM_RING_BYTES / 4 };

@@ -32,6 +32,8 @@ struct shared {
 static struct shared *shared;
 static struct board *board;
 static uint32_t self, world, cores = 2, timeout_ms = 20000;
+static int listener = -1; /* of a leader of several hosts (hosts.h) */
+static const char *secret = "0123456789abcdef0123456789abcdef";
 
 __attribute__((noreturn)) static void fail(const char *id, const char *what) {
     snprintf(shared->reports[self].id, sizeof shared->reports[self].id, "%s", id);
@@ -73,6 +75,8 @@ static void attach(uint32_t rank) {
                                    .collective_timeout_ms = timeout_ms,
                                    .segment = board,
                                    .segment_bytes = segment_bytes(world),
+                                   .listener = listener,
+                                   .secret = secret,
                                    .fail = fail};
     RANK_EXPECT(comm_open(&options, &problem) == 0 && !problem);
 }
