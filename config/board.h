@@ -39,7 +39,8 @@ enum board_phase {
 struct board_host {
     uint32_t first, count;
     uint32_t address_bytes;
-    unsigned char address[28];   /* struct sockaddr_in or sockaddr_in6: where the host's leader, its first rank, is reached by those of the others */
+    unsigned char
+        address[28]; /* struct sockaddr_in or sockaddr_in6: where the host's leader, its first rank, is reached by those of the others */
     char name[BOARD_HOST_CHARS]; /* for messages */
 };
 

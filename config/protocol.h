@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 3
+#define PROTOCOL_VERSION 4
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -29,7 +29,7 @@
 #define PROTOCOL_ROWS_SECTION ".accel_run.rows"
 
 #define PROTOCOL_COOKIE_CHARS 32
-#define PROTOCOL_TEXT_MAX 4096
+#define PROTOCOL_TEXT_MAX 8448 /* two paths and what is said of them */
 
 enum protocol_type {
     PROTOCOL_CLAIM = 1,   /* shim → launcher: struct protocol_claim */
@@ -39,6 +39,8 @@ enum protocol_type {
     PROTOCOL_PROBLEM = 5, /* shim → launcher: struct protocol_problem; the launcher stops the job with it */
     /* shim → launcher: text "kind count name detail" with tabs between; the last one's kind is "end" (end us) or "stopped", its count the steps made */
     PROTOCOL_REPORT = 6,
+    PROTOCOL_MEETING =
+        7, /* shim → launcher, where there are several hosts: struct protocol_meeting and its texts; it goes on to the others (shim/meeting.h) */
 };
 
 struct protocol_header {
@@ -50,6 +52,8 @@ struct protocol_header {
    of file is the launcher's death. It is a pipe of its own because a shim that has filled the socket's buffer would take the signal that says
    "there is room again" for the one that says "gone". */
 enum { PROTOCOL_SEGMENT, PROTOCOL_LIFELINE, PROTOCOL_DESCRIPTORS };
+/* The first rank of each of several hosts gets one more: the socket at which it listens for the others' (shim/comm/network_connect.c). */
+enum { PROTOCOL_LISTENER = PROTOCOL_DESCRIPTORS, PROTOCOL_DESCRIPTORS_MOST };
 
 struct protocol_claim {
     uint32_t version;                   /* PROTOCOL_VERSION of the shim */
@@ -66,6 +70,7 @@ struct protocol_grant {
     uint32_t collective_timeout_ms; /* deadline of every collective */
     uint32_t flags;                 /* PROTOCOL_FLAG_* */
     uint32_t record_steps;          /* with PROTOCOL_FLAG_RECORD: backward passes */
+    uint32_t generation;            /* which program of the job this is: 0, 1, ... */
     uint32_t log_level;             /* 0 errors, 1 warnings and notices, 2 information, 3 debugging */
 };
 
@@ -73,6 +78,21 @@ struct protocol_grant {
 #define PROTOCOL_FLAG_SCALE_BATCH 2u   /* the loaders' batches are as many times as large as there are ranks */
 #define PROTOCOL_FLAG_RECORD 8u        /* `accel-run explain`: count what is met, report it, end after record_steps */
 #define PROTOCOL_FLAG_WHOLE_LOADING 4u /* every rank reads all rows */
+
+enum protocol_meeting_what {
+    PROTOCOL_MEETING_COME,   /* a rank has come: number, kind, its path */
+    PROTOCOL_MEETING_ANSWER, /* rank 0 has answered: number, error, answer, its paths */
+    PROTOCOL_MEETING_SEEN,   /* a file's name is there: number */
+    PROTOCOL_MEETING_END,    /* it is closed: number, error, bytes */
+};
+
+struct protocol_meeting {
+    uint32_t what, kind; /* enum protocol_meeting_what; enum meeting_kind */
+    uint64_t number, bytes;
+    int32_t error;
+    uint32_t answer;
+    uint32_t lengths[2]; /* of the texts that follow, without terminators */
+};
 
 /* id: the stable message id ("AR-..."), what: what happened and where, cure: what to do. NUL-terminated. */
 struct protocol_problem {

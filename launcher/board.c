@@ -13,27 +13,53 @@ static bool trainer_is_gone(const struct job *job, const struct rank *rank) {
     return rank->has_claimed && !claims_is_granted(&job->claims, rank->number) && kill(rank->claimer, 0) && errno == ESRCH;
 }
 
-static void snapshot(struct job *job, uint32_t number) {
-    struct rank *rank = &job->ranks[number];
-    struct watch_rank *seen = &job->watch[number];
-    seen->has_ended = rank->has_ended;
-    seen->trainer_has_ended = trainer_is_gone(job, rank);
-    seen->generation = rank->generation;
-    if (!rank->generation || rank->generation > job->claims.segments.count)
+/* The board of the program that the rank runs now, or NULL. */
+static const struct board *board_of(const struct job *job, const struct rank *rank) {
+    bool has_one = rank->generation && rank->generation <= job->claims.segments.count;
+    return has_one ? job->claims.segments.list[rank->generation - 1].board : NULL;
+}
+
+void board_line(struct job *job, uint32_t number, struct together_line *line) {
+    const struct rank *rank = &job->ranks[number - job->first];
+    const struct board *board = board_of(job, rank);
+    line->rank = number;
+    line->generation = rank->generation;
+    line->pid = rank->claimer > 0 ? rank->claimer : rank->pid;
+    line->has_ended = rank->has_ended; /* before what it did last: that is final then */
+    line->trainer_has_ended = trainer_is_gone(job, rank);
+    if (!board)
         return;
-    struct board_rank *board = &job->claims.segments.list[rank->generation - 1].board->ranks[number];
-    seen->phase = atomic_load_explicit(&board->phase, memory_order_relaxed);
-    seen->step = atomic_load_explicit(&board->step, memory_order_relaxed);
-    /* Collectives and meetings: who has been to fewer is waited for. */
-    const struct board_meetings *meetings = &job->claims.segments.list[rank->generation - 1].board->meetings;
-    seen->collective = atomic_load_explicit(&board->collective, memory_order_relaxed) +
-                       atomic_load_explicit(&meetings->arrivals[number].number, memory_order_relaxed);
-    seen->is_waiting = atomic_load_explicit(&board->waiting, memory_order_relaxed) != 0;
-    memcpy(seen->where, board->where, sizeof seen->where);
-    seen->where[BOARD_WHERE_CHARS - 1] = 0;
-    for (char *c = seen->where; *c; c++)
+    const struct board_rank *shown = &board->ranks[number];
+    line->phase = atomic_load_explicit(&shown->phase, memory_order_relaxed);
+    line->step = atomic_load_explicit(&shown->step, memory_order_relaxed);
+    line->collective = atomic_load_explicit(&shown->collective, memory_order_relaxed);
+    line->meetings = atomic_load_explicit(&board->meetings.arrivals[number].number, memory_order_relaxed);
+    line->is_waiting = atomic_load_explicit(&shown->waiting, memory_order_relaxed) != 0;
+    memcpy(line->where, shown->where, sizeof line->where);
+    line->where[BOARD_WHERE_CHARS - 1] = 0;
+    for (char *c = line->where; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = '?';
+}
+
+static bool is_here(const struct job *job, uint32_t number) {
+    return number - job->first < job->local_size;
+}
+
+/* Of another host's rank its launcher has told us. */
+static void snapshot(struct job *job, uint32_t number) {
+    struct watch_rank *seen = &job->watch[number];
+    const struct together_line *line = &job->lines[number];
+    if (is_here(job, number))
+        board_line(job, number, &job->lines[number]);
+    seen->has_ended = line->has_ended;
+    seen->trainer_has_ended = line->trainer_has_ended;
+    seen->generation = line->generation;
+    seen->phase = line->phase;
+    seen->step = line->step;
+    seen->collective = line->collective + line->meetings; /* who has been to fewer is waited for */
+    seen->is_waiting = line->is_waiting;
+    memcpy(seen->where, line->where, sizeof seen->where);
 }
 
 void board_words(struct job *job, uint32_t rank, char *text, size_t size) {
@@ -66,9 +92,9 @@ static char process_state(pid_t pid) {
 
 static void stalled(struct job *job, const struct watch_result *result) {
     char words[160];
-    const struct rank *rank = &job->ranks[result->rank];
-    pid_t pid = rank->claimer > 0 ? rank->claimer : rank->pid;
-    char state = process_state(pid);
+    pid_t pid = job->lines[result->rank].pid;
+    bool here = is_here(job, result->rank);
+    char state = here ? process_state(pid) : '?';
     struct problem problem;
     watch_words(&job->watch[result->rank], words, sizeof words);
     problem_set(&problem, 0, "AR-RANK-STALLED", "'gdb -p' or 'py-spy dump' on that process shows where it is; accel-run goes on waiting",
@@ -77,11 +103,14 @@ static void stalled(struct job *job, const struct watch_result *result) {
                 state == 'T'                                             ? "; it was stopped by a signal"
                 : result->rank == 0 && streams_is_blocked(&job->streams) ? "; its output is not being read"
                 : state == 'R'                                           ? "; it is computing"
+                : !here                                                  ? "; it is on another host"
                                                                          : "");
     notices_problem(&job->notices, "warning", &problem);
 }
 
 void board_look(struct job *job, uint64_t now_ms) {
+    if (job->first) /* the first host looks at all ranks, and tells */
+        return;
     for (uint32_t i = 0; i < job->world_size; i++)
         snapshot(job, i);
     struct watch_result result = watch_look(job->watch, job->world_size, now_ms, job->config->stall_timeout_ms);

@@ -58,24 +58,25 @@ bool claims_is_granted(const struct claims *claims, uint32_t rank) {
     return false;
 }
 
-/* passed: PROTOCOL_DESCRIPTORS descriptors, or NULL. */
+/* passed: PROTOCOL_DESCRIPTORS descriptors or, when the last is not -1, PROTOCOL_DESCRIPTORS_MOST; or NULL. */
 static int send_message(int descriptor, uint32_t type, const void *payload, size_t bytes, const int *passed) {
     struct protocol_header header = {type, (uint32_t)bytes};
     struct iovec parts[2] = {{&header, sizeof header}, {(void *)(uintptr_t)payload, bytes}};
     union {
-        char bytes[CMSG_SPACE(PROTOCOL_DESCRIPTORS * sizeof(int))];
+        char bytes[CMSG_SPACE(PROTOCOL_DESCRIPTORS_MOST * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     if (passed) {
+        size_t count = passed[PROTOCOL_LISTENER] < 0 ? PROTOCOL_DESCRIPTORS : PROTOCOL_DESCRIPTORS_MOST;
         memset(&control, 0, sizeof control);
         message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
         struct cmsghdr *entry = CMSG_FIRSTHDR(&message);
         entry->cmsg_level = SOL_SOCKET;
         entry->cmsg_type = SCM_RIGHTS;
-        entry->cmsg_len = CMSG_LEN(PROTOCOL_DESCRIPTORS * sizeof(int));
-        memcpy(CMSG_DATA(entry), passed, PROTOCOL_DESCRIPTORS * sizeof(int));
+        entry->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(entry), passed, count * sizeof(int));
     }
     return sendmsg(descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
 }
@@ -139,7 +140,9 @@ static int open_lifeline(const struct claims *claims) {
 
 /* Sends the grant with its descriptors. Returns 0 or -1 with errno. */
 static int send_grant(const struct claims *claims, int descriptor, const struct protocol_grant *message, int memfd) {
-    int passed[PROTOCOL_DESCRIPTORS] = {[PROTOCOL_SEGMENT] = memfd, [PROTOCOL_LIFELINE] = open_lifeline(claims)};
+    int passed[PROTOCOL_DESCRIPTORS_MOST] = {[PROTOCOL_SEGMENT] = memfd,
+                                             [PROTOCOL_LIFELINE] = open_lifeline(claims),
+                                             [PROTOCOL_LISTENER] = message->rank == claims->first ? claims->leader_listener : -1};
     if (passed[PROTOCOL_LIFELINE] < 0)
         return -1;
     int status = send_message(descriptor, PROTOCOL_GRANT, message, sizeof *message, passed);
@@ -148,7 +151,7 @@ static int send_grant(const struct claims *claims, int descriptor, const struct 
 }
 
 static void grant(struct claims *claims, struct claims_connection *connection, uint32_t number) {
-    struct rank *rank = &claims->ranks[number];
+    struct rank *rank = &claims->ranks[number - claims->first];
     struct segment *segment;
     while (!(segment = segments_get(&claims->segments, rank->generation)) && errno == EMFILE && drop_stranger(claims))
         ;
@@ -162,6 +165,7 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     struct protocol_grant message = claims->grant;
     message.rank = number;
     message.segment_bytes = segment->bytes;
+    message.generation = rank->generation;
     int status;
     while ((status = send_grant(claims, connection->descriptor, &message, segment->memfd)) && errno == EMFILE && drop_stranger(claims))
         ;
@@ -195,7 +199,7 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
         deny(connection, "malformed claim");
     else if (!cookie_is_right(claims, claim.cookie))
         deny(connection, "wrong cookie");
-    else if (claim.rank >= claims->grant.world_size)
+    else if (claim.rank < claims->first || claim.rank - claims->first >= claims->local_size)
         deny(connection, "no such rank");
     else if (connection->rank >= 0 || claims_is_granted(claims, claim.rank))
         deny(connection, "another process is this rank");
@@ -232,6 +236,8 @@ static void handle_message(struct claims *claims, struct claims_connection *conn
         handle_problem(claims, rank, message);
     else if (message->header.type == PROTOCOL_REPORT)
         claims->events.report(claims->events.context, rank, message->payload);
+    else if (message->header.type == PROTOCOL_MEETING)
+        claims->events.meeting(claims->events.context, rank, message->payload, bytes);
 }
 
 /* Reads one message. Returns false when there is none (or the connection has ended). */

@@ -35,6 +35,8 @@ struct claims_events {
     void (*log)(void *context, uint32_t rank, char level, const char *text);
     void (*problem)(void *context, uint32_t rank, const struct protocol_problem *problem);
     void (*report)(void *context, uint32_t rank, const char *text);
+    /* body: struct protocol_meeting and texts, not looked at yet */
+    void (*meeting)(void *context, uint32_t rank, const char *body, uint32_t bytes);
     void *context;
 };
 
@@ -43,7 +45,9 @@ struct claims {
     char name[64]; /* in the abstract name space, without the leading zero */
     char cookie[PROTOCOL_COOKIE_CHARS + 1];
     struct claims_events events;
-    struct rank *ranks;          /* borrowed */
+    struct rank *ranks;          /* borrowed: of this host */
+    uint32_t first, local_size;  /* their numbers: [first, first + local_size) */
+    int leader_listener;         /* borrowed: for the first of them; -1: one host */
     struct protocol_grant grant; /* template of every grant */
     struct segments segments;
     struct claims_connection *connections; /* owned */

@@ -20,6 +20,7 @@
 #include "preflight.h"
 #include "rank.h"
 #include "streams.h"
+#include "together.h"
 #include "watch.h"
 
 struct job {
@@ -28,11 +29,14 @@ struct job {
     const struct target *target; /* borrowed */
     char *const *environment;    /* borrowed: the launcher's */
     struct explain *explain;     /* borrowed; NULL: no `accel-run explain` */
-    uint32_t world_size;
+    struct hosts *hosts;         /* borrowed; NULL: this one has all ranks */
+    uint32_t first, local_size;  /* ranks of this host: [first, first + local_size). Arrays of ranks here are indexed from its first one */
+    uint32_t world_size;         /* ranks of all hosts */
 
     struct console console;
-    struct rank *ranks;       /* owned */
-    struct watch_rank *watch; /* owned */
+    struct rank *ranks;          /* owned */
+    struct watch_rank *watch;    /* owned; of all hosts' ranks, as far as they are known */
+    struct together_line *lines; /* owned; the same: what is told of them. NULL on one host */
     struct claims claims;
     struct streams streams;
     struct input input;
@@ -44,10 +48,12 @@ struct job {
     struct rlimit open_files; /* the ranks' */
 
     enum lifecycle_state state;
-    uint64_t deadline_ms; /* 0: none */
-    uint64_t looked_ms;   /* last look at the board */
-    uint32_t ended;       /* ranks */
-    int first_failed;     /* -1: none */
+    uint64_t deadline_ms;      /* 0: none */
+    uint64_t looked_ms;        /* last look at the board */
+    uint64_t lines_ms;         /* it was told to the other hosts */
+    uint64_t signalled_ms[32]; /* when a signal of the user came to this accel-run itself */
+    uint32_t ended;            /* ranks */
+    int first_failed;          /* -1: none */
     char failed_where[160];
     int interrupts;      /* Ctrl-C */
     int requests_to_end; /* of the user: Ctrl-C counts one, SIGTERM, SIGHUP and SIGQUIT two */
@@ -73,19 +79,26 @@ void supervise_problem(struct job *job, const struct problem *problem);
 /* Waits until what accel-run itself has said was written. */
 void supervise_last_words(struct job *job);
 
-/* report.c: notices before the program's first word; while it runs, that output is lost; the verdict's paragraph at the end, which gives the exit code. */
+/* report.c: what a rank's failure comes to, for the other hosts; notices before the program's first word; while it runs, that output is
+   lost; the verdict's paragraph at the end, which gives the exit code. */
 void report_before(struct job *job);
 void report_loss(struct job *job);
 int report_end(struct job *job);
+void report_failure(struct job *job);
 
 /* signals.c: blocks what we handle and makes the descriptor. Returns 0 or -1 with errno. */
 int signals_open(struct job *job);
 void signals_add(struct job *job);
 
+/* The same signal came to the accel-run of another host. */
+void signals_relayed(struct job *job, int signal);
+
 /* board.c: what the ranks write on the board → names, early leavers, stalls. */
 void board_look(struct job *job, uint64_t now_ms);
-/* What a rank is doing, in words; text[size]. */
+/* What a rank is doing, in words; text[size]. rank: its number in the job. */
 void board_words(struct job *job, uint32_t rank, char *text, size_t size);
+/* A rank of this host, for the others. */
+void board_line(struct job *job, uint32_t rank, struct together_line *line);
 /* After a stop of the whole job (Ctrl-Z) nobody was slow. */
 void board_forget_clocks(struct job *job);
 

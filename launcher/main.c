@@ -111,12 +111,13 @@ static void __attribute__((noreturn)) become_rank(const struct config *config, c
 static int run_job(struct job *job) {
     if (job_start(job)) {
         struct problem problem = job->problem;
+        together_failed(job, &problem, false, false);
         job_clear(job);
         refuse(&problem);
     }
     report_before(job);
     supervise_run(job);
-    int code = report_end(job);
+    int code = together_end(job, report_end(job));
     supervise_last_words(job);
     return code;
 }
@@ -135,6 +136,24 @@ static char *const *read_settings(struct settings *settings, int argc, char **ar
     if (program < 0 || (refused && !options_need_no_program(&settings->config)))
         refuse(&problem);
     return arguments;
+}
+
+/* Which ranks of the job are ours. */
+static void meet(struct job *job, struct plan *plan) {
+    static struct hosts hosts;
+    struct problem problem;
+    job->local_size = job->world_size = plan->ranks;
+    if (job->config->nnodes == 1)
+        return;
+    if (hosts_meet(&hosts, job->config, plan, &problem)) {
+        hosts_clear(&hosts);
+        refuse(&problem);
+    }
+    job->hosts = &hosts;
+    job->first = hosts.list[hosts.host].first;
+    job->world_size = hosts.world_size;
+    plan_set_threads(plan, hosts.threads);
+    together_begin(job);
 }
 
 int main(int argc, char **argv) {
@@ -157,8 +176,9 @@ int main(int argc, char **argv) {
     if (problem.exit_code || explain_begin(&explain, &settings.config, &problem))
         refuse(&problem);
     const struct config config = settings.config;
-    if (config.nnodes > 1) {
-        problem_set(&problem, EXIT_LAUNCHER, "AR-HOSTS-SETTINGS", "run on one host with -n", "several hosts are not available yet");
+    if (config.nnodes > 1 && explain.is_asked) {
+        problem_set(&problem, EXIT_LAUNCHER, "AR-HOSTS-SETTINGS", "explain the program on one host: what it meets is the same there",
+                    "accel-run explain is for one host");
         refuse(&problem);
     }
     if (preflight_run(arguments[0], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
@@ -171,7 +191,8 @@ int main(int argc, char **argv) {
         plan_clear(&plan);
         return fflush(stdout) ? EXIT_LAUNCHER : 0;
     }
-    struct job job = {.config = &config, .plan = &plan, .target = &target, .environment = environ, .world_size = plan.ranks};
+    struct job job = {.config = &config, .plan = &plan, .target = &target, .environment = environ};
+    meet(&job, &plan);
     job.explain = explain.is_asked ? &explain : NULL;
     int code = run_job(&job);
     bool interrupted = job.user_signal == SIGINT && code == 128 + SIGINT;

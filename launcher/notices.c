@@ -97,7 +97,7 @@ void notices_log(struct notices *notices, uint32_t rank, char level, const char 
         }
         notices_say(notices, "%s", line);
     } else if (!entry || !hold(notices, rank, (uint32_t)index, line, now_ms)) {
-        printer_format(&notices->printer, "accel-run[rank %u]: %s", rank, line);
+        printer_format(&notices->printer, "accel-run[rank %u]: %s", notices->first + rank, line);
     }
     free(line);
 }
@@ -116,9 +116,9 @@ static void held_print(struct notices *notices, struct notices_held *held) {
         uint32_t count = senders(notices, held->text);
         entry->printed++;
         if (count == 1)
-            printer_format(&notices->printer, "accel-run[rank %u]: %s", held->rank, held->line);
+            printer_format(&notices->printer, "accel-run[rank %u]: %s", notices->first + held->rank, held->line);
         else
-            printer_format(&notices->printer, "accel-run[rank %u and %u more]: %s", held->rank, count - 1, held->line);
+            printer_format(&notices->printer, "accel-run[rank %u and %u more]: %s", notices->first + held->rank, count - 1, held->line);
     }
     held_drop(held);
 }
@@ -142,8 +142,9 @@ void notices_line(struct notices *notices, uint32_t rank, const char *line, size
     if (state->shown > NOTICES_LINES_MAX)
         return;
     int n = state->shown++ == NOTICES_LINES_MAX
-                ? asprintf(&text, "accel-run: rank %u prints more lines that differ from rank 0's; --log-dir keeps them all", rank)
-                : asprintf(&text, "[rank %u] %.*s", rank, (int)bytes, line);
+                ? asprintf(&text, "accel-run: rank %u prints more lines that differ from rank 0's; --log-dir keeps them all",
+                           notices->first + rank)
+                : asprintf(&text, "[rank %u] %.*s", notices->first + rank, (int)bytes, line);
     if (n < 0)
         return;
     if (state->released) {

@@ -43,6 +43,7 @@ struct notices_rank {
 
 struct notices {
     uint32_t world_size;
+    uint32_t first; /* number of the first rank here; ranks are counted from it */
     struct notices_text texts[NOTICES_TEXTS_MAX];
     uint32_t texts_count;
     struct notices_held held[64];

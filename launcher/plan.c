@@ -14,19 +14,26 @@ static void add(struct plan *plan, const char *name, const char *value) {
 
 /* Libraries that start threads all read OMP_NUM_THREADS when their own variable is not set; a user's value of any of them wins (L24), except over
    --threads, which is the user's, too. The 1 that torchrun writes when there is none is nobody's choice. */
+static const char *const threads_names[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
+
 static void plan_threads(struct plan *plan, const struct plan_facts *facts) {
     uint32_t wanted = facts->config->threads;
-    static const char *const names[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
+    bool is_spread = facts->config->nnodes > 1;
     char value[PLAN_VALUE_CHARS];
-    bool is_chosen = config_variable(facts->environment, names[0]) && !(facts->engine && facts->engine->threads_are_its);
-    if (!wanted && (plan->ranks == 1 || is_chosen))
+    const char *users = config_variable(facts->environment, threads_names[0]);
+    if (facts->engine && facts->engine->threads_are_its)
+        users = NULL;
+    plan->threads_are_users = wanted || users;
+    if (is_spread && !wanted && users) /* to be compared with the other hosts' */
+        plan->threads = (uint32_t)strtoul(users, NULL, 10);
+    if (!wanted && ((plan->ranks == 1 && !is_spread) || users))
         return;
     uint32_t share = facts->share ? facts->share : plan->cores / plan->ranks;
     plan->threads = wanted ? wanted : share ? share : 1;
     snprintf(value, sizeof value, "%u", plan->threads);
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (wanted || i == 0 || !config_variable(facts->environment, names[i]))
-            add(plan, names[i], value);
+    for (size_t i = 0; i < sizeof(threads_names) / sizeof(*threads_names); i++)
+        if (wanted || i == 0 || !config_variable(facts->environment, threads_names[i]))
+            add(plan, threads_names[i], value);
 }
 
 /* Another launcher's variables would make a program, or a framework in it, join a job of its own (L29). */
@@ -61,12 +68,20 @@ int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem
     plan->arguments = facts->arguments;
     plan_threads(plan, facts);
     /* torch.compile would trace one rank's rows into a graph that no longer passes through the dispatcher. */
-    if (plan->ranks > 1 && !config_variable(facts->environment, "TORCH_COMPILE_DISABLE"))
+    if ((plan->ranks > 1 || facts->config->nnodes > 1) && !config_variable(facts->environment, "TORCH_COMPILE_DISABLE"))
         add(plan, "TORCH_COMPILE_DISABLE", "1");
     plan_removed(plan, facts);
     if (plan_preload(plan, facts) < 0)
         return problem_set(problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
     return 0;
+}
+
+void plan_set_threads(struct plan *plan, uint32_t threads) {
+    for (uint32_t i = 0; threads && i < plan->added_count; i++)
+        for (size_t k = 0; k < sizeof(threads_names) / sizeof(*threads_names); k++)
+            if (!strcmp(plan->added[i].name, threads_names[k]))
+                snprintf(plan->added[i].value, sizeof plan->added[i].value, "%u", threads);
+    plan->threads = threads ? threads : plan->threads;
 }
 
 void plan_clear(struct plan *plan) {

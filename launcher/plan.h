@@ -39,6 +39,7 @@ struct plan {
     const struct placement *placement;              /* borrowed, or NULL */
     uint32_t threads;                               /* per rank; 0: the program's own choice */
     const struct engine *engine;                    /* borrowed; NULL: none */
+    bool threads_are_users;                         /* --threads, or OMP_NUM_THREADS */
     const char *path;                               /* borrowed: what exec gets */
     const char *shim;                               /* borrowed */
     char *const *arguments;                         /* borrowed */
@@ -52,6 +53,8 @@ struct plan {
 /* Returns 0, or -1 with *problem (nested launch). The caller clears. */
 int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem *problem);
 void plan_clear(struct plan *plan);
+/* Several hosts have agreed on the threads of each rank; 0: nothing to change. */
+void plan_set_threads(struct plan *plan, uint32_t threads);
 
 /* What every rank is granted, but for its number and the size of the shared memory. */
 struct protocol_grant plan_grant(const struct config *config, uint32_t ranks, uint32_t cores);

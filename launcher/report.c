@@ -54,25 +54,41 @@ void report_loss(struct job *job) {
     job->log_loss_is_said = streams->log_error;
 }
 
-int report_end(struct job *job) {
-    struct verdict verdict;
-    char tail[STREAMS_TAIL_BYTES];
-    struct verdict_facts facts = {job->ranks,
-                                  job->world_size,
+static struct verdict_facts facts_of(const struct job *job) {
+    return (struct verdict_facts){job->ranks,
+                                  job->local_size,
                                   job->plan->arguments[0],
                                   job->first_failed,
                                   &job->problem,
                                   job->user_signal,
                                   cgroup_oom_kills("") > job->oom_kills,
                                   job->failed_where,
-                                  job->streams.lost_bytes};
+                                  job->streams.lost_bytes,
+                                  job->world_size,
+                                  job->hosts ? job->hosts->list[job->hosts->host].name : NULL};
+}
+
+void report_failure(struct job *job) {
+    struct verdict_facts facts = facts_of(job);
+    struct verdict verdict;
+    if (!job->hosts || job->problem.exit_code)
+        return;
+    verdict_find(&facts, &verdict);
+    verdict.report.exit_code = verdict.exit_code;
+    together_failed(job, &verdict.report, true, verdict.is_silent);
+}
+
+int report_end(struct job *job) {
+    struct verdict verdict;
+    char tail[STREAMS_TAIL_BYTES];
+    struct verdict_facts facts = facts_of(job);
     verdict_find(&facts, &verdict);
     if (verdict.is_silent || (!verdict.exit_code && job->config->log_level < CONFIG_LEVEL_WARN))
         return verdict.exit_code;
     if (verdict.show_tail) {
         streams_tail(&job->streams, (uint32_t)job->first_failed, "    ", 10, tail, sizeof tail);
         if (*tail)
-            notices_say(&job->notices, "last lines of rank %d:\n%s", job->first_failed, tail);
+            notices_say(&job->notices, "last lines of rank %u:\n%s", job->first + (uint32_t)job->first_failed, tail);
     }
     notices_problem(&job->notices, verdict.exit_code ? "error" : "warning", &verdict.report);
     return verdict.exit_code;

@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int segment_make(struct segment *segment, uint32_t world_size) {
+static int segment_make(struct segment *segment, const struct segments *job) {
+    uint32_t world_size = job->world_size;
     segment->bytes = board_bytes() + board_comm_bytes(world_size);
     segment->memfd = memfd_create("accel-run", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (segment->memfd < 0)
@@ -22,6 +23,10 @@ static int segment_make(struct segment *segment, uint32_t world_size) {
             segment->board = memory;
             segment->board->magic = BOARD_MAGIC;
             segment->board->world_size = world_size;
+            segment->board->hosts = job->hosts;
+            segment->board->host = job->host;
+            if (job->hosts)
+                memcpy(segment->board->list, job->places, job->hosts * sizeof *job->places);
             return 0;
         }
     }
@@ -39,7 +44,7 @@ struct segment *segments_get(struct segments *segments, uint32_t generation) {
             return NULL;
         segments->list = list;
         memset(&list[segments->count], 0, sizeof *list);
-        if (segment_make(&list[segments->count], segments->world_size))
+        if (segment_make(&list[segments->count], segments))
             return NULL;
         segments->count++;
     }

@@ -20,7 +20,9 @@ struct segment {
 
 struct segments {
     uint32_t world_size;
-    struct segment *list; /* owned; index: generation */
+    uint32_t hosts, host;            /* for the board; 0: one host */
+    const struct board_host *places; /* borrowed: of all hosts */
+    struct segment *list;            /* owned; index: generation */
     uint32_t count;
 };
 

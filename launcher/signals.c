@@ -37,7 +37,7 @@ int signals_open(struct job *job) {
 }
 
 static void signal_all(struct job *job, int signal) {
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         rank_signal(&job->ranks[i], signal);
 }
 
@@ -56,12 +56,13 @@ static void interrupt(struct job *job) {
 
 /* The groups of the ranks are orphaned in the terminal's eyes: SIGTSTP would not stop them (L13). */
 static void stop_everything(struct job *job) {
+    together_pause(job);
     signal_all(job, SIGSTOP);
     kill(getpid(), SIGSTOP);
 }
 
 static void window_changed(struct job *job) {
-    for (uint32_t i = 0; i < 2 * job->world_size; i++)
+    for (uint32_t i = 0; i < 2 * job->local_size; i++)
         if (job->streams.list[i].source >= 0)
             console_copy_size(&job->console, job->streams.list[i].source);
     input_copy_size(&job->input);
@@ -69,8 +70,12 @@ static void window_changed(struct job *job) {
 }
 
 static void reap_orphans(struct job *job) {
-    struct strays strays = {job->ranks, job->world_size, job->guard.pid};
+    struct strays strays = {job->ranks, job->local_size, job->guard.pid};
     strays_reap(&strays);
+}
+
+static bool asks_to_end(int signal) {
+    return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
 
 static void handle(struct job *job, int signal) {
@@ -91,6 +96,7 @@ static void handle(struct job *job, int signal) {
         break;
     case SIGCONT:
         signal_all(job, SIGCONT);
+        together_resume(job);
         board_forget_clocks(job);
         break;
     case SIGWINCH:
@@ -107,8 +113,16 @@ static void handle(struct job *job, int signal) {
 static void signals_ready(void *context, size_t index, short events) {
     struct job *job = context;
     struct signalfd_siginfo info;
-    while (read(job->signal_descriptor, &info, sizeof info) == (ssize_t)sizeof info)
+    while (read(job->signal_descriptor, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (asks_to_end((int)info.ssi_signo))
+            together_signal(job, (int)info.ssi_signo);
         handle(job, (int)info.ssi_signo);
+    }
+}
+
+void signals_relayed(struct job *job, int signal) {
+    if (sigismember(&job->ignored, signal) == 0)
+        handle(job, signal);
 }
 
 void signals_add(struct job *job) {

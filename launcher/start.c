@@ -17,7 +17,7 @@
 
 static void hear_log(void *context, uint32_t rank, char level, const char *text) {
     struct job *job = context;
-    notices_log(&job->notices, rank, level, text, clock_ms());
+    notices_log(&job->notices, rank - job->first, level, text, clock_ms());
 }
 
 static void hear_problem(void *context, uint32_t rank, const struct protocol_problem *said) {
@@ -31,6 +31,10 @@ static void hear_report(void *context, uint32_t rank, const char *text) {
     struct job *job = context;
     if (job->explain && rank == 0 && !job->explain->is_over && explain_hear(job->explain, text))
         supervise_event(job, LIFECYCLE_INTERRUPT_3); /* SIGKILL: nothing of the program is to run any more, no handler that saves */
+}
+
+static void hear_meeting(void *context, uint32_t rank, const char *body, uint32_t bytes) {
+    relay_meeting(context, rank, body, bytes);
 }
 
 static void show_line(void *context, uint32_t rank, const char *line, size_t bytes) {
@@ -54,33 +58,49 @@ static void raise_open_files(struct job *job) {
 
 static int open_claims(struct job *job) {
     job->claims.ranks = job->ranks;
-    job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, job};
+    job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, hear_meeting, job};
+    job->claims.first = job->first;
+    job->claims.local_size = job->local_size;
+    job->claims.leader_listener = job->hosts ? job->hosts->leader_listener : -1;
     job->claims.segments.world_size = job->world_size;
+    if (job->hosts) {
+        job->claims.segments.hosts = job->hosts->count;
+        job->claims.segments.host = job->hosts->host;
+        job->claims.segments.places = job->hosts->list;
+    }
     job->claims.grant = plan_grant(job->config, job->world_size, job->plan->cores);
     job->claims.grant.flags |= job->explain ? PROTOCOL_FLAG_RECORD : 0;
     job->claims.grant.record_steps = job->explain ? job->explain->steps : 0;
-    return claims_open(&job->claims);
+    if (claims_open(&job->claims))
+        return -1;
+    if (job->hosts) /* one secret for all: seeds are drawn from it, too */
+        memcpy(job->claims.cookie, job->hosts->cookie, sizeof job->claims.cookie);
+    return 0;
 }
 
 static int take_up(struct job *job) {
-    struct streams_request request = {&job->console, job->world_size, job->config->log_dir, show_line, job};
+    struct streams_request request = {&job->console, job->local_size, job->config->log_dir, job->first, show_line, job};
     console_read(&job->console);
     raise_open_files(job);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    job->ranks = calloc(job->world_size, sizeof *job->ranks);
+    job->ranks = calloc(job->local_size, sizeof *job->ranks);
     job->watch = calloc(job->world_size, sizeof *job->watch);
-    if (!job->ranks || !job->watch || notices_open(&job->notices, job->world_size))
+    job->lines = calloc(job->world_size, sizeof *job->lines);
+    if (!job->ranks || !job->watch || !job->lines || notices_open(&job->notices, job->local_size))
         return fail(job, "out of memory");
     job->notices.printer.line_is_open = &job->streams.line_is_open;
+    for (uint32_t i = 0; i < job->local_size; i++)
+        job->ranks[i] = (struct rank){.number = job->first + i, .pidfd = -1};
     for (uint32_t i = 0; i < job->world_size; i++)
-        job->ranks[i] = (struct rank){.number = i, .pidfd = -1};
+        job->lines[i].rank = i;
+    job->notices.first = job->first;
     if (signals_open(job))
         return fail(job, "cannot watch signals");
     if (open_claims(job))
         return fail(job, "cannot open the socket for the ranks");
     if (guard_start(&job->guard, job->claims.name))
         return fail(job, "cannot start the guard process");
-    if (streams_open(&job->streams, &request, &job->problem) || input_open(&job->input, &job->console, job->world_size, &job->problem))
+    if (streams_open(&job->streams, &request, &job->problem) || input_open(&job->input, &job->console, job->local_size, &job->problem))
         return -1;
     return 0;
 }
@@ -89,7 +109,7 @@ static int take_up(struct job *job) {
 
 static int start_rank(struct job *job, uint32_t number, char *const *arguments, struct spawned *spawned) {
     int descriptors[3];
-    struct environ_claim claim = {.socket = job->claims.name, .cookie = job->claims.cookie, .rank = number};
+    struct environ_claim claim = {.socket = job->claims.name, .cookie = job->claims.cookie, .rank = job->first + number};
     char **environment = environ_build(job->plan, job->environment, &claim);
     struct spawn_request request = {arguments == job->plan->arguments ? job->plan->path : arguments[0],
                                     arguments,
@@ -115,22 +135,22 @@ static int start_rank(struct job *job, uint32_t number, char *const *arguments, 
 }
 
 static int start_all(struct job *job, char *const *arguments, struct spawned *spawned) {
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         if (start_rank(job, i, arguments, &spawned[i]))
             return -1;
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         if (spawn_release(&spawned[i], &job->problem))
             return -1;
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         if (spawn_await(&spawned[i], job->plan->path, &job->problem))
             return -1;
     return 0;
 }
 
 static void kill_started(struct job *job) {
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         rank_signal(&job->ranks[i], SIGKILL);
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         if (job->ranks[i].pid > 0)
             waitpid(job->ranks[i].pid, NULL, 0);
 }
@@ -142,7 +162,7 @@ int job_start(struct job *job) {
     if (take_up(job))
         return -1;
     job->oom_kills = cgroup_oom_kills("");
-    struct spawned *spawned = calloc(job->world_size, sizeof *spawned);
+    struct spawned *spawned = calloc(job->local_size, sizeof *spawned);
     char **through_shell = job->target->through_shell ? plan_shell_arguments(job->plan) : NULL;
     int status = spawned ? start_all(job, through_shell ? through_shell : (char **)(uintptr_t)job->plan->arguments, spawned)
                          : fail(job, "out of memory");
@@ -154,7 +174,7 @@ int job_start(struct job *job) {
 }
 
 void job_clear(struct job *job) {
-    for (uint32_t i = 0; job->ranks && i < job->world_size; i++) {
+    for (uint32_t i = 0; job->ranks && i < job->local_size; i++) {
         if (job->ranks[i].pidfd >= 0)
             close(job->ranks[i].pidfd);
         if (job->ranks[i].pid > 0)
@@ -173,4 +193,7 @@ void job_clear(struct job *job) {
         close(job->signal_descriptor);
     free(job->ranks);
     free(job->watch);
+    free(job->lines);
+    if (job->hosts)
+        hosts_clear(job->hosts);
 }

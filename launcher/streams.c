@@ -47,12 +47,12 @@ static int make_log(struct stream *stream, const char *folder, uint32_t rank, co
     return stream->log < 0 ? -1 : 0;
 }
 
-static int make_logs(struct streams *streams, const char *folder, struct problem *problem) {
+static int make_logs(struct streams *streams, const char *folder, uint32_t first, struct problem *problem) {
     if (logs_make_folder(folder, problem))
         return -1;
     for (uint32_t rank = 0; rank < streams->world_size; rank++)
-        if (make_log(stream_of(streams, rank, 0), folder, rank, "out", problem) ||
-            make_log(stream_of(streams, rank, 1), folder, rank, "err", problem))
+        if (make_log(stream_of(streams, rank, 0), folder, first + rank, "out", problem) ||
+            make_log(stream_of(streams, rank, 1), folder, first + rank, "err", problem))
             return -1;
     return 0;
 }
@@ -79,13 +79,14 @@ int streams_open(struct streams *streams, const struct streams_request *request,
     memset(streams, 0, sizeof *streams);
     streams->console = console;
     streams->world_size = request->world_size;
-    streams->is_direct = request->world_size == 1 && !logs && console->terminal < 0;
+    streams->is_quiet = request->first > 0;
+    streams->is_direct = request->world_size == 1 && !streams->is_quiet && !logs && console->terminal < 0;
     streams->is_combined = console->is_combined && !logs;
     streams->list = calloc(2 * (size_t)request->world_size, sizeof *streams->list);
     if (!streams->list || make_all(streams, request))
         return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -n', or run fewer ranks",
                            "cannot connect the ranks' output: %s", strerror(errno));
-    return logs ? make_logs(streams, request->log_dir, problem) : 0;
+    return logs ? make_logs(streams, request->log_dir, request->first, problem) : 0;
 }
 
 void streams_descriptors(const struct streams *streams, uint32_t rank, int *out, int *error) {
@@ -195,7 +196,7 @@ static bool read_stream(struct streams *streams, uint32_t rank, int which) {
     keep_tail(stream, buffer, (size_t)n);
     if (streams->world_size > 1)
         output_feed(streams->outputs[which], rank, buffer, (size_t)n, clock_ms());
-    if (rank == 0) {
+    if (rank == 0 && !streams->is_quiet) {
         streams->pending[which].end = (uint32_t)n;
         flush_pending(streams, which);
     }

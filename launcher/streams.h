@@ -43,6 +43,7 @@ struct streams {
     const struct console *console; /* borrowed */
     uint32_t world_size;
     bool is_direct, is_combined;
+    bool is_quiet;             /* rank 0 is on another host: nothing is handed on */
     struct stream *list;       /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
     struct output *outputs[2]; /* owned: stdout (or both), stderr */
     struct streams_pending pending[2];
@@ -56,6 +57,7 @@ struct streams_request {
     const struct console *console;
     uint32_t world_size;
     const char *log_dir; /* "" none */
+    uint32_t first;      /* number of the first rank here: not 0 on hosts but the first */
     output_show *show;   /* of lines that differ */
     void *context;
 };

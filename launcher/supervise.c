@@ -17,12 +17,12 @@
 #define KILLS_MAX 5    /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
 static void signal_ranks(struct job *job, int signal) {
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         rank_signal(&job->ranks[i], signal);
 }
 
 static struct strays strays_of(struct job *job) {
-    return (struct strays){job->ranks, job->world_size, job->guard.pid};
+    return (struct strays){job->ranks, job->local_size, job->guard.pid};
 }
 
 static void warn_of_strays(struct job *job, const char *id, const char *cure, const char *what, const char *names) {
@@ -98,6 +98,7 @@ void supervise_problem(struct job *job, const struct problem *problem) {
     notices_settle(&job->notices, clock_ms(), true);
     notices_problem(&job->notices, "error", problem);
     supervise_event(job, LIFECYCLE_PROBLEM);
+    together_failed(job, problem, false, false);
 }
 
 static void rank_ready(void *context, size_t index, short events) {
@@ -113,16 +114,17 @@ static void rank_ready(void *context, size_t index, short events) {
     if (failed && !rank->ended_by_us && job->first_failed < 0) {
         job->first_failed = (int)index;
         if (rank->has_claimed)
-            board_words(job, (uint32_t)index, job->failed_where, sizeof job->failed_where);
+            board_words(job, rank->number, job->failed_where, sizeof job->failed_where);
+        report_failure(job);
     }
     if (failed)
         supervise_event(job, LIFECYCLE_RANK_FAILED);
-    if (job->ended == job->world_size)
+    if (job->ended == job->local_size)
         supervise_event(job, LIFECYCLE_RANKS_GONE);
 }
 
 static bool some_rank_has_claimed(const struct job *job) {
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         if (job->ranks[i].has_claimed)
             return true;
     return false;
@@ -138,11 +140,13 @@ static int round_timeout(const struct job *job, uint64_t now_ms) {
         notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
     if ((looking || waiting) && timeout > LOOK_MS)
         timeout = LOOK_MS;
+    if (job->hosts && timeout > HOSTS_BEAT_MS)
+        timeout = HOSTS_BEAT_MS;
     return timeout == UINT64_MAX ? -1 : (int)timeout;
 }
 
 static void release_lines(struct job *job) {
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         if (job->ranks[i].has_claimed && !job->notices.ranks[i].released)
             notices_release(&job->notices, i);
 }
@@ -157,6 +161,7 @@ static void on_time(struct job *job, uint64_t now_ms) {
         if (job->world_size > 1)
             board_look(job, now_ms);
     }
+    together_on_time(job, now_ms);
     release_lines(job);
     report_loss(job);
     notices_settle(&job->notices, now_ms, false);
@@ -170,7 +175,9 @@ static void one_round(struct job *job) {
     input_add(&job->input, &job->loop);
     printer_add(&job->notices.printer, &job->loop);
     signals_add(job);
-    for (uint32_t i = 0; i < job->world_size; i++)
+    if (job->hosts)
+        hosts_add(job->hosts, &job->loop);
+    for (uint32_t i = 0; i < job->local_size; i++)
         loop_add(&job->loop, job->ranks[i].pidfd, POLLIN, rank_ready, job, i);
     loop_round(&job->loop, round_timeout(job, clock_ms()));
     on_time(job, clock_ms());
@@ -191,7 +198,10 @@ static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
         streams_add(&job->streams, &job->loop);
         printer_add(&job->notices.printer, &job->loop);
         signals_add(job);
-        loop_round(&job->loop, job->requests_to_end ? LOOK_MS : -1);
+        if (job->hosts)
+            hosts_add(job->hosts, &job->loop);
+        loop_round(&job->loop, job->requests_to_end || job->hosts ? LOOK_MS : -1);
+        together_on_time(job, clock_ms());
     }
 }
 
@@ -205,7 +215,7 @@ static bool printer_is_done(struct job *job) {
 
 static void finish_output(struct job *job) {
     hand_on(job, output_is_done);
-    for (uint32_t i = 0; i < job->world_size; i++)
+    for (uint32_t i = 0; i < job->local_size; i++)
         for (int which = 0; which < 2; which++)
             output_end(job->streams.outputs[which], i, clock_ms());
     output_settle(job->streams.outputs[0], clock_ms(), 1);

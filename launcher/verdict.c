@@ -64,20 +64,25 @@ static void signalled(const struct verdict_facts *facts, const struct rank *rank
                 who, facts->program, verdict_signal_words(rank->signal, text), *facts->where ? ", " : "", facts->where);
 }
 
+static uint32_t total_of(const struct verdict_facts *facts) {
+    return facts->total ? facts->total : facts->world_size;
+}
+
 static void failed(const struct verdict_facts *facts, const struct rank *rank, struct verdict *verdict) {
-    char who[96];
-    bool all = all_ended_like(facts, rank);
+    char who[192];
+    bool all = all_ended_like(facts, rank) && (facts->world_size > 1 || total_of(facts) == 1);
     verdict->exit_code = code_of(rank);
-    if (facts->world_size == 1)
+    if (total_of(facts) == 1)
         snprintf(who, sizeof who, "the only rank (process %d)", (int)rank->pid);
     else if (all)
-        snprintf(who, sizeof who, "every one of %u ranks", facts->world_size);
+        snprintf(who, sizeof who, "every one of %s%u ranks", facts->host ? "this host's " : "", facts->world_size);
     else
-        snprintf(who, sizeof who, "rank %u of %u (process %d)", rank->number, facts->world_size, (int)rank->pid);
+        snprintf(who, sizeof who, "rank %u of %u (process %d%s%s)", rank->number, total_of(facts), (int)rank->pid,
+                 facts->host ? " on " : "", facts->host ? facts->host : "");
     verdict->show_tail = !all && rank->number > 0;
     /* What the user did, or what one process alone would do without a word: SIGPIPE of "| head", an exit code of the only rank. */
     verdict->is_silent = (facts->user_signal && (rank->signal == facts->user_signal || rank->exit_code == 128 + facts->user_signal)) ||
-                         (rank->signal == SIGPIPE && rank->number == 0) || (facts->world_size == 1 && !rank->signal);
+                         (rank->signal == SIGPIPE && rank->number == 0) || (total_of(facts) == 1 && !rank->signal);
     if (rank->signal)
         signalled(facts, rank, who, verdict);
     else
@@ -106,7 +111,7 @@ static uint32_t claimed_count(const struct verdict_facts *facts) {
 static void succeeded(const struct verdict_facts *facts, struct verdict *verdict) {
     uint32_t claimed = claimed_count(facts);
     verdict->exit_code = quiet_code(facts);
-    verdict->is_silent = facts->world_size == 1 || claimed == facts->world_size || verdict->exit_code;
+    verdict->is_silent = total_of(facts) == 1 || claimed == facts->world_size || verdict->exit_code;
     if (!verdict->exit_code && facts->lost_bytes) {
         verdict->exit_code = EXIT_LAUNCHER;
         verdict->is_silent = false;

@@ -20,6 +20,8 @@ struct verdict_facts {
     bool out_of_memory;            /* the kernel has killed in our cgroup since the start */
     const char *where;             /* what the failed rank was doing, in words; "" unknown */
     uint64_t lost_bytes;           /* of the program's output that could not be written */
+    uint32_t total;                /* ranks on all hosts; 0: no other host */
+    const char *host;              /* this one, in a message; NULL: no other host */
 };
 
 struct verdict {

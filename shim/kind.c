@@ -61,6 +61,9 @@ static void kind_open_comm(void) {
                                    .segment = link_segment(),
                                    .segment_bytes = grant.segment_bytes,
                                    .look = link_look,
+                                   .listener = link_listener(),
+                                   .secret = link_cookie(),
+                                   .generation = grant.generation,
                                    .fail = comm_failed};
     const char *problem = NULL;
     if (grant.world_size > 1 && comm_open(&options, &problem))

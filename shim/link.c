@@ -34,6 +34,7 @@ static uint32_t slot;
 static struct own_descriptor connection = {-1, 0, 0}, lifeline = {-1, 0, 0};
 static uint32_t log_level;
 static void *segment;
+static int listener = -1;
 
 bool link_snapshot(void) {
     if (cookie[0])
@@ -108,16 +109,16 @@ static bool link_await_answer(void) {
     return false;
 }
 
-/* Receives one message into `body`; passed: PROTOCOL_DESCRIPTORS descriptors, or -1. Returns its type, 0 on any failure. */
+/* Receives one message into `body`; passed: PROTOCOL_DESCRIPTORS_MOST descriptors, or -1. Returns its type, 0 on any failure. */
 static uint32_t link_receive(void *body, size_t capacity, int *passed) {
     struct protocol_header header;
     struct iovec parts[2] = {{&header, sizeof header}, {body, capacity}};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(PROTOCOL_DESCRIPTORS * sizeof(int))];
+        char bytes[CMSG_SPACE(PROTOCOL_DESCRIPTORS_MOST * sizeof(int))];
     } control;
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
-    for (int i = 0; i < PROTOCOL_DESCRIPTORS; i++)
+    for (int i = 0; i < PROTOCOL_DESCRIPTORS_MOST; i++)
         passed[i] = -1;
     if (!link_await_answer())
         return 0;
@@ -179,7 +180,7 @@ int link_claim(struct protocol_grant *grant) {
     struct protocol_claim claim = {.version = PROTOCOL_VERSION, .rank = slot, .pid = getpid()};
     memcpy(claim.cookie, cookie, PROTOCOL_COOKIE_CHARS);
     char body[PROTOCOL_TEXT_MAX];
-    int passed[PROTOCOL_DESCRIPTORS];
+    int passed[PROTOCOL_DESCRIPTORS_MOST];
     uint32_t answer = link_send(PROTOCOL_CLAIM, &claim, sizeof claim) ? link_receive(body, sizeof body, passed) : 0;
     if (answer == PROTOCOL_DENY) {
         own_close(&connection);
@@ -195,7 +196,12 @@ int link_claim(struct protocol_grant *grant) {
     lifeline = own_take(passed[PROTOCOL_LIFELINE]);
     link_die_with_launcher();
     map_segment(grant, passed[PROTOCOL_SEGMENT]);
+    listener = passed[PROTOCOL_LISTENER];
     return 1;
+}
+
+int link_listener(void) {
+    return listener;
 }
 
 void *link_segment(void) {
@@ -242,6 +248,18 @@ void shim_log(char level, const char *format, ...) {
         joined_words_log(level, text + 1);
     else
         link_send(PROTOCOL_LOG, text, (uint32_t)length + 1);
+}
+
+void link_meeting(const struct protocol_meeting *meeting, const char *path, const char *second) {
+    char message[sizeof *meeting + 2 * BOARD_PATH_CHARS];
+    struct protocol_meeting said = *meeting;
+    said.lengths[0] = (uint32_t)strnlen(path, BOARD_PATH_CHARS - 1);
+    said.lengths[1] = (uint32_t)strnlen(second, BOARD_PATH_CHARS - 1);
+    memcpy(message, &said, sizeof said);
+    memcpy(message + sizeof said, path, said.lengths[0]);
+    memcpy(message + sizeof said + said.lengths[0], second, said.lengths[1]);
+    if (!link_send(PROTOCOL_MEETING, message, (uint32_t)sizeof said + said.lengths[0] + said.lengths[1]))
+        link_wait_for_end(); /* the other hosts would wait for it until their deadline */
 }
 
 void link_report(const char *line) {

@@ -16,12 +16,16 @@ uint32_t link_slot(void); /* from the environment; 0 without a launcher */
 /* Asks for the rank. 1: granted, *grant filled and the segment mapped; 0: denied or no launcher. One thread. */
 int link_claim(struct protocol_grant *grant);
 void *link_segment(void);
+/* The socket at which the first rank of each of several hosts listens for the others'; -1: none. comm_open() takes it over. */
+int link_listener(void);
 struct board *link_board(void); /* NULL before the grant */
 /* In a forked child: forget the socket (the parent's), unmap nothing. */
 void link_forget(void);
 uint32_t shim_record_steps(void); /* kind.c: after how many steps `accel-run explain` ends */
 /* While this rank waits for rank late: somebody must notice that it will never come. Does not return when the job is being stopped. */
 void link_look(uint32_t late);
+/* To the launcher, who tells the other hosts. path, second: "" for none. Keeps errno. */
+void link_meeting(const struct protocol_meeting *meeting, const char *path, const char *second);
 /* One line of the summary for the launcher. */
 void link_report(const char *line);
 /* Waits to be ended by the launcher; ends the process itself when the launcher is gone. */

@@ -44,6 +44,12 @@ static struct board_meetings *room(void) {
     return &link_board()->meetings;
 }
 
+/* The other hosts' boards are told, too: whom it concerns is known to the launcher. */
+static void spread(const struct protocol_meeting *said, const char *path, const char *second) {
+    if (link_board()->hosts > 1)
+        link_meeting(said, path, second);
+}
+
 static void ring(void) {
     atomic_fetch_add(&room()->bell, 1);
     syscall(SYS_futex, &room()->bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -150,6 +156,8 @@ void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *p
     meeting->paths[1] = second ? second : "";
     atomic_store(&own->number, meetings);
     ring();
+    if (link_board()->host) /* rank 0 is on another one */
+        spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_COME, .kind = kind, .number = meetings}, path, "");
     if (shim_rank())
         return;
     struct wait wait = {.is_over = has_come, .number = meetings};
@@ -168,6 +176,8 @@ void meeting_answer(struct meeting *meeting, int error, uint32_t answer) {
     room()->answer = meeting->answer = answer;
     atomic_store(&room()->answered, meeting->number);
     ring();
+    spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_ANSWER, .number = meeting->number, .error = error, .answer = answer},
+           meeting->paths[0], meeting->paths[1]);
     errno = saved_errno;
 }
 
@@ -186,6 +196,7 @@ void meeting_file_is_seen(uint64_t number) {
     int saved_errno = errno;
     atomic_store(&room()->ends[number % BOARD_ENDS].seen, number);
     ring();
+    spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_SEEN, .number = number}, "", "");
     errno = saved_errno;
 }
 
@@ -201,6 +212,7 @@ void meeting_file_ends(uint64_t number, uint64_t bytes, int error) {
     atomic_store(&end->error, error);
     atomic_store(&end->number, number);
     ring();
+    spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_END, .number = number, .bytes = bytes, .error = error}, "", "");
     errno = saved_errno;
 }
 

@@ -5,6 +5,7 @@
  * Rules
  *  - A meeting is not a collective: it has its own words on the board, so it does not mix with collectives of another thread.
  *  - Only the thread that claimed the rank meets: it does the same things in the same order on all ranks. Other threads do not.
+ *  - Over several hosts the launchers carry what is said from board to board: that a rank has come to rank 0's, rank 0's answers to all.
  *  - All ranks come with the same kind; paths may be spelled differently (by a pid or the time): rank 0's counts. Ranks with other kinds
  *    have parted: the job stops by name. Every wait has the deadline of collectives and looks at the board's abort word.
  *  - Allocates nothing, keeps errno, takes no lock.

@@ -133,7 +133,8 @@ static void describe_notes(char *text, size_t room, uint32_t base, uint32_t rank
         }
         if (mine->value != theirs->value) {
             snprintf(text, room, "rank %u has another %.*s than rank %u (%016llx against %016llx); noticed in \"%s\"", rank,
-                     SEGMENT_NOTE_CHARS - 1, mine->name, base, (unsigned long long)theirs->value, (unsigned long long)mine->value, segment.label);
+                     SEGMENT_NOTE_CHARS - 1, mine->name, base, (unsigned long long)theirs->value, (unsigned long long)mine->value,
+                     segment.label);
             return;
         }
     }

@@ -41,7 +41,8 @@ void reduction_stage(struct reduction *reduction, size_t chunk) {
 /* This rank's part: all ranks' values into the program's memory and into this rank's own slot, where the others find it. */
 static void reduce_part(struct reduction *reduction, size_t chunk) {
     uint32_t self = segment.options.rank, ranks = segment.options.world_size;
-    size_t length = reduction_chunk_length(reduction, chunk), own = reduction_part(length, reduction->slot, self), start = self * reduction->slot;
+    size_t length = reduction_chunk_length(reduction, chunk), own = reduction_part(length, reduction->slot, self),
+           start = self * reduction->slot;
     const void *sources[BOARD_RANKS_MAX];
     if (!own) {
         stream_skip(&reduction->reduced, length);
@@ -100,7 +101,8 @@ static int reduce_staged(struct reduction *reduction) {
     return 1;
 }
 
-/* Small ones: everybody stages all and reduces all, also of other hosts. Through a buffer of our own, so that the same instructions see the same bytes on all ranks. */
+/* Small ones: everybody stages all and reduces all, also of other hosts. Through a buffer of our own, so that
+   the same instructions see the same bytes on all ranks. */
 static int reduce_flat(struct reduction *reduction) {
     unsigned char result[FLAT_PIECE_BYTES] __attribute__((aligned(CACHE_LINE)));
     const void *sources[BOARD_RANKS_MAX];
@@ -125,7 +127,9 @@ static int reduce_flat(struct reduction *reduction) {
 static void cut_chunks(struct reduction *reduction) {
     uint32_t parts = segment.last - segment.first;
     if (segment_is_spread()) {
-        reduction->chunk = smaller((reduction->bytes < CHUNK_BYTES ? (size_t)reduction->bytes : CHUNK_BYTES) + CACHE_LINE - 1, CHUNK_BYTES) / CACHE_LINE * CACHE_LINE;
+        reduction->chunk =
+            smaller((reduction->bytes < CHUNK_BYTES ? (size_t)reduction->bytes : CHUNK_BYTES) + CACHE_LINE - 1, CHUNK_BYTES) / CACHE_LINE *
+            CACHE_LINE;
         reduction->slot = (reduction->chunk / parts / CACHE_LINE + 1) * CACHE_LINE;
         return;
     }

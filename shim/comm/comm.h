@@ -49,14 +49,15 @@ struct comm_options {
     /* Called now and then while rank `late` is waited for; NULL: nobody looks. May not return. */
     void (*look)(uint32_t late);
     /* Where the board says that there are several hosts, their first ranks (leaders) connect to each other: */
-    int listener;         /* of a leader: the socket of its address on the board; taken over */
-    const char *secret;   /* of the job: who does not know it is no leader */
-    uint32_t generation;  /* which program of the job this is: 0, 1, ... */
+    int listener;        /* of a leader: the socket of its address on the board; taken over */
+    const char *secret;  /* of the job: who does not know it is no leader */
+    uint32_t generation; /* which program of the job this is: 0, 1, ... */
     /* Never returns. id: message id; what: text that names ranks and labels. */
     void (*fail)(const char *id, const char *what) __attribute__((noreturn));
 };
 
-/* Attaches to the segment; a leader of several hosts waits for the others. Returns 0, or -1 with a text in *problem when the segment does not fit the options. One per process. */
+/* Attaches to the segment; a leader of several hosts waits for the others. Returns 0, or -1 with a text in *problem when the segment does
+   not fit the options. One per process. */
 int comm_open(const struct comm_options *options, const char **problem);
 /* Forgets everything (in a forked child). Touches no shared memory. */
 void comm_forget(void);

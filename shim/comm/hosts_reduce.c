@@ -7,8 +7,8 @@
  *   step k + 3  it has received all results
  *   step k + 4  the ranks copy the chunk to the program's memory
  *
- * Every step ends with a barrier of the host's ranks. What is sent moves on in the kernel while the ranks work on other chunks, so that the network is busy all the
- * time; each host sends and receives 2 (H - 1) / H of the bytes. A place in the ring is used again seven chunks later at the soonest (segment.h).
+ * Every step ends with a barrier of the host's ranks. What is sent moves on in the kernel while the ranks work on other chunks, so that the network is
+ * busy all the time; each host sends and receives 2 (H - 1) / H of the bytes. A place in the ring is used again seven chunks later at the soonest (segment.h).
  */
 #include "hosts.h"
 

@@ -69,7 +69,8 @@ void network_check(void) {
     char text[TEXT];
     for (uint32_t host = 0; host < segment.hosts; host++) {
         if (host != segment.host && !own_is_there(&sockets[host])) {
-            snprintf(text, sizeof text, "the program has closed the connection of rank %u to host %u: does it close all descriptors it finds?",
+            snprintf(text, sizeof text,
+                     "the program has closed the connection of rank %u to host %u: does it close all descriptors it finds?",
                      segment.options.rank, host);
             segment.options.fail("AR-HOST-CONNECT", text);
         }
@@ -161,9 +162,8 @@ static int move_all(void) {
 /* The first host of which fewer than `mark` receives are complete, or to which something is still to be sent; else hosts. */
 static uint32_t first_late(uint64_t mark, int with_sends) {
     for (uint32_t host = 0; host < segment.hosts; host++) {
-        if (host != segment.host &&
-            (peers[host].in.done < mark || (with_sends && (peers[host].out.done < peers[host].out.queued ||
-                                                           peers[host].in.done < peers[host].in.queued)))) {
+        if (host != segment.host && (peers[host].in.done < mark || (with_sends && (peers[host].out.done < peers[host].out.queued ||
+                                                                                   peers[host].in.done < peers[host].in.queued)))) {
             return host;
         }
     }

@@ -21,7 +21,7 @@
 enum {
     MAGIC = 0x61726e32,
     SECRET_CHARS = 32,
-    STRANGERS = 64,   /* that have not said yet who they are; the oldest makes room */
+    STRANGERS = 64, /* that have not said yet who they are; the oldest makes room */
     NAP_MS = 50,
     AGAIN_MS = 100,   /* between tries to connect */
     MOMENT_MS = 8000, /* for the launchers to say who has died: longer than --host-timeout is by default */

@@ -51,7 +51,7 @@ _Static_assert(sizeof(struct segment_control) <= BOARD_COMM_CONTROL_BYTES, "a co
 struct segment_common {
     _Atomic uint32_t bell __attribute__((aligned(128)));     /* futex, rung by the last rank to arrive */
     _Atomic uint32_t sleepers __attribute__((aligned(128))); /* ranks that are, or are about to be, asleep */
-    _Atomic uint32_t same_list[2];                           /* of several hosts: the leader's word on the lists of the collective with this parity */
+    _Atomic uint32_t same_list[2]; /* of several hosts: the leader's word on the lists of the collective with this parity */
 };
 
 struct segment {
@@ -59,8 +59,8 @@ struct segment {
     struct board *board;
     struct segment_common *common;
     unsigned char *controls, *rings;
-    uint32_t first, last;       /* ranks of this host: [first, last); the first is the leader */
-    uint32_t hosts, host;       /* how many, and which this is; 1, 0 without others */
+    uint32_t first, last; /* ranks of this host: [first, last); the first is the leader */
+    uint32_t hosts, host; /* how many, and which this is; 1, 0 without others */
     uint64_t arrivals;    /* barriers this rank has entered */
     uint64_t sequence;    /* collectives this rank has entered */
     size_t ring_offset;   /* where the next turn begins */

@@ -35,6 +35,11 @@ static void hear_report(void *context, uint32_t rank, const char *text) {
         abort();
 }
 
+static void hear_meeting(void *context, uint32_t rank, const char *body, uint32_t bytes) {
+    if (rank >= RANKS || bytes > PROTOCOL_TEXT_MAX)
+        abort();
+}
+
 static void connect_peers(struct claims *claims, int *peers) {
     for (int i = 0; i < PEERS; i++) {
         int ends[2];
@@ -78,7 +83,11 @@ static void send_message(struct claims *claims, const int *peers, uint8_t flags,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char message[2 * PROTOCOL_TEXT_MAX];
     struct rank ranks[RANKS] = {0};
-    struct claims claims = {.listener = -1, .ranks = ranks, .events = {hear_log, hear_problem, hear_report, NULL}};
+    struct claims claims = {.listener = -1,
+                            .ranks = ranks,
+                            .events = {hear_log, hear_problem, hear_report, hear_meeting, NULL},
+                            .local_size = RANKS,
+                            .leader_listener = -1};
     int peers[PEERS];
     claims.segments.world_size = RANKS;
     claims.grant.world_size = RANKS;

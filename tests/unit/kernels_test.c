@@ -1,4 +1,4 @@
-// sources: shim/comm/kernels.c shim/comm/kernels_avx2.c shim/comm/kernels_avx512.c shim/comm/staging.c shim/comm/barrier.c shim/comm/segment.c
+// sources: shim/comm/kernels.c shim/comm/kernels_avx2.c shim/comm/kernels_avx512.c shim/comm/staging.c shim/comm/barrier.c shim/comm/segment.c shim/comm/network.c shim/comm/network_connect.c shim/comm/own.c
 /*
  * The arithmetic of the collectives, for each instruction set this machine has: every type and operation against a plain loop.
  */

@@ -47,8 +47,10 @@ static void hear_report(void *context, uint32_t rank, const char *text) {
 
 static void open_launcher(void) {
     claims.ranks = ranks;
+    claims.local_size = RANKS;
+    claims.leader_listener = -1;
     claims.segments.world_size = RANKS;
-    claims.events = (struct claims_events){hear_log, hear_problem, hear_report, NULL};
+    claims.events = (struct claims_events){hear_log, hear_problem, hear_report, NULL, NULL};
     claims.grant = (struct protocol_grant){.world_size = RANKS, .log_level = 3};
     EXPECT(claims_open(&claims) == 0);
     setenv(PROTOCOL_ENV_SOCKET, claims.name, 1);

@@ -1,0 +1,117 @@
+/*
+ * The launchers of several hosts, each with one connection to that of the first host.
+ *
+ * Rules
+ *  - Before anything is started all come together at --master-addr (hosts_meet.c): the first host's launcher tells the others the job's secret, the first rank
+ *    of each host and where its leader is reached; what must be the same everywhere is compared, and refused by name.
+ *  - Then messages go from the others to the first host, and from the first host to all (hosts.c). Nothing blocks; every connection is written to at least
+ *    HOSTS_BEAT_MS apart, so that a host that has vanished is noticed after --host-timeout. One that is stopped on purpose says so before.
+ *  - Whoever can reach the port is a stranger until it has said what job it belongs to; lengths are checked before bytes are read.
+ *  - What the messages mean for the run is together.c's.
+ */
+#ifndef ACCEL_RUN_HOSTS_H
+#define ACCEL_RUN_HOSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../config/board.h"
+#include "../config/config.h"
+#include "../config/protocol.h"
+#include "loop.h"
+#include "plan.h"
+#include "problem.h"
+
+#define HOSTS_BEAT_MS 200
+#define HOSTS_MESSAGE_MAX (128u << 10)
+
+enum hosts_type {
+    HOSTS_HELLO = 1, /* to the first host: struct hosts_hello */
+    HOSTS_WELCOME,   /* from it: struct hosts_welcome */
+    HOSTS_REFUSE,    /* from it: struct protocol_problem */
+    HOSTS_LINES,     /* both ways: struct together_line for each rank; also the beat */
+    HOSTS_COME,      /* to the first host: struct together_meeting, a rank has come to a meeting */
+    HOSTS_ANSWER,    /* from it: the same, rank 0's answer */
+    HOSTS_END,       /* from it: the same, rank 0 has done with a file */
+    HOSTS_FAILED,    /* both ways: struct together_failure, the first of the job */
+    HOSTS_SIGNAL,    /* both ways: int32_t, a signal of the user */
+    HOSTS_PAUSE,     /* both ways: the sender is about to be stopped; whatever it sends next says that it goes on */
+    HOSTS_DONE,      /* to the first host: int32_t, nothing is left here, and the exit code */
+    HOSTS_VERDICT,   /* from it: int32_t, the exit code of the job */
+};
+
+struct hosts_header {
+    uint32_t type, bytes; /* bytes: of what follows */
+};
+
+struct hosts_hello {
+    uint32_t magic, protocol;
+    char version[16], job_id[64];
+    uint32_t nnodes, host, ranks;
+    uint32_t flags, collective_timeout_ms; /* of every grant */
+    uint32_t threads, threads_are_users;   /* of each rank; set by the user */
+    uint32_t port;                         /* where the host's leader listens */
+    char program[256];                     /* without its folders */
+    uint64_t arguments;                    /* a hash of them */
+    char processor[64];
+};
+
+struct hosts_welcome {
+    char cookie[PROTOCOL_COOKIE_CHARS];
+    uint32_t threads, hosts, port; /* port: of the first host's leader; its address is the one that was connected to */
+    struct board_host list[BOARD_RANKS_MAX];
+};
+
+/* One connection: on the first host to each other, elsewhere to the first. */
+struct hosts_peer {
+    int descriptor; /* owned; -1: none */
+    uint64_t heard_ms, told_ms;
+    bool is_paused, is_done;
+    int code;  /* when it is done */
+    char *out; /* owned: not written yet, [out_begin, out_end) */
+    size_t out_begin, out_end, out_capacity;
+    char *in; /* owned: the beginning of a message */
+    size_t in_bytes;
+};
+
+struct hosts_events {
+    void (*message)(void *context, uint32_t host, uint32_t type, const char *body, uint32_t bytes);
+    void (*gone)(void *context, uint32_t host, const char *how);
+    void *context;
+};
+
+struct hosts {
+    uint32_t count, host, world_size;
+    struct board_host list[BOARD_RANKS_MAX];
+    char cookie[PROTOCOL_COOKIE_CHARS + 1]; /* the job's */
+    uint32_t threads;                       /* of each rank, the same on all hosts; 0: as the program chooses */
+    int leader_listener;                    /* owned: where this host's leader listens */
+    uint32_t timeout_ms;                    /* --host-timeout */
+    struct hosts_peer *peers;               /* owned: count; elsewhere than on the first host only peers[0] is used */
+    struct hosts_events events;
+};
+
+/* hosts_meet.c: waits for all hosts. Returns 0, or -1 with *problem. plan: its program and threads are compared. The caller clears. */
+int hosts_meet(struct hosts *hosts, const struct config *config, const struct plan *plan, struct problem *problem);
+
+/* hosts.c */
+static inline bool hosts_is_first(const struct hosts *hosts) {
+    return hosts->host == 0;
+}
+/* Queues a message for one host, or for all that there is a connection to, but `except` (-1: none). */
+void hosts_tell(struct hosts *hosts, uint32_t host, uint32_t type, const void *body, size_t bytes);
+void hosts_tell_all(struct hosts *hosts, int except, uint32_t type, const void *body, size_t bytes);
+/* Writes what can be written now. */
+void hosts_flush(struct hosts *hosts);
+void hosts_add(struct hosts *hosts, struct loop *loop);
+/* Who has not been heard for too long is gone. */
+void hosts_on_time(struct hosts *hosts, uint64_t now_ms);
+/* This launcher was stopped itself: nobody was silent. */
+void hosts_forget_clocks(struct hosts *hosts, uint64_t now_ms);
+/* Reads one message from a connection into *body, borrowed until the next call. 1: a message; 0: none now; -1: closed, or nonsense. */
+int hosts_read(struct hosts_peer *peer, struct hosts_header *header, const char **body);
+void hosts_close(struct hosts_peer *peer);
+void hosts_clear(struct hosts *hosts);
+
+#endif

@@ -1,0 +1,215 @@
+#define _GNU_SOURCE
+#include "hosts_meet.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+#define MOMENT_MS 5000   /* for the first host to say who is missing: it may have begun to wait a little later */
+#define PATIENCE_MS 3000 /* then the user is told who is waited for */
+
+int meet_fail(struct meet *meet, const char *id, const char *cure, const char *format, ...) {
+    char what[sizeof meet->problem->what];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    return problem_set(meet->problem, EXIT_LAUNCHER, id, cure, "%s", what);
+}
+
+bool meet_is_over(const struct meet *meet) {
+    return clock_ms() - meet->begin_ms >= meet->config->start_timeout_ms;
+}
+
+void meet_say_waiting(struct meet *meet, const char *for_whom) {
+    if (meet->is_said || clock_ms() - meet->begin_ms < PATIENCE_MS || meet->config->log_level < CONFIG_LEVEL_WARN)
+        return;
+    dprintf(STDERR_FILENO, "accel-run: waiting for %s at %s:%u\n", for_whom, meet->master, meet->port);
+    meet->is_said = true;
+}
+
+/* ---- what is said */
+
+static uint64_t hash_of(char *const *arguments) {
+    uint64_t hash = 1469598103934665603u; /* FNV-1a, terminators included */
+    for (; *arguments; arguments++)
+        for (const char *c = *arguments;; c++) {
+            hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+            if (!*c)
+                break;
+        }
+    return hash;
+}
+
+static void read_processor(char *name, size_t size) {
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    *name = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (!strncmp(line, "model name", 10) && colon) {
+            snprintf(name, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+            break;
+        }
+    }
+    if (file)
+        fclose(file);
+}
+
+static void make_hello(struct hosts_hello *hello, const struct config *config, const struct plan *plan) {
+    const char *slash = strrchr(plan->arguments[0], '/');
+    *hello = (struct hosts_hello){.magic = MEET_MAGIC,
+                                  .protocol = PROTOCOL_VERSION,
+                                  .version = ACCEL_RUN_VERSION,
+                                  .nnodes = config->nnodes,
+                                  .host = config->node_rank,
+                                  .ranks = config->ranks,
+                                  .flags = plan_grant(config, 0, 0).flags,
+                                  .collective_timeout_ms = config->collective_timeout_ms,
+                                  .threads = plan->threads,
+                                  .threads_are_users = plan->threads_are_users,
+                                  .arguments = hash_of(plan->arguments + 1)};
+    snprintf(hello->job_id, sizeof hello->job_id, "%s", config->job_id);
+    snprintf(hello->program, sizeof hello->program, "%s", slash ? slash + 1 : plan->arguments[0]);
+    read_processor(hello->processor, sizeof hello->processor);
+}
+
+/* ---- the others */
+
+/* One try, of at most a second. A descriptor, or -1 with the reason in words. */
+static int try_connect(const struct meet *meet, struct sockaddr_storage *address, const char **reason) {
+    int error = meet_resolve(meet, address);
+    socklen_t size = sizeof error;
+    if (error) {
+        *reason = gai_strerror(error);
+        return -1;
+    }
+    int descriptor = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct pollfd ready = {descriptor, POLLOUT, 0};
+    if (descriptor < 0) {
+        *reason = strerror(errno);
+        return -1;
+    }
+    if (connect(descriptor, (struct sockaddr *)address, meet_size_of(address)) && errno != EINPROGRESS)
+        error = errno;
+    else if (poll(&ready, 1, 1000) <= 0)
+        error = ETIMEDOUT;
+    else
+        getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (!error)
+        return descriptor;
+    close(descriptor);
+    *reason = strerror(error);
+    return -1;
+}
+
+static int fail_unreached(struct meet *meet, const char *reason) {
+    return meet_fail(
+        meet, "AR-HOSTS-MISSING",
+        "was accel-run started on the first host with --node-rank 0 and the same --master-addr, and does a firewall let its port pass? "
+        "--start-timeout SECONDS waits longer",
+        "host 0 was not reached at %s:%u within %.0f s: %s", meet->master, meet->port, meet->config->start_timeout_ms / 1000.0, reason);
+}
+
+static int take_welcome(struct meet *meet, const struct hosts_welcome *welcome, const struct sockaddr_storage *first) {
+    struct hosts *hosts = meet->hosts;
+    if (welcome->hosts != hosts->count)
+        return -1;
+    memcpy(hosts->list, welcome->list, sizeof hosts->list);
+    memcpy(hosts->cookie, welcome->cookie, PROTOCOL_COOKIE_CHARS);
+    hosts->threads = welcome->threads;
+    meet_set_address(&hosts->list[0], *first, welcome->port);
+    for (uint32_t host = 0; host < hosts->count; host++)
+        hosts->world_size += hosts->list[host].count;
+    return hosts->world_size > BOARD_RANKS_MAX ? -1 : 0;
+}
+
+static int hear_refusal(struct meet *meet, const char *body) {
+    struct protocol_problem said;
+    memcpy(&said, body, sizeof said);
+    said.id[sizeof said.id - 1] = said.what[sizeof said.what - 1] = said.cure[sizeof said.cure - 1] = 0;
+    return meet_fail(meet, said.id, said.cure, "%s", said.what);
+}
+
+/* 1: welcome; 0: the connection has closed, try again; -1: the problem. */
+static int await_answer(struct meet *meet, const struct sockaddr_storage *first) {
+    struct hosts_peer *peer = &meet->hosts->peers[0];
+    struct hosts_header header;
+    const char *body;
+    int found;
+    while (!(found = hosts_read(peer, &header, &body))) {
+        struct pollfd ready = {peer->descriptor, POLLIN, 0};
+        meet_say_waiting(meet, "the other hosts");
+        if (clock_ms() - meet->begin_ms >= meet->config->start_timeout_ms + MOMENT_MS)
+            return meet_fail(meet, "AR-HOSTS-MISSING", "the first host says which are missing; --start-timeout SECONDS waits longer",
+                             "host 0 has not seen all %u hosts within %.0f s", meet->hosts->count, meet->config->start_timeout_ms / 1000.0);
+        poll(&ready, 1, MEET_AGAIN_MS);
+    }
+    if (found < 0)
+        return 0;
+    if (header.type == HOSTS_WELCOME && header.bytes == sizeof(struct hosts_welcome)) {
+        static struct hosts_welcome welcome;
+        memcpy(&welcome, body, sizeof welcome);
+        return take_welcome(meet, &welcome, first) ? 0 : 1;
+    }
+    return header.type == HOSTS_REFUSE && header.bytes == sizeof(struct protocol_problem) ? hear_refusal(meet, body) : 0;
+}
+
+static int meet_others(struct meet *meet) {
+    struct hosts *hosts = meet->hosts;
+    const char *reason = "it closes every connection";
+    for (;; poll(NULL, 0, MEET_AGAIN_MS)) {
+        struct sockaddr_storage first, own;
+        socklen_t size = sizeof own;
+        int descriptor = try_connect(meet, &first, &reason);
+        if (descriptor >= 0 && getsockname(descriptor, (struct sockaddr *)&own, &size) == 0) {
+            hosts->peers[0] = (struct hosts_peer){.descriptor = descriptor};
+            meet_set_options(descriptor);
+            if (hosts->leader_listener < 0 && meet_open_leaders(meet, own))
+                return -1;
+            hosts_tell(hosts, 0, HOSTS_HELLO, &meet->own, sizeof meet->own);
+            int answer = await_answer(meet, &first);
+            if (answer)
+                return answer > 0 ? 0 : -1;
+            hosts_close(&hosts->peers[0]);
+            reason = "it closes the connection: is another job there, or another program?";
+        }
+        meet_say_waiting(meet, "host 0");
+        if (meet_is_over(meet))
+            return fail_unreached(meet, reason);
+    }
+}
+
+int hosts_meet(struct hosts *hosts, const struct config *config, const struct plan *plan, struct problem *problem) {
+    struct meet *meet = calloc(1, sizeof *meet);
+    memset(hosts, 0, sizeof *hosts);
+    hosts->count = config->nnodes;
+    hosts->host = config->node_rank;
+    hosts->timeout_ms = config->host_timeout_ms;
+    hosts->leader_listener = -1;
+    hosts->peers = calloc(hosts->count, sizeof *hosts->peers);
+    if (!meet || !hosts->peers) {
+        free(meet);
+        return problem_set(problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
+    }
+    *meet = (struct meet){.hosts = hosts, .config = config, .problem = problem, .begin_ms = clock_ms()};
+    for (uint32_t host = 0; host < hosts->count; host++)
+        hosts->peers[host].descriptor = -1;
+    for (int i = 0; i < MEET_STRANGERS; i++)
+        meet->strangers[i].descriptor = -1;
+    config_master(config, meet->master, sizeof meet->master, &meet->port);
+    make_hello(&meet->own, config, plan);
+    int status = hosts_is_first(hosts) ? meet_as_first(meet) : meet_others(meet);
+    for (int i = 0; i < MEET_STRANGERS; i++)
+        hosts_close(&meet->strangers[i]);
+    hosts_forget_clocks(hosts, clock_ms());
+    free(meet);
+    return status;
+}

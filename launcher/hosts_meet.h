@@ -1,0 +1,52 @@
+/*
+ * How the hosts of a job come together: the first one waits at --master-addr (hosts_first.c), the others connect (hosts_meet.c), each says what it was told
+ * (struct hosts_hello), and when all have come all are answered. Nothing runs yet: whoever waits here can be ended with Ctrl-C.
+ */
+#ifndef ACCEL_RUN_HOSTS_MEET_H
+#define ACCEL_RUN_HOSTS_MEET_H
+
+#include <sys/socket.h>
+
+#include "hosts.h"
+
+#define MEET_MAGIC 0x61726831u
+#define MEET_STRANGERS 64 /* that have not said yet who they are; the oldest makes room */
+#define MEET_AGAIN_MS 200 /* between looks, and tries to connect */
+
+struct meet {
+    struct hosts *hosts;
+    const struct config *config;
+    struct problem *problem;
+    struct hosts_hello own;
+    char master[256];
+    uint32_t port;
+    uint64_t begin_ms;
+    bool is_said; /* who is waited for */
+    struct hosts_hello said[BOARD_RANKS_MAX];
+    struct hosts_peer strangers[MEET_STRANGERS];
+    uint32_t next_stranger;
+};
+
+/* Sets the problem. Returns -1. */
+int meet_fail(struct meet *meet, const char *id, const char *cure, const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Is --start-timeout over? */
+bool meet_is_over(const struct meet *meet);
+/* After a while, once. */
+void meet_say_waiting(struct meet *meet, const char *for_whom);
+/* The first host's part. */
+int meet_as_first(struct meet *meet);
+
+/* ---- hosts_sockets.c */
+
+/* The first host's address: 0, or what gai_strerror() knows. Names may not be known yet while a cluster comes up. */
+int meet_resolve(const struct meet *meet, struct sockaddr_storage *address);
+/* Listens at the address, or at any of the family where it is not one of this host's (a service's name, a translated address). -1 with errno. */
+int meet_listen(const struct sockaddr_storage *address);
+/* Where this host's leader will listen: own address, any port. Returns 0, or -1 with the problem. */
+int meet_open_leaders(struct meet *meet, struct sockaddr_storage address);
+socklen_t meet_size_of(const struct sockaddr_storage *address);
+void meet_name_of(const struct sockaddr_storage *address, char *name);
+void meet_set_address(struct board_host *line, struct sockaddr_storage address, uint32_t port);
+void meet_set_options(int descriptor);
+
+#endif

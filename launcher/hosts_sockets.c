@@ -1,0 +1,88 @@
+#define _GNU_SOURCE
+#include "hosts_meet.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void meet_set_options(int descriptor) {
+    int yes = 1;
+    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+static void set_port(struct sockaddr_storage *address, uint32_t port) {
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+}
+
+static uint32_t port_of(const struct sockaddr_storage *address) {
+    return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
+                                                : ((const struct sockaddr_in *)address)->sin_port);
+}
+
+/* Any address of the family. */
+static struct sockaddr_storage any_of(int family, uint32_t port) {
+    struct sockaddr_storage address = {.ss_family = (sa_family_t)family};
+    set_port(&address, port);
+    return address;
+}
+
+socklen_t meet_size_of(const struct sockaddr_storage *address) {
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+int meet_listen(const struct sockaddr_storage *address) {
+    struct sockaddr_storage any = any_of(address->ss_family, port_of(address));
+    int yes = 1, made = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0)
+        return -1;
+    setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(made, (const struct sockaddr *)address, meet_size_of(address)) &&
+        (errno != EADDRNOTAVAIL || bind(made, (const struct sockaddr *)&any, meet_size_of(&any)))) {
+        int error = errno;
+        close(made);
+        errno = error;
+        return -1;
+    }
+    return listen(made, 1024) ? -1 : made;
+}
+
+int meet_open_leaders(struct meet *meet, struct sockaddr_storage address) {
+    socklen_t size = sizeof address;
+    set_port(&address, 0);
+    meet->hosts->leader_listener = meet_listen(&address);
+    if (meet->hosts->leader_listener < 0 || getsockname(meet->hosts->leader_listener, (struct sockaddr *)&address, &size))
+        return meet_fail(meet, "AR-HOSTS-PORT", "raise 'ulimit -n', or free ports of this host", "no port for the ranks of this host: %s",
+                         strerror(errno));
+    meet->own.port = port_of(&address);
+    return 0;
+}
+
+int meet_resolve(const struct meet *meet, struct sockaddr_storage *address) {
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    int status = getaddrinfo(meet->master, NULL, &hints, &found);
+    if (status)
+        return status;
+    memset(address, 0, sizeof *address);
+    memcpy(address, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    set_port(address, meet->port);
+    return 0;
+}
+
+void meet_name_of(const struct sockaddr_storage *address, char *name) {
+    if (getnameinfo((const struct sockaddr *)address, meet_size_of(address), name, BOARD_HOST_CHARS, NULL, 0, NI_NUMERICHOST))
+        snprintf(name, BOARD_HOST_CHARS, "unknown address");
+}
+
+void meet_set_address(struct board_host *line, struct sockaddr_storage address, uint32_t port) {
+    set_port(&address, port);
+    memcpy(line->address, &address, sizeof line->address);
+    line->address_bytes = meet_size_of(&address);
+}

@@ -1,0 +1,143 @@
+/*
+ * What ranks write on the board of their host, and others must see on theirs.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "together.h"
+
+/* ---- lines */
+
+static bool is_here(const struct job *job, uint32_t rank) {
+    return rank >= job->first && rank - job->first < job->local_size;
+}
+
+/* The first host tells all lines that it knows, the others their own. */
+void relay_lines(struct job *job) {
+    bool is_first = hosts_is_first(job->hosts);
+    for (uint32_t rank = job->first; rank < job->first + job->local_size; rank++)
+        board_line(job, rank, &job->lines[rank]);
+    uint32_t first = is_first ? 0 : job->first, count = is_first ? job->world_size : job->local_size;
+    hosts_tell_all(job->hosts, -1, HOSTS_LINES, &job->lines[first], count * sizeof *job->lines);
+}
+
+/* The board of a generation, or NULL. */
+static struct board *board_of(struct job *job, uint32_t generation) {
+    struct segment *segment = generation ? segments_get(&job->claims.segments, generation - 1) : NULL;
+    return segment ? segment->board : NULL;
+}
+
+static void show_line(struct job *job, const struct together_line *line) {
+    struct board *board = line->generation <= job->claims.segments.count ? board_of(job, line->generation) : NULL;
+    if (!board)
+        return;
+    struct board_rank *shown = &board->ranks[line->rank];
+    atomic_store(&shown->phase, line->phase);
+    atomic_store(&shown->step, line->step);
+    atomic_store(&shown->collective, line->collective);
+    atomic_store(&shown->waiting, line->is_waiting);
+    memcpy(shown->where, line->where, sizeof shown->where);
+    if (job->first > 0) /* on the first host the ranks' arrivals come with what they are about, and rank 0 waits for them */
+        atomic_store(&board->meetings.arrivals[line->rank].number, line->meetings);
+}
+
+void relay_hear_lines(struct job *job, const char *body, uint32_t bytes) {
+    struct together_line line;
+    for (; bytes >= sizeof line; body += sizeof line, bytes -= (uint32_t)sizeof line) {
+        memcpy(&line, body, sizeof line);
+        if (line.rank >= job->world_size || is_here(job, line.rank))
+            continue;
+        line.where[BOARD_WHERE_CHARS - 1] = 0;
+        job->lines[line.rank] = line;
+        show_line(job, &line);
+    }
+}
+
+/* ---- meetings */
+
+struct relayed {
+    uint32_t rank, generation;
+    struct protocol_meeting said; /* its texts follow */
+};
+
+/* Are the texts as long as they are said to be? */
+static bool is_whole(const struct protocol_meeting *said, uint64_t bytes) {
+    return said->lengths[0] < BOARD_PATH_CHARS && said->lengths[1] < BOARD_PATH_CHARS &&
+           bytes == (uint64_t)said->lengths[0] + said->lengths[1];
+}
+
+void relay_meeting(struct job *job, uint32_t rank, const char *body, uint32_t bytes) {
+    char message[sizeof(struct relayed) + PROTOCOL_TEXT_MAX];
+    struct relayed relayed = {.rank = rank, .generation = job->ranks[rank - job->first].generation};
+    if (!job->hosts || bytes < sizeof relayed.said)
+        return;
+    memcpy(&relayed.said, body, sizeof relayed.said);
+    size_t texts = bytes - sizeof relayed.said;
+    if (!is_whole(&relayed.said, texts))
+        return;
+    memcpy(message, &relayed, sizeof relayed);
+    memcpy(message + sizeof relayed, body + sizeof relayed.said, texts);
+    if (relayed.said.what == PROTOCOL_MEETING_COME && !hosts_is_first(job->hosts))
+        hosts_tell(job->hosts, 0, HOSTS_COME, message, sizeof relayed + texts);
+    else if (relayed.said.what != PROTOCOL_MEETING_COME && rank == 0)
+        hosts_tell_all(job->hosts, 0, relayed.said.what == PROTOCOL_MEETING_ANSWER ? HOSTS_ANSWER : HOSTS_END, message,
+                       sizeof relayed + texts);
+}
+
+static void ring(struct board_meetings *room) {
+    atomic_fetch_add(&room->bell, 1);
+    syscall(SYS_futex, &room->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void take_text(char *to, size_t room, const char *from, size_t length) {
+    length = length < room - 1 ? length : room - 1;
+    memcpy(to, from, length);
+    to[length] = 0;
+}
+
+static void take_answer(struct board_meetings *room, const struct protocol_meeting *said, const char *texts) {
+    take_text(room->paths[0], sizeof room->paths[0], texts, said->lengths[0]);
+    take_text(room->paths[1], sizeof room->paths[1], texts + said->lengths[0], said->lengths[1]);
+    room->error = said->error;
+    room->answer = said->answer;
+    atomic_store(&room->answered, said->number);
+}
+
+static void take_end(struct board_meetings *room, const struct protocol_meeting *said) {
+    struct board_end *end = &room->ends[said->number % BOARD_ENDS];
+    if (said->what == PROTOCOL_MEETING_SEEN) {
+        atomic_store(&end->seen, said->number);
+        return;
+    }
+    atomic_store(&end->bytes, said->bytes);
+    atomic_store(&end->error, said->error);
+    atomic_store(&end->number, said->number);
+}
+
+void relay_hear_meeting(struct job *job, uint32_t type, const char *body, uint32_t bytes) {
+    struct relayed relayed;
+    if (bytes < sizeof relayed)
+        return;
+    memcpy(&relayed, body, sizeof relayed);
+    const char *texts = body + sizeof relayed;
+    struct board *board = relayed.generation <= job->claims.segments.count + 1 ? board_of(job, relayed.generation) : NULL;
+    if (!board || relayed.rank >= job->world_size || !is_whole(&relayed.said, bytes - sizeof relayed))
+        return;
+    if (type == HOSTS_COME) {
+        struct board_arrival *arrival = &board->meetings.arrivals[relayed.rank];
+        arrival->kind = relayed.said.kind;
+        take_text(arrival->path, sizeof arrival->path, texts, relayed.said.lengths[0]);
+        atomic_store(&arrival->number, relayed.said.number);
+    } else if (type == HOSTS_ANSWER) {
+        take_answer(&board->meetings, &relayed.said, texts);
+    } else {
+        take_end(&board->meetings, &relayed.said);
+    }
+    ring(&board->meetings);
+}

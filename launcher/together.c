@@ -1,0 +1,195 @@
+#define _GNU_SOURCE
+#include "together.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "job.h"
+
+#define SAME_SIGNAL_MS 2000 /* a scheduler that signals all hosts: each has it once */
+
+void together_failed(struct job *job, const struct problem *problem, bool is_rank, bool is_silent) {
+    struct together_failure failure = {*problem, is_rank, is_silent};
+    if (!job->hosts)
+        return;
+    if (hosts_is_first(job->hosts))
+        hosts_tell_all(job->hosts, 0, HOSTS_FAILED, &failure, sizeof failure);
+    else
+        hosts_tell(job->hosts, 0, HOSTS_FAILED, &failure, sizeof failure);
+}
+
+/* Another host's failure, or the loss of one. Returns false when this host has one of its own, or is ending anyway. */
+static bool take_failure(struct job *job, const struct together_failure *failure) {
+    if (job->problem.exit_code || job->first_failed >= 0 || job->state == LIFECYCLE_STOPPING || job->state == LIFECYCLE_KILLING)
+        return false;
+    job->problem = failure->problem;
+    notices_settle(&job->notices, clock_ms(), true);
+    if (!failure->is_silent)
+        notices_problem(&job->notices, "error", &failure->problem);
+    supervise_event(job, failure->is_rank ? LIFECYCLE_RANK_FAILED : LIFECYCLE_PROBLEM);
+    return true;
+}
+
+static void hear_failed(struct job *job, uint32_t host, const char *body, uint32_t bytes) {
+    struct together_failure failure;
+    if (bytes != sizeof failure)
+        return;
+    memcpy(&failure, body, sizeof failure);
+    struct problem *problem = &failure.problem;
+    problem->id[sizeof problem->id - 1] = problem->what[sizeof problem->what - 1] = problem->cure[sizeof problem->cure - 1] = 0;
+    if (!problem->exit_code)
+        problem->exit_code = EXIT_LAUNCHER;
+    if (take_failure(job, &failure) && hosts_is_first(job->hosts))
+        hosts_tell_all(job->hosts, (int)host, HOSTS_FAILED, &failure, sizeof failure);
+}
+
+/* ---- signals of the user */
+
+static uint64_t *last_of(struct job *job, int signal) {
+    return signal > 0 && signal < 32 ? &job->signalled_ms[signal] : NULL;
+}
+
+void together_signal(struct job *job, int signal) {
+    int32_t number = signal;
+    if (!job->hosts)
+        return;
+    *last_of(job, signal) = clock_ms();
+    if (hosts_is_first(job->hosts))
+        hosts_tell_all(job->hosts, 0, HOSTS_SIGNAL, &number, sizeof number);
+    else
+        hosts_tell(job->hosts, 0, HOSTS_SIGNAL, &number, sizeof number);
+}
+
+static void hear_signal(struct job *job, uint32_t host, const char *body, uint32_t bytes) {
+    int32_t signal;
+    if (bytes != sizeof signal)
+        return;
+    memcpy(&signal, body, sizeof signal);
+    bool asks_to_end = signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+    if (!asks_to_end)
+        return;
+    uint64_t last_ms = *last_of(job, signal);
+    if (!last_ms || clock_ms() - last_ms > SAME_SIGNAL_MS)
+        signals_relayed(job, signal);
+    if (hosts_is_first(job->hosts))
+        hosts_tell_all(job->hosts, (int)host, HOSTS_SIGNAL, &signal, sizeof signal);
+}
+
+void together_pause(struct job *job) {
+    if (!job->hosts)
+        return;
+    hosts_tell_all(job->hosts, -1, HOSTS_PAUSE, NULL, 0);
+    hosts_flush(job->hosts);
+}
+
+void together_resume(struct job *job) {
+    if (job->hosts)
+        hosts_forget_clocks(job->hosts, clock_ms());
+}
+
+/* ---- a host is lost */
+
+static void hear_gone(void *context, uint32_t host, const char *how) {
+    struct job *job = context;
+    const struct board_host *line = &job->hosts->list[host];
+    struct together_failure failure = {.is_rank = false};
+    char ranks[48];
+    snprintf(ranks, sizeof ranks, line->count > 1 ? "ranks %u to %u" : "rank %u", line->first, line->first + line->count - 1);
+    problem_set(&failure.problem, EXIT_LAUNCHER, "AR-HOST-GONE",
+                "look there for who ended it: its network, its power, a job scheduler, too little memory ('dmesg | tail')",
+                "host %u (%s, %s) is gone: %s", host, line->name, ranks, how);
+    job->hosts->peers[host].is_done = true;
+    job->hosts->peers[host].code = EXIT_LAUNCHER;
+    if (take_failure(job, &failure) && hosts_is_first(job->hosts))
+        together_failed(job, &failure.problem, false, false);
+}
+
+/* ---- the end */
+
+static void hear_code(struct job *job, uint32_t host, const char *body, uint32_t bytes) {
+    int32_t code;
+    if (bytes != sizeof code)
+        return;
+    memcpy(&code, body, sizeof code);
+    job->hosts->peers[host].is_done = true;
+    job->hosts->peers[host].code = code;
+}
+
+static bool all_are_done(const struct job *job) {
+    if (!hosts_is_first(job->hosts))
+        return job->hosts->peers[0].is_done;
+    for (uint32_t host = 1; host < job->hosts->count; host++)
+        if (!job->hosts->peers[host].is_done)
+            return false;
+    return true;
+}
+
+static void one_round(struct job *job) {
+    hosts_add(job->hosts, &job->loop);
+    printer_add(&job->notices.printer, &job->loop);
+    signals_add(job);
+    loop_round(&job->loop, HOSTS_BEAT_MS);
+    together_on_time(job, clock_ms());
+}
+
+/* A host that has nothing left answers for a moment still: what was told must reach it. */
+static bool is_flushed(const struct job *job) {
+    for (uint32_t host = 0; host < job->hosts->count; host++)
+        if (job->hosts->peers[host].descriptor >= 0 && job->hosts->peers[host].out_begin < job->hosts->peers[host].out_end)
+            return false;
+    return true;
+}
+
+int together_end(struct job *job, int code) {
+    int32_t said = code;
+    if (!job->hosts)
+        return code;
+    if (!hosts_is_first(job->hosts))
+        hosts_tell(job->hosts, 0, HOSTS_DONE, &said, sizeof said);
+    while (!all_are_done(job))
+        one_round(job);
+    if (!code)
+        said = job->problem.exit_code;
+    if (!hosts_is_first(job->hosts))
+        return job->hosts->peers[0].descriptor >= 0 ? job->hosts->peers[0].code : said;
+    for (uint32_t host = 1; host < job->hosts->count && !said; host++)
+        said = job->hosts->peers[host].code;
+    hosts_tell_all(job->hosts, 0, HOSTS_VERDICT, &said, sizeof said);
+    for (uint64_t begin_ms = clock_ms(); !is_flushed(job) && clock_ms() - begin_ms < job->hosts->timeout_ms;)
+        one_round(job);
+    return said;
+}
+
+/* ---- the loop */
+
+static void hear(void *context, uint32_t host, uint32_t type, const char *body, uint32_t bytes) {
+    struct job *job = context;
+    bool from_first = host == 0;
+    if (type == HOSTS_LINES)
+        relay_hear_lines(job, body, bytes);
+    else if (type == HOSTS_COME ? !from_first : (type == HOSTS_ANSWER || type == HOSTS_END) && from_first)
+        relay_hear_meeting(job, type, body, bytes);
+    else if (type == HOSTS_FAILED)
+        hear_failed(job, host, body, bytes);
+    else if (type == HOSTS_SIGNAL)
+        hear_signal(job, host, body, bytes);
+    else if (type == (from_first ? HOSTS_VERDICT : HOSTS_DONE))
+        hear_code(job, host, body, bytes);
+}
+
+void together_begin(struct job *job) {
+    job->hosts->events = (struct hosts_events){hear, hear_gone, job};
+    hosts_forget_clocks(job->hosts, clock_ms());
+}
+
+void together_on_time(struct job *job, uint64_t now_ms) {
+    if (!job->hosts)
+        return;
+    if (now_ms - job->lines_ms >= HOSTS_BEAT_MS) {
+        job->lines_ms = now_ms;
+        relay_lines(job);
+    }
+    hosts_on_time(job->hosts, now_ms);
+}

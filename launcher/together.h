@@ -1,0 +1,57 @@
+/*
+ * A job over several hosts: what the launchers tell each other while it runs, and what they make of it.
+ *
+ * Rules
+ *  - The first failure of the job counts, on all hosts: whoever sees it tells the first host, which tells all. Every host prints it and ends its ranks as if
+ *    it had happened here.
+ *  - A signal of the user that asks for the end goes to the ranks of all hosts, whichever accel-run got it.
+ *  - When nothing is left on any host, the first one says with which exit status all end.
+ *  - What ranks write on the board and others must see goes along: their lines, and rank 0's answers in meetings (relay.c).
+ *  - On one host (job->hosts is NULL) nothing here does anything.
+ */
+#ifndef ACCEL_RUN_TOGETHER_H
+#define ACCEL_RUN_TOGETHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hosts.h"
+#include "problem.h"
+
+struct job;
+
+/* The exit code is that of the job. A rank: the others have a moment to fail by themselves. Silent: what the user did himself, or what a program alone would do
+   without a word. */
+struct together_failure {
+    struct problem problem;
+    uint32_t is_rank, is_silent;
+};
+
+/* What a rank was doing when its launcher looked last; other hosts' boards have the same. */
+struct together_line {
+    uint32_t rank, generation; /* 0: it has not claimed */
+    int32_t pid;
+    uint32_t phase, is_waiting, has_ended, trainer_has_ended;
+    uint64_t step, collective, meetings;
+    char where[BOARD_WHERE_CHARS];
+};
+
+void together_begin(struct job *job);
+/* It happened on this host: the others are told. */
+void together_failed(struct job *job, const struct problem *problem, bool is_rank, bool is_silent);
+void together_signal(struct job *job, int signal);
+/* Before this launcher is stopped (Ctrl-Z), and after. */
+void together_pause(struct job *job);
+void together_resume(struct job *job);
+void together_on_time(struct job *job, uint64_t now_ms);
+/* Nothing is left here: waits for the other hosts. Returns the exit code of the job. */
+int together_end(struct job *job, int code);
+
+/* relay.c */
+void relay_lines(struct job *job);
+void relay_hear_lines(struct job *job, const char *body, uint32_t bytes);
+/* A rank of this host says something about a meeting (struct protocol_meeting and its texts). */
+void relay_meeting(struct job *job, uint32_t rank, const char *body, uint32_t bytes);
+void relay_hear_meeting(struct job *job, uint32_t type, const char *body, uint32_t bytes);
+
+#endif
