@@ -1,8 +1,24 @@
 /* The interpreter's functions, and the way between its tensors and libtorch's. */
 #include "python.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "resolve.h"
 #include "shim.h"
+
+struct method { /* PyMethodDef */
+    const char *name;
+    void *function;
+    int flags;
+    const char *documentation;
+};
+
+struct method_descriptor { /* PyMethodDescrObject of every CPython with a global lock */
+    struct object base;
+    void *type, *name, *qualified_name;
+    struct method *method;
+};
 
 static struct python_api api;
 
@@ -52,4 +68,22 @@ struct object *python_object(struct tensor *tensor) {
 
 struct object *python_function(const struct python_method *method, struct object *self) {
     return api.function_new(method, self, NULL);
+}
+
+void *python_method_replace(struct object *type, const char *name, void *function) {
+    struct object *found = api.attribute(type, name);
+    if (!found) {
+        api.error_clear();
+        return NULL;
+    }
+    struct method *method = found->type == api.method_type ? ((struct method_descriptor *)found)->method : NULL;
+    api.release(found); /* the type holds it */
+    if (!method || strcmp(method->name, name))
+        return NULL;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)&method->function & ~(page - 1);
+    if (mprotect((void *)begin, page, PROT_READ | PROT_WRITE))
+        return NULL;
+    void *had = method->function;
+    method->function = function;
+    return had;
 }

@@ -35,10 +35,19 @@ struct python_api { /* functions as they are in C, objects by address: python.de
 void *resolve_python(const char *symbol);
 /* NULL when there is no interpreter, or one that lacks a function. */
 const struct python_api *python_api(void);
+/* What features do once Python's types are there. */
+#define HOOK(...)
+#define READY(function) void function(struct object *base);
+#include "../hooks/hooks.def"
+#undef READY
+#undef HOOK
 /* The tensor behind a Python object, borrowed from it; NULL: it is none. */
 struct tensor *python_tensor(struct object *object);
 /* A Python object for a tensor (its own, if it has one). Owned. */
 struct object *python_object(struct tensor *tensor);
+/* Replaces the function of a method (METH_O or METH_VARARGS...: of the same convention) in the interpreter's table that a built-in type has; for all types that
+   share it. Returns the one that stood there; NULL: there is no such method of the type's own. */
+void *python_method_replace(struct object *type, const char *name, void *function);
 /* A function of ours that Python code can call; self (a reference is taken) is handed to its body. Owned. */
 struct object *python_function(const struct python_method *method, struct object *self);
 

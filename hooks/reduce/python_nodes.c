@@ -8,12 +8,12 @@
 enum { POST_HOOK, PRE_HOOK };
 
 struct node_hook { /* in a bytes object; the node holds the hook, so it is alive when the hook is called */
-    void *node;
+    void *node;    /* a custom function's; NULL: another */
     int kind;
 };
 
 static const struct custom *custom_or_stop(const struct node_hook *hook) {
-    const struct custom *custom = node_is_replaced(hook->node) ? custom_of_node(hook->node) : NULL;
+    const struct custom *custom = hook->node && node_is_replaced(hook->node) ? custom_of_node(hook->node) : NULL;
     if (!custom)
         shim_problem("AR-PY-HOOK",
                      "Put it on the tensor (tensor.register_hook), or on the module with register_full_backward_hook; or run with -n 1.",
@@ -112,18 +112,64 @@ static struct object *replacement(void *node, struct object *function, int kind)
     return own;
 }
 
-void *hook_register_node_hook(void *node, void *function) {
-    struct object *own = replacement(node, function, POST_HOOK);
-    void *handle = ORIGINAL(register_node_hook)(node, own ? own : function);
+/* ---- the methods register_hook and register_prehook: those of custom functions' nodes, and those that the types of all other nodes share. They are replaced
+   in the interpreter's tables, since what they call cannot be seen where libtorch is bound to itself. */
+
+typedef struct object *method_body(struct object *self, struct object *function);
+
+static method_body *original_of_custom[2], *original_of_other[2];
+
+enum { TYPE_BASIC_SIZE = 32 / 8 }; /* PyTypeObject::tp_basicsize, in words */
+
+/* The node behind an object of Python, if it is a custom function's: it keeps a pointer to it, somewhere (THPFunction::cdata). NULL: another node. */
+static void *custom_node(struct object *self) {
+    void *const *words = (void *const *)self;
+    int64_t count = ((const int64_t *)self->type)[TYPE_BASIC_SIZE] / 8;
+    for (int64_t i = 2; i < count; i++)
+        if (words[i] && custom_of_node(words[i]) && node_is_replaced(words[i]))
+            return words[i];
+    return NULL;
+}
+
+static struct object *register_own(method_body *original, struct object *self, struct object *function, int kind) {
+    struct object *own = replacement(custom_node(self), function, kind);
+    struct object *handle = original(self, own ? own : function);
     if (own)
         python_api()->release(own);
     return handle;
 }
 
-void *hook_register_node_prehook(void *node, void *function) {
-    struct object *own = replacement(node, function, PRE_HOOK);
-    void *handle = ORIGINAL(register_node_prehook)(node, own ? own : function);
-    if (own)
-        python_api()->release(own);
-    return handle;
+static struct object *custom_register_hook(struct object *self, struct object *function) {
+    return register_own(original_of_custom[POST_HOOK], self, function, POST_HOOK);
+}
+
+static struct object *custom_register_prehook(struct object *self, struct object *function) {
+    return register_own(original_of_custom[PRE_HOOK], self, function, PRE_HOOK);
+}
+
+static struct object *other_register_hook(struct object *self, struct object *function) {
+    return register_own(original_of_other[POST_HOOK], self, function, POST_HOOK);
+}
+
+static struct object *other_register_prehook(struct object *self, struct object *function) {
+    return register_own(original_of_other[PRE_HOOK], self, function, PRE_HOOK);
+}
+
+static void replace_both(struct object *type, method_body *hook, method_body *prehook, method_body **originals) {
+    originals[POST_HOOK] = type ? (method_body *)python_method_replace(type, "register_hook", (void *)hook) : NULL;
+    originals[PRE_HOOK] = type ? (method_body *)python_method_replace(type, "register_prehook", (void *)prehook) : NULL;
+    if (!originals[POST_HOOK] || !originals[PRE_HOOK])
+        torch_unsupported("hooks of Python on nodes of the graph", "their methods cannot be replaced");
+}
+
+void python_nodes_ready(struct object *base) {
+    const struct python_api *python = python_api();
+    struct object *custom = python->attribute(base, "_FunctionBase"), *module = python->attribute(base, "_functions");
+    struct object *other =
+        module ? python->attribute(module, "AccumulateGrad") : NULL; /* shares its methods with all but custom functions */
+    replace_both(custom, custom_register_hook, custom_register_prehook, original_of_custom);
+    replace_both(other, other_register_hook, other_register_prehook, original_of_other);
+    struct object *owned[] = {custom, module, other};
+    for (int i = 0; i < 3; i++)
+        python->release(owned[i]);
 }

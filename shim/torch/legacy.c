@@ -2,25 +2,8 @@
  * Python's oldest ways with types, isinstance(p, torch.FloatTensor), p.new(...) and p.new_tensor(...), look at a tensor's dispatch keys themselves and do
  * not know ours. Their functions in the interpreter's tables of methods are replaced by ours, which hand them an alias without marks.
  */
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "../shim.h"
 #include "functions.h"
-
-struct method_descriptor { /* PyMethodDescrObject of every CPython with a global lock */
-    struct object base;
-    void *type, *name, *qualified_name;
-    struct method *method;
-};
-
-struct method { /* PyMethodDef */
-    const char *name;
-    void *function;
-    int flags;
-    const char *documentation;
-};
 
 typedef struct object *one_argument(struct object *self, struct object *argument);
 typedef struct object *any_arguments(struct object *self, struct object *arguments, struct object *keywords);
@@ -71,24 +54,13 @@ static struct object *make_new_tensor(struct object *self, struct object *argume
     return make(original_new_tensor, self, arguments, keywords);
 }
 
-/* Puts our function into the type's table. Returns the one that stood there; NULL: the table is not as it must be. */
-static void *replace(struct object *type, const char *name, void *function) {
-    const struct python_api *python = python_api();
-    struct object *found = python->attribute(type, name);
-    if (!found) {
-        python->error_clear();
-        return NULL;
-    }
-    struct method *method = found->type == python->method_type ? ((struct method_descriptor *)found)->method : NULL;
-    python->release(found); /* the type holds it */
-    if (!method || strcmp(method->name, name))
-        return NULL;
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)&method->function & ~(page - 1);
-    void *had = method->function;
-    if (mprotect((void *)begin, page, PROT_READ | PROT_WRITE))
-        return NULL;
-    method->function = function;
-    return had;
+/* Those that replace methods of their own. `base`: torch._C */
+static void tell_features(struct object *base) {
+#define HOOK(...)
+#define READY(function) function(base);
+#include "../../hooks/hooks.def"
+#undef READY
+#undef HOOK
 }
 
 /* Once `import torch` has made the types; until then it is tried again. The interpreter's lock is held where Python makes a parameter. */
@@ -111,9 +83,10 @@ void legacy_begin(void) {
     }
     if (type && tensor) {
         done = true;
-        original_new = (any_arguments *)replace(tensor, "new", (void *)make_new);
-        original_new_tensor = (any_arguments *)replace(tensor, "new_tensor", (void *)make_new_tensor);
-        original_check = (one_argument *)replace((struct object *)type->type, "__instancecheck__", (void *)check);
+        original_new = (any_arguments *)python_method_replace(tensor, "new", (void *)make_new);
+        original_new_tensor = (any_arguments *)python_method_replace(tensor, "new_tensor", (void *)make_new_tensor);
+        original_check = (one_argument *)python_method_replace((struct object *)type->type, "__instancecheck__", (void *)check);
+        tell_features(base);
     } else
         python->error_clear();
     struct object *owned[] = {type, base, tensor};
