@@ -133,14 +133,33 @@ static size_t make_equal(struct tensor *const *leaves, const uint64_t *sums, siz
     return different;
 }
 
-void start_check_leaves(struct tensor *const *leaves, size_t count) {
+/* Python's collector frees tensors in cycles when it likes: a leaf that is gone on some rank is not looked at by any. */
+static void keep_those_alive(struct tensor **leaves, size_t count) {
+    uint64_t all[BOARD_RANKS_MAX];
+    for (size_t first = 0; first < count; first += 64) {
+        size_t end = first + 64 < count ? first + 64 : count;
+        uint64_t alive = 0;
+        for (size_t i = first; i < end; i++)
+            alive |= (uint64_t)(leaves[i] != NULL) << (i - first);
+        comm_all_gather_words("parameters that are alive", alive, all);
+        for (uint32_t rank = 0; rank < shim_world_size(); rank++)
+            alive &= all[rank];
+        for (size_t i = first; i < end; i++)
+            if (!(alive >> (i - first) & 1))
+                leaves[i] = NULL;
+    }
+}
+
+void start_check_leaves(struct tensor **leaves, size_t count) {
     uint64_t *sums = calloc(count ? count : 1, sizeof *sums), all[BOARD_RANKS_MAX];
     if (!sums)
         shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", count);
+    SHIM_COMM_SCOPE;
+    comm_note("number of parameters", count);
+    keep_those_alive(leaves, count);
     for (size_t i = 0; i < count; i++)
         sums[i] = leaves[i] ? start_check_tensor(leaves[i]) : 0;
-    SHIM_COMM_SCOPE;
-    comm_note("number, types and sizes of the parameters", checksum_shapes(leaves, count));
+    comm_note("types and sizes of the parameters", checksum_shapes(leaves, count));
     comm_all_gather_words("checksum of all parameters", checksum_bytes(0, sums, count * sizeof *sums), all);
     size_t different = all_equal(all, shim_world_size()) ? 0 : make_equal(leaves, sums, count);
     if (different && shim_rank() == 0)

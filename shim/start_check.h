@@ -7,11 +7,12 @@
 
 #include "torch/torch.h"
 
-/* Compares the leaves (borrowed; NULL entries are skipped) of all ranks, in the given order. Ranks whose number, types or sizes of leaves
+/* Compares the leaves (borrowed; NULL entries are skipped, and made where another rank has NULL) of all ranks, in the given order.
+   Ranks whose number, types or sizes of leaves
    differ have parted: the job stops by name. Where only values differ, rank 0's are copied into everybody's memory, and one warning says
    how many. A collective: every rank calls it at the same place, before the leaves are first used with a shard. Takes the communication
    lock itself. */
-void start_check_leaves(struct tensor *const *leaves, size_t count);
+void start_check_leaves(struct tensor **leaves, size_t count);
 
 /* The same for all leaves that the program has made since the last call: nothing but one comparison when there are none. To be called
    before a batch is divided. Models made later are thus checked too, and the self-check's private leaves do not use up the check. */

@@ -65,18 +65,22 @@ static int recurrent_dim(const struct shard_call *call) {
     return call_flag(call, call->value_count - 1) ? 0 : 1;
 }
 
+/* All of them plain: the result of a wrapped tensor (torch.func.grad and vmap of a living model) is a wrapper, too, and has no rows to mark. */
 static bool meets_parameter(const struct shard_call *call, const struct argument *data) {
-    for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].is_parameter && &call->arguments[i] != data)
-            return true;
-    return false;
+    bool meets = false;
+    for (int i = 0; i < call->argument_count; i++) {
+        if (!tensor_is_plain(argument_tensor(&call->arguments[i])))
+            return false;
+        meets |= call->arguments[i].is_parameter && &call->arguments[i] != data;
+    }
+    return meets;
 }
 
 /* The data argument and the dimension to cut; NULL: none. */
 static struct argument *entry_find(struct shard_call *call, const struct rule *rule, int *dim) {
     bool second = rule->entry == ENTRY_DATA1 || rule->entry == ENTRY_INDEX;
     struct argument *data = call_argument(call, second ? 1 : 0);
-    if (!data || data->is_parameter || !meets_parameter(call, data) || !tensor_is_plain(argument_tensor(data)))
+    if (!data || data->is_parameter || !meets_parameter(call, data))
         return NULL;
     int dims = argument_dims(data);
     if (rule->decide == rule_rows && rule->a && dims != rule->a)
