@@ -15,7 +15,11 @@ setup_file() {
 same_words() {
     local name=$1 build n builds=(debian wheel)
     shift
-    case $name in *.py) ;; *) builds=(debian-O2 wheel-O2) ;; esac
+    case $name in
+    functional.py) builds=(wheel) ;; # torch.func is of 2.0
+    *.py) ;;
+    *) builds=(debian-O2 wheel-O2) ;;
+    esac
     for build in "${builds[@]}"; do
         plain_run "$build" "$name" "$@"
         [ "$(cat "$plain/status")" -eq 0 ] || { echo "the plain run failed" >&2 && show "$plain/err" && return 1; }
@@ -81,4 +85,12 @@ stopped() {
 
 @test "sparse gradients of embeddings are one process's, entry by entry" {
     same_words sparse.py
+}
+
+@test "memory that Python is given the address of is the whole batch's, both ways" {
+    same_words memory.py
+}
+
+@test "torch.func on a living model computes what one process does" {
+    same_words functional.py
 }

@@ -49,6 +49,7 @@ same_words() {
 @test "autograd: what is called back in C++" { same_words "$MATRIX_BUILD-O2" callbacks; }
 @test "autograd: what is called back in Python" { same_words "$MATRIX_BUILD" callbacks.py; }
 @test "autograd: gradients in the loss" { same_words "$MATRIX_BUILD" second_derivative.py; }
+@test "autograd: memory by its address" { same_words "$MATRIX_BUILD" memory.py; }
 @test "autograd: leaves of divided rows" { same_words "$MATRIX_BUILD" divided_leaves.py; }
 @test "autograd: writes in place" { same_words "$MATRIX_BUILD" writes.py; }
 @test "autograd: sparse gradients" { same_words "$MATRIX_BUILD" sparse.py; }

@@ -300,11 +300,6 @@ void read_settle(void) {
         storage_settle(tensor_storage(copy->alias));
 }
 
-/* Operators after which Python reads memory by itself (tolist): the whole value. */
-RULE_FUNCTION(read) {
-    return RULE_GATHER;
-}
-
 /* ---- hooks */
 
 /* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */
@@ -327,23 +322,13 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     return copy->whole;
 }
 
-#define HOOK(name, library, need, symbol, type, arguments)                                                                                 \
-    void *hook_##name(struct tensor **self) {                                                                                              \
-        struct tensor *whole = read_stand_in(*self);                                                                                       \
-        return ORIGINAL(name)(whole ? &whole : self);                                                                                      \
-    }
-#include "pointers.def"
-#undef HOOK
-
-/* Elsewhere its own calls of data_ptr are seen. */
-void *hook_print(void *stream, struct tensor **self, int64_t width) {
-    struct tensor *whole = torch_facts.is_bound ? read_stand_in(*self) : NULL;
-    return ORIGINAL(print)(stream, whole ? &whole : self, width);
+/* A view made for the taker shares the memory: the copy's. */
+void *hook_to_dlpack(struct tensor **self) {
+    struct tensor *whole = read_stand_in(*self);
+    return ORIGINAL(to_dlpack)(whole ? &whole : self);
 }
 
-/* A tensor that requires grad is refused by libtorch itself, unless force. */
-void *hook_tensor_to_numpy(struct tensor **self, char force) {
-    bool refused = shim_active() && !force && tensor_requires_grad(*self) && grad_mode_is_enabled();
-    struct tensor *whole = refused ? NULL : read_stand_in(*self);
-    return ORIGINAL(tensor_to_numpy)(whole ? &whole : self, force);
+void *hook_to_dlpack_versioned(struct tensor **self) {
+    struct tensor *whole = read_stand_in(*self);
+    return ORIGINAL(to_dlpack_versioned)(whole ? &whole : self);
 }

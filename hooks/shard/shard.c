@@ -172,8 +172,6 @@ static void free_arguments(struct argument **arguments) {
 }
 
 static void shard_call(struct dispatch_call *dispatch) {
-    if (torch_facts.is_bound)
-        python_read_begin();
     const struct rule *rule = rule_of(dispatch->op);
     struct stack *stack = dispatch->stack;
     struct shard_call call;
@@ -209,7 +207,8 @@ static struct tensor *shard_whole(struct tensor *tensor) {
 
 static void shard_operator_met(struct operator *op);
 
-const struct dispatch_client dispatch_client = {shard_operator_met, shard_call, shard_whole, gather_has_history, read_settle};
+const struct dispatch_client dispatch_client = {shard_operator_met, shard_call,       shard_whole, gather_has_history,
+                                                read_stand_in,      storage_stand_in, read_settle};
 
 static void shard_operator_met(struct operator *op) {
     op->client = rule_find(op);

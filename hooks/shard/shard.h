@@ -127,7 +127,6 @@ RULE_FUNCTION(pad);
 RULE_FUNCTION(recurrent);
 RULE_FUNCTION(attention);
 RULE_FUNCTION(flash_attention);
-RULE_FUNCTION(read);
 RULE_FUNCTION(index_select);
 RULE_FUNCTION(index);
 RULE_FUNCTION(index_put);
@@ -252,10 +251,8 @@ bool partial_execute(struct shard_call *call, const struct rule *rule);
    that the operator is going to write, when there is a copy of anything, else NULL. After it: brings copies of that storage up to date. */
 /* The whole tensor whose memory stands in for a divided one's; NULL: its own does. Borrowed. A collective the first time. */
 struct tensor *read_stand_in(struct tensor *tensor);
-/* The copy that stands in for what the program would find in a storage; NULL: its own content is whole. Stops where it would be ambiguous. */
-struct tensor *storage_stand_in(void *storage);
-/* Where libtorch is bound to itself: reads by Python, from now on (again and again until torch is imported). */
-void python_read_begin(void);
+/* The same for a program that takes the tensor's storage; NULL: what is in it is whole. Stops where it would be ambiguous. */
+struct tensor *storage_stand_in(struct tensor *tensor);
 void *read_before_call(const struct shard_call *call);
 void read_after_write(void *storage);
 void read_settle(void); /* everything the program wrote */

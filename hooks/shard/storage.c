@@ -1,8 +1,7 @@
 /*
- * Python takes the storage of a divided tensor (storage(), and with it deepcopy, pickle and torch.save) and puts it together with the
- * sizes, strides and offset that the tensor tells, which are the whole batch's: it gets the storage of the copy that stands in for the
- * tensor's memory (read.c). No tensor is given to this hook, so where tensors of different extent share the storage the program is
- * stopped.
+ * The program takes the storage of a divided tensor (storage(), in Python with it deepcopy, pickle and torch.save) and puts it together with
+ * the sizes, strides and offset that the tensor tells, which are the whole batch's: it gets the storage of the copy that stands in for the
+ * tensor's memory (read.c). Tensors that share a storage must share the copy's: where they are of different extent the program is stopped.
  */
 #include "shard.h"
 
@@ -52,13 +51,16 @@ static void compare_storage(struct tensor *tensor, const struct record *record) 
     wanted.extent = extent;
 }
 
-struct tensor *storage_stand_in(void *storage) {
+struct tensor *storage_stand_in(struct tensor *tensor) {
     static _Atomic long field;
     long known = atomic_load(&field);
     if (!known)
         atomic_store(&field, known = find_bytes_field());
     memset(&wanted, 0, sizeof wanted);
-    wanted.storage = storage;
+    {
+        OPAQUE_SCOPE;
+        wanted.storage = tensor_storage(tensor);
+    }
     wanted.bytes = known ? wanted.storage[known] : 0;
     record_each(compare_storage);
     if (!wanted.tensor)
@@ -70,10 +72,4 @@ struct tensor *storage_stand_in(void *storage) {
                      "ranks and which shares "
                      "memory with another part of itself");
     return whole;
-}
-
-void *hook_storage_to_python(void **storage) {
-    struct tensor *whole = shim_active() && !dispatch_is_opaque() && record_count() ? storage_stand_in(*storage) : NULL;
-    void *other = whole ? tensor_storage(whole) : NULL;
-    return ORIGINAL(storage_to_python)(whole ? &other : storage);
 }

@@ -6,7 +6,6 @@
  * Then the slots are found by value and ours put there. What is neither virtual nor called by others has a stand-in:
  *   the constructor of AccumulateGrad     set_autograd_meta, which sees leaves made by options, and the node's own pointer to its leaf, calibrated
  *   TensorImpl::copy_tensor_metadata      shallow_copy_from, the virtual function that calls it
- *   data_ptr called by print              print itself
  * The self-check runs through all of them.
  */
 #define _GNU_SOURCE
@@ -98,10 +97,12 @@ static void calibrate_leaf(void) {
 void bound_begin(struct tensor *tensor) {
     static const enum hook_id of_tensors[] = {HOOK_sizes_custom,       HOOK_sym_sizes_custom, HOOK_strides_custom,
                                               HOOK_sym_strides_custom, HOOK_numel_custom,     HOOK_sym_numel_custom,
-                                              HOOK_tensor_delete,      HOOK_shallow_copy,     HOOK_shallow_copy_moved};
+                                              HOOK_tensor_delete,      HOOK_shallow_copy,     HOOK_shallow_copy_moved,
+                                              HOOK_has_storage,        HOOK_release_resources};
     void **functions = *(void ***)tensor;
     for (size_t i = 0; i < sizeof of_tensors / sizeof *of_tensors; i++)
         slot_bind(functions, of_tensors[i]);
+    loan_begin(tensor, slot_find(functions, HOOK_has_storage));
     bool tensors_are_bound = torch_facts.is_bound;
     slot_bind(class_table("_ZTVN5torch8autograd6EngineE"), HOOK_engine_execute);
     slot_bind(class_table("_ZTVN5torch8autograd14AccumulateGradE"), HOOK_accumulate_grad_apply);

@@ -36,6 +36,7 @@ struct opaque_scope opaque_enter(void) {
     uint64_t *excluded = &dispatch_thread_keys()[1];
     if (*excluded & torch_facts.bit_shard)
         return (struct opaque_scope){NULL};
+    loans_return();
     *excluded |= our_bits();
     return (struct opaque_scope){excluded};
 }
@@ -54,8 +55,10 @@ struct opaque_scope user_enter(void) {
 }
 
 void user_leave(struct opaque_scope *scope) {
-    if (scope->excluded)
-        *scope->excluded |= our_bits();
+    if (!scope->excluded)
+        return;
+    loans_return();
+    *scope->excluded |= our_bits();
 }
 
 /* ---- the table */
@@ -189,6 +192,7 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
         return;
     }
     key_set &= ~our_bits();
+    loans_return();
     /* Kernels that slice their tensors inside a parallel region do so on threads that do not have our exclusion (slow convolutions). */
     if (torch_functions.in_parallel_region()) {
         dispatch_run_opaque(op, handle, key_set, stack);

@@ -21,6 +21,10 @@ void calibrate_values(void);
 void dispatch_register(void);
 /* Puts our functions into tables of virtual functions where the loader has not; `tensor` is a plain one. After calibration. */
 void bound_begin(struct tensor *tensor);
+/* Finds the virtual function storage(), which follows has_storage(); `tensor` is a plain one. */
+void loan_begin(struct tensor *tensor, void **slot_of_has_storage);
+/* Every tensor has its own memory again. */
+void loans_return(void);
 void selfcheck_run(void);
 void record_begin(void);
 void legacy_begin(void);

@@ -312,14 +312,24 @@ void *hook_sym_numel_custom(int64_t *result, struct tensor *tensor) {
 
 /* ---- hooks: life and copies */
 
+static void tensor_ends(struct tensor *tensor) {
+    if (!shim_active())
+        return;
+    loans_return();
+    if (tensor_is_parameter(tensor))
+        leaf_gone(tensor);
+    if (tensor_is_marked(tensor))
+        record_clear(tensor);
+}
+
 void hook_tensor_delete(struct tensor *tensor) {
-    if (shim_active()) {
-        if (tensor_is_parameter(tensor))
-            leaf_gone(tensor);
-        if (tensor_is_marked(tensor))
-            record_clear(tensor);
-    }
+    tensor_ends(tensor);
     ORIGINAL(tensor_delete)(tensor);
+}
+
+void hook_tensor_end(struct tensor *tensor) {
+    tensor_ends(tensor);
+    ORIGINAL(tensor_end)(tensor);
 }
 
 static void record_copy(struct tensor *from, struct tensor *to) {
@@ -331,12 +341,14 @@ static void record_copy(struct tensor *from, struct tensor *to) {
 }
 
 void *hook_shallow_copy(struct tensor **result, struct tensor *tensor, void *version, char allow_change) {
+    loans_return();
     ORIGINAL(shallow_copy)(result, tensor, version, allow_change);
     record_copy(tensor, *result);
     return result;
 }
 
 void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, void *version, char allow_change) {
+    loans_return();
     ORIGINAL(shallow_copy_moved)(result, tensor, version, allow_change);
     record_copy(tensor, *result);
     return result;
@@ -344,6 +356,7 @@ void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, voi
 
 struct record_move record_move_begin(struct tensor *to) {
     struct record_move move = {.is_active = shim_active()};
+    loans_return();
     if (move.is_active) {
         move.was_parameter = tensor_is_parameter(to);
         record_clear(to);

@@ -65,12 +65,18 @@ static void check_forward(struct tensor *hidden, int64_t rows) {
                           (long long)own, (long long)rows);
 }
 
+static double expected_hidden(int64_t row, int column) {
+    double sum = 0;
+    for (int k = 0; k < FEATURES; k++)
+        sum += (double)(row * FEATURES + k) * (k * OUTPUTS + column);
+    return sum;
+}
+
 static double expected_sum(int64_t rows) {
     double sum = 0;
     for (int64_t row = 0; row < rows; row++)
         for (int column = 0; column < OUTPUTS; column++)
-            for (int k = 0; k < FEATURES; k++)
-                sum += (double)(row * FEATURES + k) * (k * OUTPUTS + column);
+            sum += expected_hidden(row, column);
     return sum;
 }
 
@@ -88,6 +94,20 @@ static void check_gradient(struct tensor *weight, int64_t rows) {
                 torch_unsupported("self-check: gradient", "%g where %g is right: backward or accumulation is not seen",
                                   values[k * OUTPUTS + column], expected);
     }
+}
+
+/* Memory looked at by the program is the whole batch's, and the tensor has its own again when an operator comes. */
+static void check_memory(struct tensor *hidden, int64_t rows) {
+    void *cell = hidden;
+    const float *values = torch_functions.data_float(&cell);
+    for (int64_t row = 0; row < rows; row++)
+        for (int column = 0; column < OUTPUTS; column++)
+            if (values[row * OUTPUTS + column] != (float)expected_hidden(row, column))
+                torch_unsupported("self-check: memory", "%g where %g is right: what the program reads itself is not seen",
+                                  values[row * OUTPUTS + column], expected_hidden(row, column));
+    OPAQUE_SCOPE;
+    if (tensor_data(hidden) == values)
+        torch_unsupported("self-check: memory", "a divided tensor does not get its own memory back");
 }
 
 /* Leaves made by other ways than set_requires_grad, and x.data = y, which must not take the mark of a leaf away. */
@@ -114,6 +134,7 @@ void selfcheck_run(void) {
     check_leaves(weight.tensor);
     struct value hidden = USER_CALL("aten::mm", "", data, weight);
     check_forward(hidden.tensor, rows);
+    check_memory(hidden.tensor, rows);
     struct value active = USER_CALL("aten::relu", "", hidden);
     struct value sum = USER_CALL("aten::sum", "", active, value_none());
     if (record_get(sum.tensor).kind != RECORD_PARTIAL)

@@ -270,7 +270,9 @@ struct dispatch_client {
         struct tensor
             *tensor); /* the whole value of a marked tensor, owned, part of the graph where its rows are; every rank must call it alike */
     bool (*has_gathered_history)(void); /* some live graph leads back to divided rows, so a root without a record may, too */
-    void (*settle)(void);               /* before a backward: what the program wrote through pointers into divided memory is taken back */
+    /* The tensor whose memory the program shall see where it looks at a marked one's, or whose storage where it takes that; NULL: its own. Borrowed. */
+    struct tensor *(*memory)(struct tensor *tensor), *(*storage)(struct tensor *tensor);
+    void (*settle)(void); /* before a backward: what the program wrote through pointers into divided memory is taken back */
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 

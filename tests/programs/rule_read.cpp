@@ -1,6 +1,7 @@
 /* Looking at the memory of what a network computes, and writing to it: pointers, accessors, printing, items. */
 #include "rule_case.h"
 
+#include <cstring>
 #include <iostream>
 #include <sstream>
 
@@ -34,6 +35,84 @@ static torch::Tensor sum_of_const_pointers(const torch::Tensor &tensor) {
 #else
     return sum_of_pointer(tensor);
 #endif
+}
+
+/* What OpenCV, Eigen and memcpy are given. */
+static torch::Tensor sum_of_untyped(const torch::Tensor &tensor) {
+    const auto *values = static_cast<const float *>(tensor.data_ptr());
+    double sum = 0;
+    for (int64_t i = 0; i < tensor.numel(); i++) {
+        sum += values[i] * static_cast<double>(i % 5);
+    }
+#if TORCH_VERSION_MAJOR >= 2
+    const auto *same = static_cast<const float *>(tensor.const_data_ptr());
+    for (int64_t i = 0; i < tensor.numel(); i++) {
+        sum += same[i] * static_cast<double>(i % 7) + static_cast<const float *>(tensor.mutable_data_ptr())[i];
+    }
+#endif
+    return torch::tensor(sum);
+}
+
+static torch::Tensor sum_of_storage(const torch::Tensor &tensor) {
+    torch::Storage storage = tensor.storage(), again = tensor.storage();
+    const auto *values = static_cast<const float *>(storage.data_ptr().get());
+    double sum = static_cast<double>(storage.nbytes());
+    for (size_t i = 0; i < storage.nbytes() / sizeof(float); i++) {
+        sum += values[i] * static_cast<double>(i % 5);
+    }
+    return torch::tensor(sum + (storage.unsafeGetStorageImpl() == again.unsafeGetStorageImpl()));
+}
+
+static torch::Tensor untyped_between_operators(Layers &m, Batch &t) { /* its own rows are there again for each operator, and for backward */
+    torch::Tensor h = m.flat(t.flat), y = h * h;
+    double sum = sum_of_untyped(h).item<double>();
+    torch::Tensor z = h.relu() + y, alias = h.detach(), view = h.view(-1);
+    sum += sum_of_untyped(z).item<double>() + sum_of_untyped(alias).item<double>() + sum_of_untyped(view).item<double>();
+    h.data_ptr(); /* and left so */
+    return z * sum + h.sum(1, true);
+}
+
+static torch::Tensor write_untyped(Layers &m, Batch &t) {
+    torch::Tensor h = m.flat(t.flat);
+    static_cast<float *>(h.data_ptr())[12 * (t.rows - 1)] = -3;
+    std::vector<float> row(12, 0.5);
+    std::memcpy(static_cast<float *>(h.data_ptr()) + 12, row.data(), 12 * sizeof(float));
+    return h * h;
+}
+
+static torch::Tensor untyped_outlives(Layers &m, Batch &t) { /* a tensor that ends while the program has looked at it, and one over its memory */
+    double sum = 0;
+    for (int i = 0; i < 3; i++) {
+        torch::Tensor h = m.flat(t.flat).detach();
+        torch::Tensor other = torch::from_blob(h.data_ptr(), {t.rows, 12});
+        sum += other.abs().sum().item<double>();
+        h.data_ptr();
+    }
+    return torch::tensor(sum);
+}
+
+struct Keeper : torch::nn::Module { /* the last activations, as a buffer */
+    Keeper() {
+        kept = register_buffer("kept", torch::zeros({1}));
+    }
+    torch::Tensor kept;
+};
+
+static torch::Tensor saved_as_buffer(const torch::Tensor &tensor) {
+    auto keeper = std::make_shared<Keeper>(), loaded = std::make_shared<Keeper>();
+    keeper->kept.set_data(tensor.detach());
+    std::stringstream file;
+    torch::save(keeper, file);
+    torch::load(loaded, file);
+    return loaded->kept;
+}
+
+static torch::Tensor saved_alone(const torch::Tensor &tensor) {
+    std::stringstream file;
+    torch::Tensor loaded;
+    torch::save(tensor.detach(), file);
+    torch::load(loaded, file);
+    return loaded;
 }
 
 static torch::Tensor through_accessor(const torch::Tensor &tensor) {
@@ -154,6 +233,29 @@ int main(int count, char **words) {
              return torch::tensor(h.equal(h * 1) + 2 * torch::allclose(h, h + 1e-9) + 4 * h.equal(h + 1) + 8 * h.detach().equal(t.noise));
          }},
         {"row_pointer", [](Layers &m, Batch &t) { return torch::tensor(m.flat(t.flat)[t.rows - 2].data_ptr<float>()[1]); }},
+        {"untyped", [](Layers &m, Batch &t) { return sum_of_untyped(m.flat(t.flat)); }},
+        {"untyped_transposed", [](Layers &m, Batch &t) { return sum_of_untyped(m.flat(t.flat).t().contiguous()); }},
+        {"untyped_image", [](Layers &m, Batch &t) { return sum_of_untyped(m.image(t.pictures)); }},
+        {"untyped_columns", /* a view that begins within its memory */
+         [](Layers &m, Batch &t) {
+             torch::Tensor part = m.flat(t.flat).slice(1, 3, 9);
+             const auto *values = static_cast<const float *>(part.data_ptr());
+             return torch::tensor(values[(t.rows - 1) * part.stride(0) + 2] + values[0]);
+         }},
+        {"untyped_loss", [](Layers &m, Batch &t) { return torch::tensor(*static_cast<float *>(m.flat(t.flat).mean().data_ptr())); }},
+        {"untyped_labels",
+         [](Layers &m, Batch &t) {
+             torch::Tensor best = m.scores(t.flat).argmax(1);
+             return torch::tensor(static_cast<int64_t *>(best.data_ptr())[t.rows - 1]);
+         }},
+        {"untyped_between_operators", untyped_between_operators},
+        {"untyped_outlives", untyped_outlives},
+        {"storage", [](Layers &m, Batch &t) { return sum_of_storage(m.flat(t.flat)); }},
+        {"storage_loss", [](Layers &m, Batch &t) { return sum_of_storage(m.flat(t.flat).mean()); }},
+        {"saved_as_buffer", [](Layers &m, Batch &t) { return saved_as_buffer(m.flat(t.flat)); }},
+        {"saved_alone", [](Layers &m, Batch &t) { return saved_alone(m.flat(t.flat)); }},
+        {"saved_loss", [](Layers &m, Batch &t) { return saved_as_buffer(m.flat(t.flat).mean()); }},
+        {"write_untyped", write_untyped},
         {"write_pointer", write_pointer},
         {"write_before_backward", write_before_backward},
         {"write_through_view", write_through_view},

@@ -1,0 +1,48 @@
+"""Looks at the memory of what a layer computes, as libraries do that are given an address, and writes to it."""
+import copy
+import ctypes
+import io
+
+import torch
+
+torch.manual_seed(1)
+rows = 23
+layer = torch.nn.Linear(6, 3)
+images, targets = torch.randn(rows, 6), torch.arange(rows) % 3
+
+
+def show(name, tensor):
+    values = tensor.detach().double()
+    print(f"{name} {tuple(tensor.shape)} {values.norm().item():.5f} {values.sum().item():.5f} {values.reshape(-1)[-1].item():.5f}")
+
+
+def at_address(tensor, kind=ctypes.c_float):
+    return (kind * tensor.numel()).from_address(tensor.data_ptr())
+
+
+hidden = layer(images).detach()
+print("address", f"{sum(at_address(hidden)):.5f}", [f"{value:.5f}" for value in at_address(hidden)[-3:]])
+print("stays", hidden.data_ptr() == hidden.data_ptr(), hidden.storage().data_ptr() == hidden.data_ptr())
+at_address(hidden)[20 * 3 + 1] = 7
+show("written", hidden)
+show("row", hidden[20])
+array = hidden.numpy()
+array[22] = 1
+hidden.mul_(2)
+print("array", f"{float(array.sum()):.5f}")
+print("storage", len(hidden.storage()), f"{float(sum(hidden.storage())):.4f}", hidden.storage_offset(), hidden.stride())
+show("deepcopy", copy.deepcopy(hidden))
+file = io.BytesIO()
+torch.save(hidden, file)
+file.seek(0)
+show("saved", torch.load(file))
+show("from_numpy", torch.from_numpy(hidden.numpy()))
+show("dlpack", torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(hidden)))
+print("list", [f"{value:.5f}" for value in hidden.tolist()[-1]])
+print("half", list(at_address(layer(images).detach().to(torch.bfloat16), ctypes.c_uint16))[-3:])
+columns = layer(images).detach()[:, 1:]
+print("columns", f"{ctypes.c_float.from_address(columns.data_ptr() + 4 * 22 * columns.stride(0)).value:.5f}")
+loss = torch.nn.functional.cross_entropy(layer(images), targets)
+print("loss", f"{at_address(loss.detach())[0]:.5f}", f"{float(loss.detach().numpy()):.5f}")
+loss.backward()
+show("gradient", layer.weight.grad)
