@@ -32,7 +32,8 @@ void report_before(struct job *job) {
         warn(job, "AR-ENV-UNKNOWN", "correct its name, or unset it", "nobody reads the variable %s; did you mean %s?", name, nearest);
     for (uint32_t i = 0; i < plan->removed_count && strlen(list) < sizeof list - 100; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", strtok(strdupa(plan->removed[i]), "="));
-    if (plan->removed_count)
+    bool is_followed = plan->engine && plan->engine->mode == ENGINE_NODE; /* they have said how many hosts there are: no news */
+    if (plan->removed_count && !is_followed)
         warn(job, "AR-ENV-REMOVED", "unset them, or start accel-run outside of the other launcher",
              "another launcher's variables are kept from the ranks: %s", list);
     if (plan->ranks > plan->cores)

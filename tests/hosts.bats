@@ -144,9 +144,10 @@ same_run_on() {
     shared_folder=yes
     for name in save_modes files; do
         set_command debian-O2 $name
-        [ $name = save_modes ] || command+=("made")
+        [ $name = save_modes ] || command+=(.)
         plain=$T/plain-$name
         run_in "$plain" "${command[@]}"
+        [ "$(cat "$plain/status")" -eq 0 ]
         on_hosts "1 2" 0 "${command[@]}"
         "$COMPARE" "$plain/out" out1
         diff <(files_of "$plain" | grep -vE '^(out|err|status)$') <(files_of host1)
@@ -362,4 +363,18 @@ print("there", flush=True); time.sleep(100)' >knocked 3>&- 4>&- &
     done
     wait_hosts 0
     [ "$(sort ranks | tr -d '\n')" = 012 ]
+}
+
+@test "below Kubeflow, whose variables say which host of how many, it is the same run" {
+    plain_run debian-O2 mlp_loader
+    launchers=()
+    for host in 1 2; do
+        mkdir -p "host$host"
+        (cd "host$host" && exec ip netns exec "$NET-$host" env PET_NNODES=2 PET_NPROC_PER_NODE=1 PET_NODE_RANK=$((host - 1)) PET_MASTER_ADDR=10.77.0.1 \
+            PET_MASTER_PORT=4002 ACCEL_RUN_LOG_LEVEL=warn "$ACCEL_RUN" "${command[@]}" >"../out$host" 2>"../err$host" 3>&- 4>&-) &
+        launchers[host]=$!
+    done
+    wait_hosts 0
+    "$COMPARE" "$plain/out" out1
+    [ ! -s out2 ] && [ ! -s err1 ] && [ ! -s err2 ]
 }
