@@ -285,15 +285,20 @@ const char *engines_name(const struct engine *engine) {
     return engine->family < ENGINE_FAMILIES ? rows[engine->family].name : "nobody";
 }
 
+static bool is_open(const struct config *config, enum config_id id) {
+    return config->origin[id] == CONFIG_FROM_DEFAULT;
+}
+
 static int refuse_join(const struct engine *engine, const struct config *config, struct problem *problem) {
     const char *name = engines_name(engine);
-    if (engine->world_size > engine->local_world_size || config->nnodes > 1)
-        return problem_set(
-            problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS",
-            "let it start one process on each host (torchrun --nproc-per-node 1, srun --ntasks-per-node 1); accel-run starts the ranks: "
-            "-n says how many on each",
-            "%s has started %u ranks, %u of them on this host: accel-run joins ranks of one host only", name, engine->world_size,
-            engine->local_world_size);
+    bool has_address = *engine->address || !is_open(config, CONFIG_ID_master_addr);
+    if (engine->world_size > engine->local_world_size && (engine->nodes < 2 || !has_address))
+        return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS",
+                           engine->nodes < 2
+                               ? "let it start one process on each host, each accel-run with -n, --nnodes, --node-rank and --master-addr"
+                               : "give the first host's address: --master-addr HOST",
+                           "%s has started %u ranks, %u of them on this host, and does not say %s", name, engine->world_size,
+                           engine->local_world_size, engine->nodes < 2 ? "which host of how many this is" : "where the first host is");
     if (config->origin[CONFIG_ID_ranks] > CONFIG_FROM_DEFAULT && config->ranks != engine->world_size)
         return problem_set(
             problem, EXIT_LAUNCHER, "AR-ENGINE-RANKS",
@@ -303,10 +308,6 @@ static int refuse_join(const struct engine *engine, const struct config *config,
         return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-RANKS", "start fewer", "%s has started %u processes; %d ranks are the most",
                            name, engine->world_size, ENGINE_RANKS_MAX);
     return 0;
-}
-
-static bool is_open(const struct config *config, enum config_id id) {
-    return config->origin[id] == CONFIG_FROM_DEFAULT;
 }
 
 static void give(struct config *config, enum config_id id, uint32_t *field, uint32_t value) {
@@ -325,8 +326,9 @@ static void give_place(const struct engine *engine, struct config *config) {
     if (config->nnodes == 1)
         return;
     give(config, CONFIG_ID_node_rank, &config->node_rank, engine->node_rank);
-    if (engine->port)
-        give(config, CONFIG_ID_master_port, &config->master_port, engine->port);
+    if (engine
+            ->port) /* the one behind it where it starts the ranks: torchrun's agent listens at its port itself (collectives-cuda-launch 6.1) */
+        give(config, CONFIG_ID_master_port, &config->master_port, engine->port + (*rows[engine->family].local_rank ? 1 : 0));
     if (*engine->address && is_open(config, CONFIG_ID_master_addr)) {
         config->master_addr = engine->address;
         config->origin[CONFIG_ID_master_addr] = CONFIG_FROM_ENVIRONMENT;
@@ -335,6 +337,14 @@ static void give_place(const struct engine *engine, struct config *config) {
         config->job_id = engine->job;
         config->origin[CONFIG_ID_job_id] = CONFIG_FROM_ENVIRONMENT;
     }
+}
+
+/* Ranks on several hosts: the first process of each host starts the host's ranks. */
+static void spread(struct engine *engine, struct config *config) {
+    engine->mode = engine->local_rank ? ENGINE_STAND : ENGINE_NODE;
+    engine->company = engine->local_world_size - 1;
+    engine->ranks_here = engine->local_world_size;
+    config->ranks = engine->local_world_size; /* -n, where it was given, counts those of all hosts */
 }
 
 int engines_settle(struct engine *engine, struct config *config, struct problem *problem) {
@@ -351,9 +361,11 @@ int engines_settle(struct engine *engine, struct config *config, struct problem 
     }
     if (engine->mode == ENGINE_JOIN && refuse_join(engine, config, problem))
         return -1;
+    if (engine->mode == ENGINE_JOIN && engine->world_size > engine->local_world_size)
+        spread(engine, config);
     if (engine->mode == ENGINE_JOIN)
         give(config, CONFIG_ID_ranks, &config->ranks, engine->world_size);
-    else if (engine->mode == ENGINE_NODE)
+    else if (engine->mode == ENGINE_NODE || engine->mode == ENGINE_STAND)
         give_place(engine, config);
     return 0;
 }
@@ -364,6 +376,9 @@ void engines_words(const struct engine *engine, char *text, size_t size) {
     if (engine->mode == ENGINE_JOIN)
         used = snprintf(text, size, "rank %u of %u: %s (%.*s)", engine->rank, engine->world_size, engines_name(engine),
                         (int)strcspn(rows[engine->family].local_rank, " "), rows[engine->family].local_rank);
+    else if (engine->mode == ENGINE_STAND)
+        used = snprintf(text, size, "host %u of %u: %s; process %u there, which stands by", engine->node_rank, engine->nodes,
+                        engines_name(engine), engine->local_rank);
     else if (engine->mode == ENGINE_NODE && !engine->nodes)
         used = snprintf(text, size, "host %u, as %s says", engine->node_rank, engines_name(engine));
     else if (engine->mode == ENGINE_NODE)

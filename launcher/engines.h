@@ -28,7 +28,8 @@ enum engine_family {
 enum engine_mode {
     ENGINE_SPAWN, /* nobody's job: as many ranks here as the user says */
     ENGINE_JOIN,  /* one process for each rank is there already: this one becomes a rank */
-    ENGINE_NODE,  /* one process for each host: it starts the host's ranks */
+    ENGINE_NODE,  /* one process for each host, or the first of several there: it starts the host's ranks */
+    ENGINE_STAND, /* another one of several on each of several hosts: it stands by (stand_by.h) */
 };
 
 /* A process above this one. */
@@ -56,6 +57,7 @@ struct engine {
     uint32_t rank, world_size, local_rank, local_world_size; /* JOIN */
     uint32_t node_rank, nodes;                               /* nodes 0: unknown */
     uint32_t ranks_here;                                     /* NODE: how many were asked for on this host; 0: not said */
+    uint32_t company;                                        /* NODE: how many processes of this host stand by */
     uint32_t port, restart;
     char address[ENGINE_TEXT_CHARS], job[ENGINE_TEXT_CHARS]; /* "": unknown */
     pid_t process;                                           /* the launcher's on this host, parent of all its ranks here; 0: not seen */

@@ -49,7 +49,7 @@ static uint64_t mix(uint64_t hash, const char *text) {
 }
 
 static uint64_t hash_of_settings(const struct front *front) {
-    uint64_t hash = mix(0xcbf29ce484222325u, front->target->path);
+    uint64_t hash = mix(0xcbf29ce484222325u, front->target ? front->target->path : "");
     char text[64];
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         if (config_options[i].type == CONFIG_TEXT)
@@ -174,48 +174,67 @@ static void answer_problem(const int *connections, uint32_t world_size, const st
             rendezvous_answer(connections[rank], &refusal, NULL);
 }
 
-static int meet_as_zero(const struct front *front, const char *key, struct met *met, struct problem *problem) {
-    uint32_t world_size = front->engine->world_size;
-    struct rendezvous_hello *hellos = calloc(world_size, sizeof *hellos);
-    int *connections = calloc(world_size, sizeof *connections), listener = hellos && connections ? rendezvous_listen(key) : -1;
-    if (listener < 0) {
-        free(hellos);
-        free(connections);
+int front_gather(const struct front *front, struct rendezvous_hello *hellos, int *connections, struct problem *problem) {
+    char key[4 * ENGINE_TEXT_CHARS];
+    key_of(front->engine, key, sizeof key);
+    for (uint32_t rank = 0; rank < front->engine->world_size; rank++)
+        connections[rank] = -1;
+    int listener = rendezvous_listen(key);
+    if (listener < 0)
         return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-ALONE", "has another rank 0 been started by the same launcher?",
                            "rank 0 cannot wait for the other ranks: %s", strerror(errno));
-    }
     hellos[0] = hello_of(front->engine);
     hellos[0].settings = hash_of_settings(front);
     int status = await_all(listener, front, hellos, connections, problem);
+    close(listener);
+    return status;
+}
+
+static int meet_as_zero(const struct front *front, struct met *met, struct problem *problem) {
+    uint32_t world_size = front->engine->world_size;
+    struct rendezvous_hello *hellos = calloc(world_size, sizeof *hellos);
+    int connections[BOARD_RANKS_MAX];
+    if (!hellos)
+        return problem_set(problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
+    int status = front_gather(front, hellos, connections, problem);
     status = status ? status : give_out(front, hellos, connections, met, problem);
     if (status)
         answer_problem(connections, world_size, problem);
     for (uint32_t rank = 1; rank < world_size; rank++)
         if (connections[rank] >= 0)
             close(connections[rank]);
-    close(listener);
     free(hellos);
-    free(connections);
     return status;
 }
 
 /* ---- the others */
 
-static int meet_as_other(const struct front *front, const char *key, struct met *met, struct problem *problem) {
+static int not_found(const struct engine *engine, struct problem *problem) {
+    return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-ALONE",
+                       "does the launcher start accel-run once for each rank, on one host and in one container? If there is no such "
+                       "launcher: --engine none",
+                       "rank %u of %u (%s) does not find rank 0", engine->rank, engine->world_size, engines_name(engine));
+}
+
+int front_greet(const struct front *front, struct problem *problem) {
+    char key[4 * ENGINE_TEXT_CHARS];
+    key_of(front->engine, key, sizeof key);
     struct rendezvous_hello hello = hello_of(front->engine);
     hello.settings = hash_of_settings(front);
-    uint64_t deadline_ms = clock_ms() + 2 * MEET_MS; /* rank 0 gives up first and says why */
-    int connection = rendezvous_greet(key, &hello, deadline_ms), status = -1, passed[RENDEZVOUS_DESCRIPTORS];
-    if (connection >= 0)
-        status = rendezvous_await(connection, deadline_ms, &met->answer, passed);
-    if (connection >= 0)
-        close(connection);
+    int connection = rendezvous_greet(key, &hello, clock_ms() + 2 * MEET_MS); /* rank 0 gives up first and says why */
+    if (connection < 0)
+        not_found(front->engine, problem);
+    return connection;
+}
+
+static int meet_as_other(const struct front *front, struct met *met, struct problem *problem) {
+    int connection = front_greet(front, problem), passed[RENDEZVOUS_DESCRIPTORS];
+    if (connection < 0)
+        return -1;
+    int status = rendezvous_await(connection, clock_ms() + 2 * MEET_MS, &met->answer, passed);
+    close(connection);
     if (status)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-ALONE",
-                           "does the launcher start accel-run once for each rank, on one host and in one container? If there is no such "
-                           "launcher: --engine none",
-                           "rank %u of %u (%s) does not find rank 0", front->engine->rank, front->engine->world_size,
-                           engines_name(front->engine));
+        return not_found(front->engine, problem);
     if (met->answer.problem.exit_code) {
         *problem = met->answer.problem;
         problem->id[0] = 0;
@@ -331,13 +350,11 @@ static void become(const struct front *front, const struct met *met, struct prob
 }
 
 void front_run(const struct front *front, struct problem *problem) {
-    char key[4 * ENGINE_TEXT_CHARS];
     struct met met;
     memset(&met, 0, sizeof met);
     for (int i = 0; i < RENDEZVOUS_DESCRIPTORS; i++)
         met.descriptors[i] = -1;
-    key_of(front->engine, key, sizeof key);
-    if (front->engine->rank ? meet_as_other(front, key, &met, problem) : meet_as_zero(front, key, &met, problem))
+    if (front->engine->rank ? meet_as_other(front, &met, problem) : meet_as_zero(front, &met, problem))
         return;
     become(front, &met, problem);
 }

@@ -23,14 +23,18 @@
 #include "placement.h"
 #include "script.h"
 #include "settings.h"
+#include "stand_by.h"
 
 /* The launcher that has started us, if any. */
 static struct engine engine = {.family = ENGINE_FAMILIES};
+/* Its other processes on this host, where there are several hosts. */
+static struct stand_by others;
 
 static void __attribute__((noreturn)) refuse(const struct problem *problem) {
     bool is_said = !*problem->id || (engine.mode == ENGINE_JOIN && front_tell(&engine, problem));
     if (!is_said)
         dprintf(STDERR_FILENO, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
+    stand_by_release(&others, problem->exit_code);
     exit(problem->exit_code);
 }
 
@@ -107,6 +111,20 @@ static void __attribute__((noreturn)) become_rank(const struct config *config, c
     refuse(&problem);
 }
 
+/* Below a launcher that has started one process for each rank on several hosts: the first one of this host goes on, for all of them. */
+static void stand_together(const struct config *config, char *const *arguments) {
+    struct front front = {&engine, config, NULL, arguments, environ};
+    struct problem problem;
+    if (engine.mode == ENGINE_STAND) {
+        int code = stand_by_wait(&front, &problem);
+        if (code < 0)
+            refuse(&problem);
+        exit(code);
+    }
+    if (engine.company && stand_by_gather(&others, &front, &problem))
+        refuse(&problem);
+}
+
 /* Starts the ranks and stays until nothing is left. Returns the exit code. */
 static int run_job(struct job *job) {
     if (job_start(job)) {
@@ -181,6 +199,8 @@ int main(int argc, char **argv) {
                     "accel-run explain is for one host");
         refuse(&problem);
     }
+    if (!config.dry_run)
+        stand_together(&config, arguments);
     if (preflight_run(arguments[0], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
         refuse(&problem);
     if (engine.mode == ENGINE_JOIN && !config.dry_run)
@@ -200,6 +220,7 @@ int main(int argc, char **argv) {
     job_clear(&job);
     code = explain_finish(&explain, &plan, &problem, code);
     plan_clear(&plan);
+    stand_by_release(&others, code);
     if (interrupted)
         die_of_interrupt();
     exit(code);

@@ -2,6 +2,7 @@
 #include "rendezvous.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,10 +36,10 @@ static bool is_own_user(int connection) {
 /* Until the descriptor can be read. Returns whether it can. */
 static bool await_readable(int descriptor, uint64_t deadline_ms) {
     for (;;) {
-        uint64_t now = clock_ms();
+        uint64_t now = clock_ms(), left = now < deadline_ms ? deadline_ms - now : 0;
         struct pollfd ready = {descriptor, POLLIN, 0};
-        int polled = now < deadline_ms ? poll(&ready, 1, (int)(deadline_ms - now)) : poll(&ready, 1, 0);
-        if (polled >= 0 || errno != EINTR)
+        int polled = poll(&ready, 1, left < INT_MAX ? (int)left : INT_MAX);
+        if (polled > 0 || (polled == 0 && left < INT_MAX) || (polled < 0 && errno != EINTR))
             return polled > 0;
     }
 }

@@ -378,3 +378,29 @@ print("there", flush=True); time.sleep(100)' >knocked 3>&- 4>&- &
     "$COMPARE" "$plain/out" out1
     [ ! -s out2 ] && [ ! -s err1 ] && [ ! -s err2 ]
 }
+
+# below_torchrun COMMAND...: two hosts with a torchrun each, which starts two processes there; its words are left out of err1 and err2
+below_torchrun() {
+    local host
+    launchers=()
+    for host in 1 2; do
+        mkdir -p "host$host"
+        (cd "host$host" && exec ip netns exec "$NET-$host" env PYTHONWARNINGS=ignore "$BUILD/venv/bin/torchrun" --no-python --nnodes 2 --nproc-per-node 2 \
+            --node-rank $((host - 1)) --master-addr 10.77.0.1 --master-port 4003 "$ACCEL_RUN" "$@" >"../out$host" 2>"../err$host" 3>&- 4>&-) &
+        launchers[host]=$!
+    done
+}
+
+@test "below torchrun with two processes on each of two hosts it is the same run, and ends as one" {
+    requires file "$BUILD/venv/bin/torchrun"
+    plain_run debian-O2 mlp_loader
+    below_torchrun "${command[@]}"
+    wait_hosts 0
+    "$COMPARE" "$plain/out" out1
+    [ ! -s out2 ]
+    below_torchrun sh -c 'exit 3'
+    wait_hosts 1 # torchrun's own
+    contains "$(cat err1)" "exitcode  : 3"
+    contains "$(cat err2)" "exitcode  : 3"
+    contains "$(cat err1)" "AR-RANK-FAILED"
+}

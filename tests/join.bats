@@ -124,10 +124,11 @@ END
     run -127 "${launched[@]}" "$ACCEL_RUN" no-such-program
     [ "$(grep -c "AR-EXEC-NOT-FOUND" <<<"$output")" -eq 1 ]
     contains "$output" "task 1: 127"
-    run "${launched[@]}" env SLURM_STEP_NUM_TASKS=4 "SLURM_STEP_TASKS_PER_NODE=2(x2)" SLURM_STEP_NUM_NODES=2 "$ACCEL_RUN" true
-    [ "$(grep -c "AR-ENGINE-HOSTS" <<<"$output")" -eq 1 ]
     run "${launched[@]}" "$ACCEL_RUN" explain true
     [ "$(grep -c "AR-ENGINE-EXPLAIN" <<<"$output")" -eq 1 ]
+    launched openmpi 2
+    run "${launched[@]}" env OMPI_COMM_WORLD_LOCAL_SIZE=1 "$ACCEL_RUN" true
+    [ "$(grep -c "AR-ENGINE-HOSTS" <<<"$output")" -eq 1 ]
 }
 
 @test "a rank that never comes is named at the deadline" {

@@ -221,7 +221,25 @@ TEST("one process on each host: what the launcher says of the hosts, unless the 
     EXPECT_TEXT(config.master_addr, "t-0");
     EXPECT(settle("3", NULL, "auto") == 0 && config.ranks == 3 && config.nnodes == 2);
     EXPECT(settle(NULL, "1", "auto") == 0 && config.nnodes == 1 && config.node_rank == 0);
+}
+
+TEST("several processes on each of several hosts: the first one of a host starts the host's ranks, the others stand by") {
     BELOW("slurmstepd:", SLURM);
+    EXPECT(engine.mode == ENGINE_JOIN && settle(NULL, NULL, "auto") == 0);
+    EXPECT(config.ranks == engine.local_world_size && config.nnodes == engine.nodes && config.node_rank == engine.node_rank);
+    EXPECT(engine.mode == (engine.local_rank ? ENGINE_STAND : ENGINE_NODE) && engine.company == engine.local_world_size - 1);
+    BELOW("torchrun", "RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=a",
+          "MASTER_PORT=29500");
+    EXPECT(settle("4", NULL, "auto") == 0 && engine.mode == ENGINE_NODE && config.ranks == 2 && config.node_rank == 1);
+    EXPECT(config.master_port == 29501); /* 29500 is torchrun's */
+    BELOW("torchrun", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=a",
+          "MASTER_PORT=29500");
+    EXPECT(settle(NULL, NULL, "auto") == 0 && engine.mode == ENGINE_STAND && config.nnodes == 2);
+    BELOW("torchrun", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2",
+          "MASTER_ADDR=a");
+    EXPECT(settle("2", NULL, "auto") == -1);
+    EXPECT_TEXT(problem.id, "AR-ENGINE-RANKS");
+    BELOW("mpirun", "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_LOCAL_SIZE=2");
     EXPECT(settle(NULL, NULL, "auto") == -1);
     EXPECT_TEXT(problem.id, "AR-ENGINE-HOSTS");
 }
