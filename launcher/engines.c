@@ -208,11 +208,13 @@ static const char *judge_nodes(const struct row *row, const struct engine_facts 
     engine->nodes = number_of(facts, row->size, size ? 0 : 1); /* torchrun's "1:4" is refused: it may change while the job runs */
     engine->ranks_here = number_of(facts, row->local_size, 0);
     if (!engine->nodes || engine->node_rank >= engine->nodes)
-        return "the variables that belong to it do not fit";
+        return engine->unclear = "the variables that belong to it do not fit";
+    if (engine->nodes > 1 && !value_of(facts, row->rank, NULL))
+        return engine->unclear = "which host this is, is missing";
     if (engine->nodes > 1 && !value_of(facts, row->address, NULL))
-        return "the first host's address is missing";
+        return engine->unclear = "the first host's address is missing";
     if (ranks && !engine->ranks_here)
-        return "its number of processes is no number: say -n";
+        return engine->unclear = "its number of processes is no number: say -n";
     if (engine->nodes == 1 && !engine->ranks_here)
         return "only one process";
     return NULL;
@@ -244,6 +246,8 @@ static bool judge(enum engine_family family, const struct engine_facts *facts, s
         why = "its launcher is not running above this process";
     if (why) {
         ignore(engine, name, value, why);
+        if (*row->local_size) /* names that others use, too (RANK), may be left over from anything */
+            engine->unclear = engine->unclear ? engine->unclear : found.unclear;
         return false;
     }
     memcpy(found.ignored, engine->ignored, sizeof found.ignored);
@@ -353,6 +357,11 @@ int engines_settle(struct engine *engine, struct config *config, struct problem 
                            "--engine: '%.40s' is not one of auto, none", config->engine);
     if (!strcmp(config->engine, "none"))
         *engine = (struct engine){.family = ENGINE_FAMILIES};
+    if (engine->mode == ENGINE_SPAWN && engine->unclear && is_open(config, CONFIG_ID_nnodes) && is_open(config, CONFIG_ID_ranks))
+        return problem_set(
+            problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS",
+            "correct them; or say what is meant: -n RANKS, and on several hosts --nnodes, --node-rank and --master-addr; or --engine none",
+            "the variables of another launcher ask for several ranks or hosts and cannot be followed: %s", engine->ignored);
     if (engine->mode == ENGINE_NODE && !engine->nodes && config->nnodes == 1) {
         char index[16];
         snprintf(index, sizeof index, "%u", engine->node_rank);

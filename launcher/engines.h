@@ -63,6 +63,7 @@ struct engine {
     pid_t process;                                           /* the launcher's on this host, parent of all its ranks here; 0: not seen */
     uint64_t process_started;
     bool threads_are_its;            /* OMP_NUM_THREADS is its default, not the user's choice */
+    const char *unclear;             /* several hosts or ranks are asked for in words that cannot be followed, why; NULL: no. Literal */
     char ignored[ENGINE_TEXT_CHARS]; /* what was found and not followed, with the reason; "": nothing */
 };
 

@@ -23,6 +23,8 @@ static void plan_threads(struct plan *plan, const struct plan_facts *facts) {
     const char *users = config_variable(facts->environment, threads_names[0]);
     if (facts->engine && facts->engine->threads_are_its)
         users = NULL;
+    if (users && (*users < '1' || *users > '9')) /* empty, or no number: OpenMP would take all cores in every rank */
+        users = NULL;
     plan->threads_are_users = wanted || users;
     if (is_spread && !wanted && users) /* to be compared with the other hosts' */
         plan->threads = (uint32_t)strtoul(users, NULL, 10);

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "script.h"
 
 #include <stdlib.h>
@@ -32,6 +33,15 @@ static bool is_python_file(const char *name, const char *search) {
     return stat(name, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+/* A file of this folder that has its own interpreter ("#!") and may be executed: named without "./", as Python programs are, it is not looked for in PATH. */
+static bool is_executable_here(const char *name) {
+    static struct elf_target file; /* 4 KiB */
+    if (strchr(name, '/') || access(name, X_OK))
+        return false;
+    elf_target_read(name, &file);
+    return file.kind == ELF_TARGET_SCRIPT;
+}
+
 /* PYTHON [-m] name arguments */
 static int put_before(char *const **arguments, const char *python, bool is_module, struct problem *problem) {
     size_t count = 0, at = 0;
@@ -48,6 +58,16 @@ static int put_before(char *const **arguments, const char *python, bool is_modul
     return 0;
 }
 
+/* ./name arguments */
+static int name_here(char *const **arguments, struct problem *problem) {
+    char *path;
+    if (put_before(arguments, "", false, problem) || asprintf(&path, "./%s", (*arguments)[1]) < 0)
+        return problem_set(problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
+    ++*arguments;
+    ((char **)(uintptr_t)*arguments)[0] = path;
+    return 0;
+}
+
 int script_take(char *const **arguments, const struct config *config, const char *search, struct config_notes *notes,
                 struct problem *problem) {
     const char *name = (*arguments)[0];
@@ -57,6 +77,8 @@ int script_take(char *const **arguments, const struct config *config, const char
     bool is_asked = config->module || config->run_path; /* which is stronger than --no-python, as in torchrun */
     if (!is_asked && (config->no_python || !is_python_file(name, search)))
         return 0;
+    if (!is_asked && is_executable_here(name))
+        return name_here(arguments, problem);
     const char *python = find_python(search);
     if (!python)
         return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND",

@@ -71,8 +71,9 @@ int settings_load(struct settings *settings, const char *path, struct problem *p
                            "the configuration file %s cannot be read: %s", path, strerror(errno));
     settings->text[bytes] = 0;
     if (yaml_read(&settings->yaml, settings->text, bytes, fault))
-        return problem_set(problem, EXIT_LAUNCHER, "AR-CONFIG", "correct the file; 'accel-run config default' writes a new one", "%s:%s",
-                           path, fault);
+        return problem_set(problem, EXIT_LAUNCHER, "AR-CONFIG",
+                           "correct the file; 'accel-run config default --config-file FILE --overwrite' writes a new one", "%s:%s", path,
+                           fault);
     return 0;
 }
 

@@ -105,8 +105,10 @@ in_terminal() {
     mkdir -p "$HOME/.cache/huggingface/accelerate"
     file=$HOME/.cache/huggingface/accelerate/default_config.yaml
     cp "$REPOSITORY/tests/config/accelerate-0.34-fp8.yaml" "$file"
-    run -0 "$ACCEL_RUN" config update
+    run -125 "$ACCEL_RUN" config update # a file without what is refused would run, and do something else
     contains "$output" "refused AR-UNSUPPORTED: $file:19: mixed_precision: fp8"
+    [ ! -e accel-run.yaml ]
+    run -0 "$ACCEL_RUN" config update --overwrite
     cmp "$file" "$REPOSITORY/tests/config/accelerate-0.34-fp8.yaml"
     [ "$(settings_of accel-run.yaml)" = "ranks: 2" ]
     rm accel-run.yaml "$file"

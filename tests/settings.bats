@@ -189,3 +189,22 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
     make -s -C "$REPOSITORY" O="$BUILD" uninstall DESTDIR="$T/root" PREFIX=/usr >/dev/null
     [ -z "$(find "$T/root" -type f)" ]
 }
+
+@test "the first of several hosts may be named by its 0 in Accelerate's file; a host's number without their count is no one-host run" {
+    cd "$T" || return 1
+    printf 'num_processes: 4\nnum_machines: 2\nmachine_rank: 0\nmain_process_ip: 10.0.0.1\n' >first.yaml
+    run -0 "$ACCEL_RUN" --config_file first.yaml --show-config
+    contains "$output" "node_rank: 0"
+    run -125 "$ACCEL_RUN" --node-rank 1 --master-addr 10.0.0.1 -n 2 true
+    contains "$output" AR-HOSTS-SETTINGS
+}
+
+@test "variables of Kubeflow that cannot be followed are refused: each host would train alone" {
+    for variables in "PET_NNODES=2 PET_NODE_RANK=0 PET_NPROC_PER_NODE=2" "PET_NNODES=1:2 PET_NPROC_PER_NODE=2" \
+        "PET_NNODES=2 PET_RDZV_ENDPOINT=a:1 PET_NPROC_PER_NODE=1" "PET_NNODES=1 PET_NPROC_PER_NODE=auto"; do
+        # shellcheck disable=SC2086
+        run -125 env $variables "$ACCEL_RUN" true
+        contains "$output" AR-ENGINE-HOSTS
+    done
+    run -0 env PET_NNODES=1 PET_NPROC_PER_NODE=auto "$ACCEL_RUN" -n 2 true
+}

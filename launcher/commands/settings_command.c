@@ -149,8 +149,12 @@ static int run_update(struct call *call) {
     if (!*call->settings->path)
         return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-FILE", "'accel-run config default' writes one",
                            "there is no file to update");
-    settings_refuse(call->settings, &call->problem);
+    int refused = settings_refuse(call->settings, &call->problem);
     settings_say_notes(call->settings);
+    if (refused && !call->overwrite) /* what stops a run must not be lost in silence */
+        return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS",
+                           "take out of the file what is refused above, or add --overwrite: then it is left out of the new file",
+                           "%s asks for what is not available: a file without it would run, and do something else", call->settings->path);
     bool is_ours = call->settings->foreign.count == 0;
     const char *output = call->output ? call->output : is_ours ? call->settings->path : own_path;
     return write_file(call, output, call->overwrite || (is_ours && !call->output));
