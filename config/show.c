@@ -16,6 +16,9 @@ static void print_origin(const struct config *config, enum config_id id, FILE *o
         return;
     case CONFIG_FROM_COMMAND_LINE:
         fputs("command line", out);
+        return;
+    case CONFIG_FROM_LAUNCHER:
+        fputs("the other launcher's variables", out);
     }
 }
 

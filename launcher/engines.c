@@ -318,7 +318,7 @@ static void give(struct config *config, enum config_id id, uint32_t *field, uint
     if (!is_open(config, id))
         return;
     *field = value;
-    config->origin[id] = CONFIG_FROM_ENVIRONMENT;
+    config->origin[id] = CONFIG_FROM_LAUNCHER;
 }
 
 /* What the user has not said himself. */
@@ -335,11 +335,11 @@ static void give_place(const struct engine *engine, struct config *config) {
         give(config, CONFIG_ID_master_port, &config->master_port, engine->port + (*rows[engine->family].local_rank ? 1 : 0));
     if (*engine->address && is_open(config, CONFIG_ID_master_addr)) {
         config->master_addr = engine->address;
-        config->origin[CONFIG_ID_master_addr] = CONFIG_FROM_ENVIRONMENT;
+        config->origin[CONFIG_ID_master_addr] = CONFIG_FROM_LAUNCHER;
     }
     if (*engine->job && is_open(config, CONFIG_ID_job_id)) {
         config->job_id = engine->job;
-        config->origin[CONFIG_ID_job_id] = CONFIG_FROM_ENVIRONMENT;
+        config->origin[CONFIG_ID_job_id] = CONFIG_FROM_LAUNCHER;
     }
 }
 
