@@ -19,9 +19,27 @@ static const struct board *board_of(const struct job *job, const struct rank *ra
     return has_one ? job->claims.segments.list[rank->generation - 1].board : NULL;
 }
 
+/* As in /proc/PID/stat; 0: unknown. */
+static uint32_t process_state(pid_t pid) {
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    if (file)
+        fclose(file);
+    return (unsigned char)state;
+}
+
+static bool is_same_place(const struct together_line *a, const struct together_line *b) {
+    return a->generation == b->generation && a->phase == b->phase && a->step == b->step && a->collective == b->collective &&
+           a->meetings == b->meetings && a->is_waiting == b->is_waiting;
+}
+
 void board_line(struct job *job, uint32_t number, struct together_line *line) {
     const struct rank *rank = &job->ranks[number - job->first];
     const struct board *board = board_of(job, rank);
+    struct together_line before = *line;
     line->rank = number;
     line->generation = rank->generation;
     line->pid = rank->claimer > 0 ? rank->claimer : rank->pid;
@@ -40,6 +58,7 @@ void board_line(struct job *job, uint32_t number, struct together_line *line) {
     for (char *c = line->where; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = '?';
+    line->process = is_same_place(&before, line) ? process_state(line->pid) : 0;
 }
 
 static bool is_here(const struct job *job, uint32_t number) {
@@ -59,6 +78,7 @@ static void snapshot(struct job *job, uint32_t number) {
     seen->step = line->step;
     seen->collective = line->collective + line->meetings; /* who has been to fewer is waited for */
     seen->is_waiting = line->is_waiting;
+    seen->is_stopped = line->process == 'T' || line->process == 't';
     memcpy(seen->where, line->where, sizeof seen->where);
 }
 
@@ -78,32 +98,19 @@ static void early(struct job *job, const struct watch_result *result) {
     supervise_problem(job, &problem);
 }
 
-/* State of the rank's process: 'R' runs, 'S' sleeps, 'T' stopped... from /proc; '?' unknown. */
-static char process_state(pid_t pid) {
-    char path[64], state = '?';
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = '?';
-    if (file)
-        fclose(file);
-    return state;
-}
-
 static void stalled(struct job *job, const struct watch_result *result) {
     char words[160];
-    pid_t pid = job->lines[result->rank].pid;
-    bool here = is_here(job, result->rank);
-    char state = here ? process_state(pid) : '?';
+    const struct together_line *line = &job->lines[result->rank];
     struct problem problem;
     watch_words(&job->watch[result->rank], words, sizeof words);
     problem_set(&problem, 0, "AR-RANK-STALLED", "'gdb -p' or 'py-spy dump' on that process shows where it is; accel-run goes on waiting",
-                "rank %u (process %d) has made no progress for %llu s while %u of %u ranks wait for it: %s%s", result->rank, (int)pid,
+                "rank %u (process %d) has made no progress for %llu s while %u of %u ranks wait for it: %s%s", result->rank, (int)line->pid,
                 (unsigned long long)(result->still_ms / 1000), result->waiting, job->world_size, words,
-                state == 'T'                                             ? "; it was stopped by a signal"
+                line->process == 'T'                                     ? "; it was stopped by a signal"
+                : line->process == 't'                                   ? "; it was stopped by a debugger"
                 : result->rank == 0 && streams_is_blocked(&job->streams) ? "; its output is not being read"
-                : state == 'R'                                           ? "; it is computing"
-                : !here                                                  ? "; it is on another host"
+                : line->process == 'R'                                   ? "; it is computing"
+                : !is_here(job, result->rank)                            ? "; it is on another host"
                                                                          : "");
     notices_problem(&job->notices, "warning", &problem);
 }

@@ -20,16 +20,28 @@ static uint64_t mark_of(const struct watch_rank *rank) {
     return mark * 1000003u + rank->is_waiting;
 }
 
-/* The live ranks that wait in a collective which `index` has not reached; *other is the first of them. */
+/*
+ * The live ranks that wait for `index`: in a collective that it has not reached, or anywhere when it was stopped by a signal, which may have been inside
+ * the collective in which they are, too. *other is the first of them.
+ */
 static uint32_t waiting_for(const struct watch_rank *ranks, uint32_t world_size, uint32_t index, uint32_t *other) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < world_size; i++) {
-        if (i == index || ranks[i].has_ended || !ranks[i].is_waiting || !is_behind(&ranks[index], &ranks[i]))
+        bool waits = is_behind(&ranks[index], &ranks[i]) || ranks[index].is_stopped;
+        if (i == index || ranks[i].has_ended || !ranks[i].is_waiting || !waits)
             continue;
         if (!count++)
             *other = i;
     }
     return count;
+}
+
+/* Who says so may be the first to have come, and not have noticed that all others are further now. */
+static bool waits_itself(const struct watch_rank *ranks, uint32_t world_size, uint32_t index) {
+    bool is_last = true;
+    for (uint32_t i = 0; i < world_size; i++)
+        is_last &= i == index || !is_behind(&ranks[i], &ranks[index]);
+    return ranks[index].is_waiting && !ranks[index].is_stopped && !is_last;
 }
 
 static void refresh(struct watch_rank *rank, uint64_t now_ms) {
@@ -48,7 +60,7 @@ struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, ui
         uint64_t still_ms = now_ms - ranks[i].since_ms;
         if (waiting && has_left(&ranks[i], &ranks[other])) {
             result = (struct watch_result){WATCH_EARLY, i, other, waiting, still_ms};
-        } else if (waiting && !ranks[i].is_waiting && !ranks[i].is_named && still_ms >= stall_ms && !result.finding) {
+        } else if (waiting && !waits_itself(ranks, world_size, i) && !ranks[i].is_named && still_ms >= stall_ms && !result.finding) {
             ranks[i].is_named = true;
             result = (struct watch_result){WATCH_STALLED, i, other, waiting, still_ms};
         } else if (ranks[i].is_named && still_ms < stall_ms && !result.finding) {

@@ -18,6 +18,7 @@ struct watch_rank {
     uint32_t phase;
     uint64_t step, collective;
     bool is_waiting;
+    bool is_stopped; /* by a signal or a debugger */
     char where[BOARD_WHERE_CHARS];
     /* kept by watch_look */
     uint64_t mark; /* of the state above when it changed last */

@@ -66,6 +66,29 @@ TEST("a rank that makes no progress while another waits is named once, and when 
     EXPECT(result.finding == WATCH_RESUMED && result.rank == 1);
 }
 
+TEST("a rank that was stopped while it waited is named when the others are further, or wait with it") {
+    struct watch_rank ranks[3] = {{.generation = 1, .collective = 5, .is_waiting = true},
+                                  {.generation = 1, .collective = 4, .is_waiting = true}, /* it has not seen that all came */
+                                  {.generation = 1, .collective = 5, .is_waiting = true}};
+    watch_look(ranks, 3, 1000, 500);
+    struct watch_result result = watch_look(ranks, 3, 1500, 500);
+    EXPECT(result.finding == WATCH_STALLED && result.rank == 1 && result.waiting == 2);
+    struct watch_rank same[2] = {{.generation = 1, .collective = 5, .is_waiting = true}, /* inside one collective */
+                                 {.generation = 1, .collective = 5, .is_waiting = true}};
+    watch_look(same, 2, 1000, 500);
+    EXPECT(watch_look(same, 2, 1500, 500).finding == WATCH_NOTHING);
+    same[1].is_stopped = true;
+    result = watch_look(same, 2, 1600, 500);
+    EXPECT(result.finding == WATCH_STALLED && result.rank == 1 && result.other == 0);
+    struct watch_rank chain[3] = {{.generation = 1, .collective = 5, .is_waiting = true},
+                                  {.generation = 1, .collective = 4, .is_waiting = true}, /* rank 2 keeps it waiting */
+                                  {.generation = 1, .collective = 3}};
+    watch_look(chain, 3, 1000, 500);
+    result = watch_look(chain, 3, 1500, 500);
+    EXPECT(result.finding == WATCH_STALLED && result.rank == 2);
+    EXPECT(watch_look(chain, 3, 2000, 500).finding == WATCH_NOTHING);
+}
+
 TEST("slow ranks that nobody waits for are not named, nor is one that computes on") {
     struct watch_rank ranks[2] = {{.generation = 1, .collective = 3}, {.generation = 1, .collective = 3}};
     watch_look(ranks, 2, 1000, 500);
