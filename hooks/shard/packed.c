@@ -8,8 +8,8 @@
 
 #include "shard.h"
 
-/* Arguments of lstm.data, gru.data, rnn_tanh.data, rnn_relu.data; _pad_packed_sequence has the first two. */
-enum { ELEMENTS, SIZES, STATES, PARAMETERS, HAS_BIASES, LAYERS, DROPOUT, TRAIN, BIDIRECTIONAL };
+/* Arguments of lstm.data, gru.data, rnn_tanh.data, rnn_relu.data, which go on as those of padded sequences do; _pad_packed_sequence has the first two. */
+enum { ELEMENTS, SIZES, STATES };
 
 /* Which elements are a rank's. Free what it owns with packing_free. */
 struct packing {
@@ -229,19 +229,9 @@ static bool states_fit(struct shard_call *call, const struct record *record) {
 
 /* ---- dropout between layers draws for all elements: layer by layer */
 
-enum { LAYERS_MAX = TORCH_DIMS_MAX };
-
-static bool drops_out(const struct shard_call *call) {
-    return call_real(call, DROPOUT, 0) > 0 && call_flag(call, TRAIN) && call_int(call, LAYERS, 1) > 1;
-}
-
-static bool layers_fit(const struct shard_call *call) {
-    struct stack *all = value_list(&call->values[PARAMETERS]);
-    return call_int(call, LAYERS, 1) <= LAYERS_MAX && (all->end - all->begin) / call_int(call, LAYERS, 1) <= TORCH_DIMS_MAX;
-}
-
-/* at::dropout with a mask drawn for all elements. Takes own. */
-static struct value drop_out(const struct packing *packing, struct value own, double p) {
+/* at::dropout with a mask drawn for all elements. context: the packing. Takes own. */
+static struct value drop_out(const void *context, struct value own, double p) {
+    const struct packing *packing = context;
     int64_t shape[] = {packing->elements, tensor_size(own.tensor, 1)};
     struct value plain = TORCH_CALL("aten::detach", "", own);
     struct value mask =
@@ -258,54 +248,17 @@ static struct value drop_out(const struct packing *packing, struct value own, do
     return result;
 }
 
-/* One layer of the operator itself. results: elements, then the states (one or two). Takes input. */
-static void run_layer(struct shard_call *call, struct value input, int64_t layer, struct value *results) {
-    struct stack *all = value_list(&call->values[PARAMETERS]);
-    int64_t count = (all->end - all->begin) / call_int(call, LAYERS, 1);
-    struct tensor *own[TORCH_DIMS_MAX];
-    for (int64_t i = 0; i < count; i++)
-        own[i] = all->begin[layer * count + i].tensor;
-    struct value states = recurrent_states(&call->values[STATES], layer, call_flag(call, BIDIRECTIONAL) ? 2 : 1);
-    struct value arguments[] = {input,
-                                call->values[SIZES],
-                                states,
-                                value_tensor_list(own, (size_t)count),
-                                call->values[HAS_BIASES],
-                                value_int(1),
-                                value_real(0),
-                                call->values[TRAIN],
-                                call->values[BIDIRECTIONAL]};
-    struct operator_reference reference = {call->op->name, call->op->overload, *call->dispatch->handle};
-    results[0] = operator_call(&reference, 9, arguments, results + 1, 2);
-    value_drop(input);
-    if (states.tag == TAG_TENSOR)
-        value_drop(states);
-}
-
 /* Leaves the own elements and the states of all layers on the stack, as the operator does. */
 static void run_layers(struct shard_call *call, const struct packing *packing) {
-    int64_t layers = call_int(call, LAYERS, 1);
-    int states = value_is_list(&call->values[STATES]) ? 2 : 1;
-    struct tensor *finals[2][LAYERS_MAX];
-    struct value input = call->values[ELEMENTS], results[3];
-    tensor_retain(input.tensor);
-    for (int64_t layer = 0; layer < layers; layer++) {
-        run_layer(call, input, layer, results);
-        for (int i = 0; i < states; i++)
-            finals[i][layer] = results[1 + i].tensor;
-        input = layer < layers - 1 ? drop_out(packing, results[0], call_real(call, DROPOUT, 0)) : results[0];
-    }
-    for (int i = 0; i < states; i++) {
-        results[1 + i] = TORCH_CALL("aten::cat", "", value_tensor_list(finals[i], (size_t)layers), value_int(0));
-        for (int64_t layer = 0; layer < layers; layer++)
-            tensor_release(finals[i][layer]);
-    }
+    struct value results[3];
+    tensor_retain(call->values[ELEMENTS].tensor);
+    int states = recurrent_run_layers(call, 1, call->values[ELEMENTS], drop_out, packing, results);
     execute_return(call, results, 1 + states);
 }
 
 /* lstm.data, gru.data, rnn_tanh.data, rnn_relu.data -> (elements, states...) */
 RULE_FUNCTION(packed_recurrent) {
-    if (!packed_fits(call) || (drops_out(call) && !layers_fit(call)))
+    if (!packed_fits(call) || (recurrent_drops_out(call, 1) && !recurrent_layers_fit(call, 1)))
         return RULE_GATHER;
     struct record record = record_shard(1, call_argument(call, ELEMENTS)->record.packed);
     PACKING packing = {.sequences = 0};
@@ -322,7 +275,7 @@ RULE_FUNCTION(packed_recurrent) {
     slot_replace(&call->values[ELEMENTS], own_elements(&packing, call->values[ELEMENTS]));
     tensor_retain(packing.own_sizes.tensor);
     slot_replace(&call->values[SIZES], packing.own_sizes);
-    if (drops_out(call))
+    if (recurrent_drops_out(call, 1))
         run_layers(call, &packing);
     else
         dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);

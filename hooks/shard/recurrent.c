@@ -53,15 +53,14 @@ static bool divide_batch_instead(struct shard_call *call, struct argument *input
 
 /* ---- layer by layer */
 
-/* at::dropout with a mask drawn for all rows, which are dimension 1. Takes output. */
-static struct value drop_out(struct shard_call *call, struct value output, double p) {
-    struct record record = call->record;
-    record.dim = 1;
+/* at::dropout with a mask drawn for all rows. context: their record, along dimension 1. Takes output. */
+static struct value drop_out_padded(const void *context, struct value output, double p) {
+    const struct record *record = context;
     struct value mask;
     if (p == 1)
         mask = TORCH_CALL("aten::zeros_like", "", output, value_none(), value_none(), value_none(), value_none(), value_none());
     else {
-        mask = value_tensor(random_keep_mask(output.tensor, &record, 1 - p, tensor_dtype(output.tensor)));
+        mask = value_tensor(random_keep_mask(output.tensor, record, 1 - p, tensor_dtype(output.tensor)));
         value_drop(TORCH_CALL("aten::div_", "Scalar", mask, value_real(1 - p)));
     }
     slot_replace(&output, TORCH_CALL("aten::mul", "Tensor", output, mask));
@@ -69,7 +68,8 @@ static struct value drop_out(struct shard_call *call, struct value output, doubl
     return output;
 }
 
-struct value recurrent_states(const struct value *states, int64_t layer, int64_t directions) {
+/* The layer's states, both directions; of an LSTM a list of two. Owned. */
+static struct value states_of(const struct value *states, int64_t layer, int64_t directions) {
     if (!value_is_list(states))
         return TORCH_CALL("aten::narrow", "", *states, value_int(0), value_int(layer * directions), value_int(directions));
     struct tensor *both[2];
@@ -83,72 +83,74 @@ struct value recurrent_states(const struct value *states, int64_t layer, int64_t
     return list;
 }
 
-/* One layer of the operator itself, time first. results: output, then the states (one or two). Takes input. */
-static void run_layer(struct shard_call *call, struct value input, int64_t layer, struct value *results) {
-    int64_t directions = call_flag(call, BIDIRECTIONAL) ? 2 : 1;
-    struct stack *all = value_list(&call->values[PARAMETERS]);
-    int64_t count = (all->end - all->begin) / call_int(call, LAYERS, 1);
+/* One layer of the operator itself, of padded sequences time first. results: output, then the states (one or two). Takes input. */
+static void run_layer(struct shard_call *call, int packed, struct value input, int64_t layer, struct value *results) {
+    enum { ARGUMENTS = 9 };
+    const struct value *given = call->values + packed;
+    struct stack *all = value_list(&given[PARAMETERS]);
+    int64_t count = (all->end - all->begin) / call_int(call, LAYERS + packed, 1);
     struct tensor *own[TORCH_DIMS_MAX];
     for (int64_t i = 0; i < count; i++)
         own[i] = all->begin[layer * count + i].tensor;
-    struct value states = recurrent_states(&call->values[STATES], layer, directions);
-    struct value arguments[] = {input,
-                                states,
-                                value_tensor_list(own, (size_t)count),
-                                call->values[HAS_BIASES],
-                                value_int(1),
-                                value_real(0),
-                                call->values[TRAIN],
-                                call->values[BIDIRECTIONAL],
-                                value_bool(false)};
+    struct value states = states_of(&given[STATES], layer, call_flag(call, BIDIRECTIONAL + packed) ? 2 : 1);
+    struct value arguments[1 + ARGUMENTS] = {input, given[INPUT]}; /* the sizes of packed ones */
+    memcpy(arguments + 1 + packed,
+           (struct value[]){states, value_tensor_list(own, (size_t)count), given[HAS_BIASES], value_int(1), value_real(0), given[TRAIN],
+                            given[BIDIRECTIONAL], value_bool(false)},
+           8 * sizeof *arguments);
     struct operator_reference reference = {call->op->name, call->op->overload, *call->dispatch->handle};
-    results[0] = operator_call(&reference, 9, arguments, results + 1, 2);
+    results[0] = operator_call(&reference, ARGUMENTS, arguments, results + 1, 2);
     value_drop(input);
     if (states.tag == TAG_TENSOR)
         value_drop(states);
 }
 
-static void run_layers(struct shard_call *call) {
-    OPAQUE_SCOPE;
-    int64_t layers = call_int(call, LAYERS, 1);
-    int states = value_is_list(&call->values[STATES]) ? 2 : 1;
-    bool batch_first = call_flag(call, BATCH_FIRST);
+int recurrent_run_layers(struct shard_call *call, int packed, struct value input, recurrent_drop_out *drop_out, const void *context,
+                         struct value *results) {
+    int64_t layers = call_int(call, LAYERS + packed, 1);
+    int states = value_is_list(&call->values[STATES + packed]) ? 2 : 1;
     struct tensor *finals[2][LAYERS_MAX];
-    struct value input = call->values[INPUT];
-    tensor_retain(input.tensor);
-    if (batch_first)
-        slot_replace(&input, TORCH_CALL("aten::transpose", "int", input, value_int(0), value_int(1)));
     for (int64_t layer = 0; layer < layers; layer++) {
-        struct value results[3];
-        run_layer(call, input, layer, results);
+        run_layer(call, packed, input, layer, results);
         for (int i = 0; i < states; i++)
             finals[i][layer] = results[1 + i].tensor;
-        input = layer < layers - 1 ? drop_out(call, results[0], call_real(call, DROPOUT, 0)) : results[0];
+        input = layer < layers - 1 ? drop_out(context, results[0], call_real(call, DROPOUT + packed, 0)) : results[0];
     }
-    if (batch_first)
-        slot_replace(&input, TORCH_CALL("aten::transpose", "int", input, value_int(0), value_int(1)));
-    struct record record = call->record;
-    struct value results[3] = {input};
-    record.dim = batch_first ? 0 : 1;
-    record_clear(input.tensor);
-    record_set(input.tensor, record);
-    record.dim = 1;
     for (int i = 0; i < states; i++) {
         results[1 + i] = TORCH_CALL("aten::cat", "", value_tensor_list(finals[i], (size_t)layers), value_int(0));
         for (int64_t layer = 0; layer < layers; layer++)
             tensor_release(finals[i][layer]);
-        record_set(results[1 + i].tensor, record);
     }
+    return states;
+}
+
+static void run_layers(struct shard_call *call) {
+    OPAQUE_SCOPE;
+    bool batch_first = call_flag(call, BATCH_FIRST);
+    struct record record = call->record;
+    struct value results[3], input = call->values[INPUT];
+    tensor_retain(input.tensor);
+    if (batch_first)
+        slot_replace(&input, TORCH_CALL("aten::transpose", "int", input, value_int(0), value_int(1)));
+    record.dim = 1;
+    int states = recurrent_run_layers(call, 0, input, drop_out_padded, &record, results);
+    for (int i = 0; i < states; i++)
+        record_set(results[1 + i].tensor, record);
+    if (batch_first)
+        slot_replace(&results[0], TORCH_CALL("aten::transpose", "int", results[0], value_int(0), value_int(1)));
+    record.dim = batch_first ? 0 : 1;
+    record_clear(results[0].tensor);
+    record_set(results[0].tensor, record);
     execute_return(call, results, 1 + states);
 }
 
-static bool drops_out_between(const struct shard_call *call) {
-    return call_real(call, DROPOUT, 0) > 0 && call_flag(call, TRAIN) && call_int(call, LAYERS, 1) > 1;
+bool recurrent_drops_out(const struct shard_call *call, int packed) {
+    return call_real(call, DROPOUT + packed, 0) > 0 && call_flag(call, TRAIN + packed) && call_int(call, LAYERS + packed, 1) > 1;
 }
 
-static bool layers_fit(const struct shard_call *call) {
-    struct stack *all = value_list(&call->values[PARAMETERS]);
-    int64_t layers = call_int(call, LAYERS, 1);
+bool recurrent_layers_fit(const struct shard_call *call, int packed) {
+    struct stack *all = value_list(&call->values[PARAMETERS + packed]);
+    int64_t layers = call_int(call, LAYERS + packed, 1);
     return layers <= LAYERS_MAX && (all->end - all->begin) / layers <= TORCH_DIMS_MAX;
 }
 
@@ -168,8 +170,8 @@ RULE_FUNCTION(recurrent) {
     }
     if (!decide_all(call, dim, state_dim, cell ? 2 : 3))
         return RULE_GATHER;
-    if (!cell && drops_out_between(call)) {
-        if (!layers_fit(call))
+    if (!cell && recurrent_drops_out(call, 0)) {
+        if (!recurrent_layers_fit(call, 0))
             return RULE_GATHER;
         execute_narrow(call);
         run_layers(call);

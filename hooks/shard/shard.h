@@ -231,8 +231,19 @@ bool entry_decide(struct shard_call *call, const struct rule *rule);
 /* These rows are cut along their time: the layer where they were cut takes the other dimension from now on. From global facts, so on all ranks alike. */
 void entry_learn_time(const struct record *record);
 
-/* One layer's part of the first states, a tensor or a list of two (recurrent.c). Owned, a list as operator_call takes it. */
-struct value recurrent_states(const struct value *states, int64_t layer, int64_t directions);
+/*
+ * Layer by layer (recurrent.c), because dropout between layers draws for all rows. Arguments are those of lstm.input, or, when packed is 1, of lstm.data, where
+ * the sizes stand after the first and all others one place further.
+ */
+/* at::dropout with a mask of all rows, of which the own are taken. Takes output; owned. */
+typedef struct value recurrent_drop_out(const void *context, struct value output, double p);
+/* Is there dropout between layers, in training? */
+bool recurrent_drops_out(const struct shard_call *call, int packed);
+/* Are there no more layers, and no more parameters in each, than lists of ours hold? */
+bool recurrent_layers_fit(const struct shard_call *call, int packed);
+/* results[3], owned: output, then the states of all layers; returns how many states (one or two). input: of padded sequences time first; taken. */
+int recurrent_run_layers(struct shard_call *call, int packed, struct value input, recurrent_drop_out *drop_out, const void *context,
+                         struct value *results);
 
 /* ---- packed sequences (packed.c): arguments 0, elements, and 1, how many there are at each time */
 /* Argument 0 is a sum of packed elements, of which this rank has its sequences'. */
