@@ -1,17 +1,11 @@
 #include "exchange.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "comm/clock.h"
 #include "shim.h"
 
 enum { ELEMENTS = 1 << 20, ROUNDS = 4, PERIOD = 997 };
-
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 /* Small whole numbers, which floats add without rounding: rank r brings (r + 1) * (i mod PERIOD). */
 static double exchange_once(const struct protocol_grant *grant, float *numbers) {
@@ -20,9 +14,9 @@ static double exchange_once(const struct protocol_grant *grant, float *numbers) 
     for (int i = 0; i < ELEMENTS; i++)
         numbers[i] = (float)(grant->rank + 1) * (float)(i % PERIOD);
     comm_barrier("check");
-    double begin = seconds_now();
+    uint64_t begin_ns = clock_ns();
     comm_all_reduce("check", &span, 1, COMM_FLOAT32, COMM_SUM);
-    double taken = seconds_now() - begin;
+    double taken = (double)(clock_ns() - begin_ns) / 1e9;
     for (int i = 0; i < ELEMENTS; i++)
         if (numbers[i] != ranks * (float)(i % PERIOD))
             shim_problem("AR-EXCHANGE", "Do not train on this machine: run a test of its memory, and report this.",

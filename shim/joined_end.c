@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "comm/clock.h"
 #include "joined.h"
 #include "link.h"
 
@@ -17,15 +17,9 @@ enum { STOP_MS = 3000, LOOK_MS = 200, STEP_MS = 1000, NAP_MS = 20, FAIL_TOGETHER
 static pid_t watched; /* the process whose end is the rank's */
 static bool has_said; /* this process has said why the job ends */
 
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Has the time come again? Any thread: a look too many does no harm. */
 static bool is_time(_Atomic uint64_t *next_ms, uint64_t every_ms) {
-    uint64_t now = now_ms();
+    uint64_t now = clock_ms();
     if (now < atomic_load_explicit(next_ms, memory_order_relaxed))
         return false;
     atomic_store_explicit(next_ms, now + every_ms, memory_order_relaxed);
@@ -66,8 +60,8 @@ static int signal_others(int signal) {
 
 /* They see that the job is being stopped where they wait; one that computes for long is ended: not every launcher does it. */
 static void end_others(void) {
-    uint64_t begin = now_ms();
-    while (signal_others(0) && now_ms() - begin < STOP_MS)
+    uint64_t begin = clock_ms();
+    while (signal_others(0) && clock_ms() - begin < STOP_MS)
         poll(NULL, 0, NAP_MS);
     signal_others(SIGKILL);
 }
@@ -88,14 +82,9 @@ void joined_stop(void) {
 }
 
 void joined_problem(const struct protocol_problem *problem) {
-    char text[sizeof *problem + 64];
     watched = 0;
-    if (joined_page() && is_first_to_say())
+    if (!joined_page() || is_first_to_say())
         joined_words_problem(problem, -1);
-    else if (!joined_page()) {
-        int length = snprintf(text, sizeof text, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
-        joined_words_print(text, (size_t)length);
-    }
 }
 
 /* ---- one that will not come */
@@ -171,7 +160,7 @@ bool joined_step(void) {
 /* A program that fails, fails on all ranks alike: then rank 0's words are enough. */
 static bool rank_zero_fails_too(void) {
     struct join_rank *zero = &joined_page()->ranks[0];
-    for (uint64_t begin = now_ms(); now_ms() - begin < FAIL_TOGETHER_MS; poll(NULL, 0, NAP_MS)) {
+    for (uint64_t begin = clock_ms(); clock_ms() - begin < FAIL_TOGETHER_MS; poll(NULL, 0, NAP_MS)) {
         bool is_alive = joined_process_is_alive(zero->front);
         uint32_t ended = atomic_load(&zero->left);
         if (ended > 1 || !is_alive)

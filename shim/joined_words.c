@@ -8,9 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "checksum.h"
+#include "comm/clock.h"
 #include "joined.h"
 #include "comm/own.h"
 
@@ -25,12 +26,6 @@ static struct own_descriptor errors = {-1, 0, 0}; /* standard error as the launc
 static struct own_descriptor output = {-1, 0, 0}; /* where this rank's output goes, when it is a file in memory */
 static struct held held[HELD];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- where to */
 
@@ -84,10 +79,7 @@ void joined_words_print(const char *text, size_t bytes) {
 /* ---- lines */
 
 static uint64_t hash_of(const char *text) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash | 1;
+    return checksum_bytes(0, text, strlen(text)) | 1;
 }
 
 /* Notes that the text is said. Returns false when it was before. With a full table everything is said. */
@@ -119,7 +111,7 @@ static bool hold(uint64_t hash, char level, const char *text) {
     for (int i = 0; i < HELD; i++)
         if (!held[i].hash) {
             held[i].hash = hash;
-            held[i].since_ms = now_ms();
+            held[i].since_ms = clock_ms();
             snprintf(held[i].text, sizeof held[i].text, "%c%s", level, text);
             return true;
         }
@@ -130,7 +122,7 @@ static void settle(bool all) {
     char who[32];
     snprintf(who, sizeof who, "accel-run[rank %u]", joined_rank());
     for (int i = 0; i < HELD; i++) {
-        if (!held[i].hash || (!all && now_ms() - held[i].since_ms < HELD_MS))
+        if (!held[i].hash || (!all && clock_ms() - held[i].since_ms < HELD_MS))
             continue;
         if (say_first(held[i].hash))
             print_line(who, held[i].text[0], held[i].text + 1);

@@ -5,9 +5,9 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "comm/clock.h"
 #include "link.h"
 #include "shim.h"
 
@@ -64,18 +64,12 @@ struct wait {
     uint64_t since_ms;
 };
 
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Gives up when the job is being stopped, or at the deadline. */
 static void look_up(const struct wait *wait) {
     if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
         link_wait_for_end();
     link_look(wait->late);
-    if (now_ms() - wait->since_ms < limit_ms)
+    if (clock_ms() - wait->since_ms < limit_ms)
         return;
     const struct board_arrival *own = &room()->arrivals[shim_rank()];
     shim_problem("AR-FILE-PARTED",
@@ -96,7 +90,7 @@ static void await(struct wait *wait) {
         return;
     show_waiting(1);
     struct timespec nap = {0, NAP_MS * 1000000};
-    wait->since_ms = now_ms();
+    wait->since_ms = clock_ms();
     for (unsigned round = 0; !wait->is_over(wait); round++) {
         if (round < YIELDS) {
             sched_yield();

@@ -10,6 +10,7 @@
 #include "agree.h"
 
 #include "barrier.h"
+#include "clock.h"
 #include "hosts.h"
 
 #include <stdatomic.h>
@@ -69,7 +70,7 @@ void agree_enter(const char *label, const struct agree_call *call) {
     struct board_rank *shown = &segment.board->ranks[segment.options.rank];
     struct segment_post *post = own_post(++segment.sequence);
     segment.label = label;
-    segment.entered_ns = barrier_now();
+    segment.entered_ns = clock_ns();
     segment.deadline_ns = segment.entered_ns + segment.options.collective_timeout_ms * (uint64_t)1000000;
     segment.statistics.collectives++;
     segment.statistics.bytes += call->bytes;
@@ -196,6 +197,6 @@ int agree_same_list(void) {
 }
 
 void agree_leave(void) {
-    segment.statistics.wait_ns += barrier_now() - segment.entered_ns;
+    segment.statistics.wait_ns += clock_ns() - segment.entered_ns;
     atomic_store_explicit(&segment.board->ranks[segment.options.rank].waiting, 0, memory_order_relaxed);
 }

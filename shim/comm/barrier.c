@@ -12,6 +12,7 @@
  */
 #include "barrier.h"
 
+#include "clock.h"
 #include "segment.h"
 
 #include <errno.h>
@@ -21,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -38,12 +38,6 @@ static const char *const phase_words[BOARD_PHASES] = {
     [BOARD_BACKWARD] = "backward",        [BOARD_REDUCE] = "reducing gradients", [BOARD_STEP] = "optimizer step",
     [BOARD_SAVE] = "saving a checkpoint",
 };
-
-uint64_t barrier_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static inline void spin_pause(void) {
 #if defined(__x86_64__)
@@ -117,7 +111,7 @@ static void ring_bell(void) {
 /* One sleep of at most BARRIER_NAP_MS; 1 when all have come. */
 static int nap(uint32_t *next) {
     struct timespec limit = {0, BARRIER_NAP_MS * 1000000};
-    uint64_t now = barrier_now();
+    uint64_t now = clock_ns();
     barrier_look_up();
     if (segment.options.look) {
         segment.options.look(*next);

@@ -7,9 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Monotonic time in nanoseconds. */
-uint64_t barrier_now(void);
-
 /* Ends in options.fail when the job is being stopped; for those who wait for something else. */
 void barrier_look_up(void);
 

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 
 #include "barrier.h"
+#include "clock.h"
 #include "segment.h"
 
 enum {
@@ -183,7 +184,7 @@ __attribute__((noreturn)) static void fail_late(uint32_t host) {
 /* Sleeps until a socket is ready, at most NAP_MS. */
 static void nap(uint32_t late) {
     barrier_look_up();
-    if (barrier_now() >= segment.deadline_ns) {
+    if (clock_ns() >= segment.deadline_ns) {
         fail_late(late);
     }
     for (uint32_t host = 0; host < segment.hosts; host++) {

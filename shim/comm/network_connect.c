@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "barrier.h"
+#include "clock.h"
 #include "network.h"
 #include "segment.h"
 
@@ -51,7 +52,7 @@ void network_fail_gone(uint32_t host, const char *how) {
     char text[TEXT];
     for (int slept = 0; slept < MOMENT_MS; slept += NAP_MS) { /* not spent asleep: the deadline of a test may be shorter */
         barrier_look_up();
-        if (barrier_now() >= segment.deadline_ns) {
+        if (clock_ns() >= segment.deadline_ns) {
             break;
         }
         nap_ms(NAP_MS);
@@ -74,7 +75,7 @@ __attribute__((noreturn)) static void fail_connect(uint32_t host, const char *wh
 
 static void look_up(uint32_t host, const char *what) {
     barrier_look_up();
-    if (barrier_now() >= segment.deadline_ns) {
+    if (clock_ns() >= segment.deadline_ns) {
         fail_connect(host, what);
     }
 }
@@ -258,7 +259,7 @@ static void accept_all(struct own_descriptor *peers) {
 void network_connect(struct own_descriptor *peers) {
     int saved_errno = errno;
     segment.label = "start";
-    segment.deadline_ns = barrier_now() + segment.options.collective_timeout_ms * (uint64_t)1000000;
+    segment.deadline_ns = clock_ns() + segment.options.collective_timeout_ms * (uint64_t)1000000;
     for (uint32_t host = 0; host < segment.hosts; host++) {
         peers[host] = (struct own_descriptor){-1, 0, 0};
     }

@@ -11,6 +11,7 @@
  */
 #include "staging.h"
 
+#include "clock.h"
 #include "barrier.h"
 
 #include <string.h>
@@ -67,7 +68,7 @@ staging_copy_function *staging_copy(void) {
 }
 
 uint64_t staging_begin(void) {
-    return barrier_now();
+    return clock_ns();
 }
 
 void staging_end(uint64_t start, size_t bytes) {
@@ -78,7 +79,7 @@ void staging_end(uint64_t start, size_t bytes) {
     if (bytes < STAGING_LEAST_BYTES) {
         return;
     }
-    if (bytes >= (barrier_now() - start) * STAGING_SLOW_BYTES_PER_NS) {
+    if (bytes >= (clock_ns() - start) * STAGING_SLOW_BYTES_PER_NS) {
         staging.slow = 0;
     } else if (++staging.slow >= STAGING_SLOW_CHUNKS) {
         staging.slow = STAGING_SLOW_CHUNKS - 1;
