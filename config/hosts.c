@@ -37,10 +37,12 @@ static int fail(char *fault, const char *format, unsigned first, unsigned second
 int config_settle_hosts(struct config *config, char *fault) {
     char host[256];
     uint32_t port;
-    if (config->nnodes == 1 && config->node_rank) /* every host would train by itself */
-        return fail(fault, "--node-rank %u says that there are several hosts: how many? --nnodes is %u", config->node_rank, config->nnodes);
-    if (config->nnodes == 1) { /* machine_rank: 0, which every file of Accelerate has, says nothing then */
-        config->origin[CONFIG_ID_node_rank] = CONFIG_FROM_DEFAULT;
+    if (config->nnodes == 1) {
+        if (config->node_rank) /* every host would train by itself */
+            return fail(fault, "--node-rank %u says that there are several hosts: how many? --nnodes is %u", config->node_rank,
+                        config->nnodes);
+        config->origin[CONFIG_ID_node_rank] =
+            CONFIG_FROM_DEFAULT; /* machine_rank: 0, which every file of Accelerate has, says nothing then */
         return 0;
     }
     if (config->origin[CONFIG_ID_node_rank] == CONFIG_FROM_DEFAULT)

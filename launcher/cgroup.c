@@ -1,27 +1,14 @@
 #define _GNU_SOURCE
 #include "cgroup.h"
 
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "system_file.h"
 
 #define GROUP_CHARS 1024
-
-int cgroup_read_text(const char *root, const char *path, char *text, size_t size) {
-    char full[GROUP_CHARS + 256];
-    snprintf(full, sizeof full, "%s%s", root, path);
-    int fd = open(full, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    if (fd >= 0)
-        close(fd);
-    if (n < 0)
-        return -1;
-    text[n] = 0;
-    return 0;
-}
 
 uint32_t cgroup_cores_of(long long quota, long long period) {
     if (quota <= 0 || period <= 0)
@@ -57,13 +44,13 @@ int cgroup_of(const char *text, const char *controller, char *group, int size) {
 /* A container often sees its group as the root of the hierarchy while /proc names the host's path. */
 int cgroup_text(const char *root, const char *controller, const char *file, char *text, size_t size) {
     char groups[4096], group[GROUP_CHARS / 2], path[GROUP_CHARS];
-    if (cgroup_read_text(root, "/proc/self/cgroup", groups, sizeof groups) || cgroup_of(groups, controller, group, sizeof group))
+    if (system_file_text(root, "/proc/self/cgroup", groups, sizeof groups) || cgroup_of(groups, controller, group, sizeof group))
         return -1;
     snprintf(path, sizeof path, "/sys/fs/cgroup/%s%s/%s", controller, group, file);
-    if (cgroup_read_text(root, path, text, size) == 0)
+    if (system_file_text(root, path, text, size) == 0)
         return 0;
     snprintf(path, sizeof path, "/sys/fs/cgroup/%s/%s", controller, file);
-    return cgroup_read_text(root, path, text, size);
+    return system_file_text(root, path, text, size);
 }
 
 /* Quota in cores of one group, whose folder is below the mount; 0: none. */
@@ -71,12 +58,12 @@ static uint32_t quota_of(const char *root, bool is_version_2, const char *group)
     char path[GROUP_CHARS], text[128], period[128];
     long long quota = 0, length = 0;
     snprintf(path, sizeof path, "/sys/fs/cgroup%s%s/%s", is_version_2 ? "" : "/cpu", group, is_version_2 ? "cpu.max" : "cpu.cfs_quota_us");
-    if (cgroup_read_text(root, path, text, sizeof text))
+    if (system_file_text(root, path, text, sizeof text))
         return 0;
     if (is_version_2)
         return sscanf(text, "%lld %lld", &quota, &length) == 2 ? cgroup_cores_of(quota, length) : 0;
     snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", group);
-    return cgroup_read_text(root, path, period, sizeof period) ? 0 : cgroup_cores_of(atoll(text), atoll(period));
+    return system_file_text(root, path, period, sizeof period) ? 0 : cgroup_cores_of(atoll(text), atoll(period));
 }
 
 static uint32_t quota_cores_in(const char *root, const char *groups, bool is_version_2) {
@@ -94,7 +81,7 @@ static uint32_t quota_cores_in(const char *root, const char *groups, bool is_ver
 
 uint32_t cgroup_quota_cores(const char *root) {
     char groups[4096];
-    if (cgroup_read_text(root, "/proc/self/cgroup", groups, sizeof groups))
+    if (system_file_text(root, "/proc/self/cgroup", groups, sizeof groups))
         return 0;
     uint32_t cores = quota_cores_in(root, groups, true);
     return cores ? cores : quota_cores_in(root, groups, false);

@@ -7,9 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A file below root. Fills text[size], cut. Returns 0 or -1. */
-int cgroup_read_text(const char *root, const char *path, char *text, size_t size);
-
 /* Pure: cores of a quota of `quota` microseconds in each `period`, rounded up; 0 when there is no quota (quota <= 0). */
 uint32_t cgroup_cores_of(long long quota, long long period);
 

@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "secret.h"
 
 /* More than a socket's buffer holds: what a dead rank has left there is read to its end. */
 #define MESSAGES_MAX 4096
@@ -20,20 +21,11 @@ struct message {
     char payload[PROTOCOL_TEXT_MAX + 1]; /* room for a terminator */
 };
 
-static int hexadecimal(char *text, size_t bytes) {
-    unsigned char random[32];
-    if (getrandom(random, bytes, 0) != (ssize_t)bytes)
-        return -1;
-    for (size_t i = 0; i < bytes; i++)
-        snprintf(text + 2 * i, 3, "%02x", random[i]);
-    return 0;
-}
-
 int claims_open(struct claims *claims) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char random[17];
     claims->listener = claims->lifeline[0] = claims->lifeline[1] = -1;
-    if (pipe2(claims->lifeline, O_CLOEXEC) || hexadecimal(random, 8) || hexadecimal(claims->cookie, PROTOCOL_COOKIE_CHARS / 2))
+    if (pipe2(claims->lifeline, O_CLOEXEC) || secret_make(random, 8) || secret_make(claims->cookie, PROTOCOL_COOKIE_CHARS / 2))
         return -1;
     int n = snprintf(claims->name, sizeof claims->name, "accel-run-%d-%s", (int)getpid(), random);
     memcpy(address.sun_path + 1, claims->name, (size_t)n);

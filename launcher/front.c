@@ -15,6 +15,7 @@
 #include "ancestors.h"
 #include "clock.h"
 #include "environ.h"
+#include "hash.h"
 #include "join.h"
 #include "placement.h"
 #include "plan.h"
@@ -42,23 +43,17 @@ static void key_of(const struct engine *engine, char *key, size_t size) {
     snprintf(key + strlen(key), size - strlen(key), "/%s", space);
 }
 
-static uint64_t mix(uint64_t hash, const char *text) {
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return (hash ^ 0xff) * 0x100000001b3u;
-}
-
 static uint64_t hash_of_settings(const struct front *front) {
-    uint64_t hash = mix(0xcbf29ce484222325u, front->target ? front->target->path : "");
+    uint64_t hash = hash_text(HASH_BEGIN, front->target ? front->target->path : "");
     char text[64];
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         if (config_options[i].type == CONFIG_TEXT)
-            hash = mix(hash, *(const char *const *)((const char *)front->config + config_options[i].offset));
+            hash = hash_text(hash, *(const char *const *)((const char *)front->config + config_options[i].offset));
         else
-            config_text(front->config, (enum config_id)i, text, sizeof text), hash = mix(hash, text);
+            config_text(front->config, (enum config_id)i, text, sizeof text), hash = hash_text(hash, text);
     }
     for (char *const *argument = front->arguments; *argument; argument++)
-        hash = mix(hash, *argument);
+        hash = hash_text(hash, *argument);
     return hash;
 }
 
@@ -292,11 +287,11 @@ static int connect_output(const struct front *front, const struct met *met, int 
 
 /* Nothing outlives the launcher. The death signal is tied to the thread that forked (L7): only where that is the launcher's own process, and not where it
    forks from threads that end (Open MPI does for more than 32 ranks); the shim looks after the launcher, too (shim/joined.c). */
-static bool die_with_launcher(const struct engine *engine) {
+bool front_die_with(const struct engine *engine, int signal) {
     pid_t parent = getppid();
     if (engine->process != parent || engine->local_world_size > THREADS_FORK_FROM)
         return true;
-    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent;
+    return prctl(PR_SET_PDEATHSIG, signal) == 0 && getppid() == parent;
 }
 
 /* --bind, unless the launcher has bound the ranks already. Returns 0 or -1 with errno. */
@@ -337,7 +332,7 @@ static void become(const struct front *front, const struct met *met, struct prob
     else if (bind_rank(front, met))
         problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "run with --bind none", "cannot bind a rank to its processors: %s",
                     strerror(errno));
-    else if (!die_with_launcher(front->engine))
+    else if (!front_die_with(front->engine, SIGKILL))
         problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "look for who has ended it", "%s has ended", engines_name(front->engine));
     else {
         execve(through_shell ? through_shell[0] : plan.path, through_shell ? through_shell : front->arguments, environment);

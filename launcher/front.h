@@ -30,6 +30,9 @@ void front_run(const struct front *front, struct problem *problem);
 int front_gather(const struct front *front, struct rendezvous_hello *hellos, int *connections, struct problem *problem);
 int front_greet(const struct front *front, struct problem *problem);
 
+/* This process is sent the signal when the launcher ends, where that can be told. Returns false when it has ended already. */
+bool front_die_with(const struct engine *engine, int signal);
+
 /* This rank is refused before it could meet the others: they are told. Returns true when rank 0 says it for all. */
 bool front_tell(const struct engine *engine, const struct problem *problem);
 

@@ -64,8 +64,7 @@ void hosts_flush(struct hosts *hosts) {
         peer_flush(&hosts->peers[host]);
 }
 
-void hosts_tell(struct hosts *hosts, uint32_t host, uint32_t type, const void *body, size_t bytes) {
-    struct hosts_peer *peer = &hosts->peers[host];
+void hosts_tell_peer(struct hosts_peer *peer, uint32_t type, const void *body, size_t bytes) {
     struct hosts_header header = {type, (uint32_t)bytes};
     if (peer->descriptor < 0 || !out_grow(peer, sizeof header + bytes))
         return;
@@ -73,8 +72,11 @@ void hosts_tell(struct hosts *hosts, uint32_t host, uint32_t type, const void *b
     if (bytes)
         memcpy(peer->out + peer->out_end + sizeof header, body, bytes);
     peer->out_end += sizeof header + bytes;
-    peer->told_ms = clock_ms();
     peer_flush(peer);
+}
+
+void hosts_tell(struct hosts *hosts, uint32_t host, uint32_t type, const void *body, size_t bytes) {
+    hosts_tell_peer(&hosts->peers[host], type, body, bytes);
 }
 
 void hosts_tell_all(struct hosts *hosts, int except, uint32_t type, const void *body, size_t bytes) {

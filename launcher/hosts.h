@@ -66,7 +66,7 @@ struct hosts_welcome {
 /* One connection: on the first host to each other, elsewhere to the first. */
 struct hosts_peer {
     int descriptor; /* owned; -1: none */
-    uint64_t heard_ms, told_ms;
+    uint64_t heard_ms;
     bool is_paused, is_done;
     int code;  /* when it is done */
     char *out; /* owned: not written yet, [out_begin, out_end) */
@@ -99,7 +99,8 @@ int hosts_meet(struct hosts *hosts, const struct config *config, const struct pl
 static inline bool hosts_is_first(const struct hosts *hosts) {
     return hosts->host == 0;
 }
-/* Queues a message for one host, or for all that there is a connection to, but `except` (-1: none). */
+/* Queues a message for one host, or for all that there is a connection to, but `except` (-1: none): the first host tells each, the others tell the first. */
+void hosts_tell_peer(struct hosts_peer *peer, uint32_t type, const void *body, size_t bytes);
 void hosts_tell(struct hosts *hosts, uint32_t host, uint32_t type, const void *body, size_t bytes);
 void hosts_tell_all(struct hosts *hosts, int except, uint32_t type, const void *body, size_t bytes);
 /* Writes what can be written now. */

@@ -6,11 +6,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "secret.h"
 
 /* ---- the first host: who has come, and do all mean the same? */
 
@@ -214,15 +213,6 @@ static void say_processors(const struct meet *meet) {
         }
 }
 
-static int make_cookie(char *cookie) {
-    unsigned char random[PROTOCOL_COOKIE_CHARS / 2];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return -1;
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(cookie + 2 * i, 3, "%02x", random[i]);
-    return 0;
-}
-
 /* All have come, or the job cannot be: everybody who has come is told. */
 static void answer_all(struct meet *meet, int status) {
     struct hosts *hosts = meet->hosts;
@@ -238,12 +228,7 @@ static void answer_all(struct meet *meet, int status) {
     snprintf(refusal.cure, sizeof refusal.cure, "%s", meet->problem->cure);
     if (status) {
         for (int i = 0; i < MEET_STRANGERS; i++) /* the one that differs is among them */
-            if (meet->strangers[i].descriptor >= 0) {
-                struct hosts_header header = {HOSTS_REFUSE, sizeof refusal};
-                struct iovec parts[2] = {{&header, sizeof header}, {&refusal, sizeof refusal}};
-                struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-                sendmsg(meet->strangers[i].descriptor, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-            }
+            hosts_tell_peer(&meet->strangers[i], HOSTS_REFUSE, &refusal, sizeof refusal);
         hosts_tell_all(hosts, 0, HOSTS_REFUSE, &refusal, sizeof refusal);
     } else {
         hosts_tell_all(hosts, 0, HOSTS_WELCOME, &welcome, sizeof welcome);
@@ -264,7 +249,7 @@ int meet_as_first(struct meet *meet) {
                          "port %u of %s cannot be taken: %s", meet->port, meet->master, strerror(errno));
     snprintf(hosts->list[0].name, BOARD_HOST_CHARS, "%.*s", BOARD_HOST_CHARS - 1, meet->master);
     status = meet_open_leaders(meet, address) || wait_for_all(meet, listener) || give_ranks(meet);
-    if (!status && make_cookie(hosts->cookie))
+    if (!status && secret_make(hosts->cookie, PROTOCOL_COOKIE_CHARS / 2))
         status = meet_fail(meet, "AR-MEMORY", "free some memory", "no random numbers from the system: %s", strerror(errno));
     hosts->threads = agree_threads(meet);
     answer_all(meet, status);

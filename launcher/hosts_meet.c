@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "hash.h"
+#include "system_file.h"
 
 #define MOMENT_MS 5000   /* for the first host to say who is missing: it may have begun to wait a little later */
 #define PATIENCE_MS 3000 /* then the user is told who is waited for */
@@ -38,29 +40,10 @@ void meet_say_waiting(struct meet *meet, const char *for_whom) {
 /* ---- what is said */
 
 static uint64_t hash_of(char *const *arguments) {
-    uint64_t hash = 1469598103934665603u; /* FNV-1a, terminators included */
+    uint64_t hash = HASH_BEGIN;
     for (; *arguments; arguments++)
-        for (const char *c = *arguments;; c++) {
-            hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-            if (!*c)
-                break;
-        }
+        hash = hash_text(hash, *arguments);
     return hash;
-}
-
-static void read_processor(char *name, size_t size) {
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    *name = 0;
-    while (file && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (!strncmp(line, "model name", 10) && colon) {
-            snprintf(name, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
-            break;
-        }
-    }
-    if (file)
-        fclose(file);
 }
 
 static void make_hello(struct hosts_hello *hello, const struct config *config, const struct plan *plan) {
@@ -78,7 +61,7 @@ static void make_hello(struct hosts_hello *hello, const struct config *config, c
                                   .arguments = hash_of(plan->arguments + 1)};
     snprintf(hello->job_id, sizeof hello->job_id, "%s", config->job_id);
     snprintf(hello->program, sizeof hello->program, "%s", slash ? slash + 1 : plan->arguments[0]);
-    read_processor(hello->processor, sizeof hello->processor);
+    system_file_line("", "/proc/cpuinfo", "model name", hello->processor, sizeof hello->processor);
 }
 
 /* ---- the others */

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "logs.h"
 #include "plan.h"
+#include "secret.h"
+#include "segment.h"
 
 /* ---- cores. Open MPI binds each rank to cores of its own, torchrun gives all of them the same. */
 
@@ -43,20 +44,10 @@ uint32_t join_cores(const struct rendezvous_hello *hellos, uint32_t world_size) 
 
 /* ---- the page */
 
-static int make_cookie(char *cookie) {
-    unsigned char random[PROTOCOL_COOKIE_CHARS / 2];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return -1;
-    for (size_t i = 0; i < sizeof random; i++)
-        snprintf(cookie + 2 * i, 3, "%02x", random[i]);
-    return 0;
-}
-
-/* Sealed: a rank that cut it short would take the others along (SIGBUS). Most of it is never touched and takes no memory. */
+/* Most of it is never touched and takes no memory. */
 static int make_memory(struct join *join, uint64_t slot_bytes) {
-    join->memory = memfd_create("accel-run", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (join->memory < 0 || ftruncate(join->memory, (off_t)(join_page_bytes() + JOIN_SLOTS * slot_bytes)) ||
-        fcntl(join->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+    join->memory = segment_memory(join_page_bytes() + JOIN_SLOTS * slot_bytes);
+    if (join->memory < 0)
         return -1;
     void *page = mmap(NULL, join_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, join->memory, 0);
     join->page = page == MAP_FAILED ? NULL : page;
@@ -110,7 +101,7 @@ int join_make(struct join *join, const struct config *config, const struct engin
               const struct rendezvous_hello *hellos, struct problem *problem) {
     uint64_t slot_bytes = board_bytes() + board_comm_bytes(engine->world_size);
     *join = (struct join){.world_size = engine->world_size, .memory = -1, .outputs = calloc(engine->world_size, sizeof *join->outputs)};
-    if (!join->outputs || make_memory(join, slot_bytes) || make_cookie(join->page->cookie))
+    if (!join->outputs || make_memory(join, slot_bytes) || secret_make(join->page->cookie, PROTOCOL_COOKIE_CHARS / 2))
         return problem_set(problem, EXIT_LAUNCHER, "AR-SEGMENT", "raise the limits of file size (ulimit -f) and memory, or use fewer ranks",
                            "the memory through which the ranks exchange cannot be made: %s", strerror(errno));
     fill_page(join, config, hellos, slot_bytes);

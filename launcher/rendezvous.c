@@ -13,17 +13,14 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "hash.h"
 
 enum { FIRST_NAP_MS = 1, LONGEST_NAP_MS = 20 };
 
-/* FNV-1a, 64 bits: who shares our user id could as well kill us, so the name need not be secret. */
 static socklen_t address_of(const char *key, struct sockaddr_un *address) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *key; key++)
-        hash = (hash ^ (unsigned char)*key) * 0x100000001b3u;
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     int n = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "accel-run-join-%u-%016llx", (unsigned)geteuid(),
-                     (unsigned long long)hash);
+                     (unsigned long long)hash_text(HASH_BEGIN, key));
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 

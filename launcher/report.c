@@ -33,11 +33,10 @@ void report_before(struct job *job) {
     for (uint32_t i = 0; i < plan->removed_count && strlen(list) < sizeof list - 100; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", strtok(strdupa(plan->removed[i]), "="));
     bool is_followed = plan->engine && plan->engine->mode == ENGINE_NODE; /* they have said how many hosts there are: no news */
-    bool why = plan->engine && *plan->engine->ignored;
+    const char *ignored = plan->engine ? plan->engine->ignored : "";
     if (plan->removed_count && !is_followed)
         warn(job, "AR-ENV-REMOVED", "unset them, or start accel-run outside of the other launcher",
-             "another launcher's variables are kept from the ranks: %s%s%s", list, why ? "; not followed: " : "",
-             why ? plan->engine->ignored : "");
+             "another launcher's variables are kept from the ranks: %s%s%s", list, *ignored ? "; not followed: " : "", ignored);
     if (plan->ranks > plan->cores)
         warn(job, "AR-CORES", "run as many ranks as cores, or fewer", "%u ranks share %u core%s: they will wait for each other",
              plan->ranks, plan->cores, plan->cores > 1 ? "s" : "");

@@ -1,6 +1,6 @@
-#define _GNU_SOURCE
 #include "script.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,29 +42,18 @@ static bool is_executable_here(const char *name) {
     return file.kind == ELF_TARGET_SCRIPT;
 }
 
-/* PYTHON [-m] name arguments */
-static int put_before(char *const **arguments, const char *python, bool is_module, struct problem *problem) {
-    size_t count = 0, at = 0;
-    while ((*arguments)[count])
-        count++;
-    char **list = calloc(count + 3, sizeof *list);
+/* The arguments in a list of their own, `count` words in place of the first `skipped`. */
+static int put_first(char *const **arguments, const char *const *words, size_t count, size_t skipped, struct problem *problem) {
+    size_t rest = 0;
+    char *const *kept = *arguments + skipped;
+    while (kept[rest])
+        rest++;
+    char **list = calloc(count + rest + 1, sizeof *list);
     if (!list)
         return problem_set(problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
-    list[at++] = (char *)(uintptr_t)python;
-    if (is_module)
-        list[at++] = (char *)(uintptr_t) "-m";
-    memcpy(list + at, *arguments, count * sizeof *list);
+    memcpy(list, words, count * sizeof *list);
+    memcpy(list + count, kept, rest * sizeof *list);
     *arguments = list;
-    return 0;
-}
-
-/* ./name arguments */
-static int name_here(char *const **arguments, struct problem *problem) {
-    char *path;
-    if (put_before(arguments, "", false, problem) || asprintf(&path, "./%s", (*arguments)[1]) < 0)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
-    ++*arguments;
-    ((char **)(uintptr_t)*arguments)[0] = path;
     return 0;
 }
 
@@ -77,8 +66,11 @@ int script_take(char *const **arguments, const struct config *config, const char
     bool is_asked = config->module || config->run_path; /* which is stronger than --no-python, as in torchrun */
     if (!is_asked && (config->no_python || !is_python_file(name, search)))
         return 0;
-    if (!is_asked && is_executable_here(name))
-        return name_here(arguments, problem);
+    if (!is_asked && is_executable_here(name)) {
+        static char path[PATH_MAX];
+        snprintf(path, sizeof path, "./%s", name);
+        return put_first(arguments, (const char *const[]){path}, 1, 1, problem);
+    }
     const char *python = find_python(search);
     if (!python)
         return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND",
@@ -87,5 +79,5 @@ int script_take(char *const **arguments, const struct config *config, const char
     if (!is_asked)
         config_note(notes, CONFIG_NOTICE, "AR-PYTHON-FILE", "%.200s cannot be executed by itself: it is started as '%s %.80s'", name,
                     python, name);
-    return put_before(arguments, python, config->module, problem);
+    return put_first(arguments, (const char *const[]){python, "-m"}, config->module ? 2 : 1, 0, problem);
 }

@@ -9,26 +9,35 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+int segment_memory(uint64_t bytes) {
+    int memory = memfd_create("accel-run", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory < 0)
+        return -1;
+    if (ftruncate(memory, (off_t)bytes) == 0 && fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return memory;
+    int error = errno;
+    close(memory);
+    errno = error;
+    return -1;
+}
+
 static int segment_make(struct segment *segment, const struct segments *job) {
     uint32_t world_size = job->world_size;
     segment->bytes = board_bytes() + board_comm_bytes(world_size);
-    segment->memfd = memfd_create("accel-run", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    segment->memfd = segment_memory(segment->bytes);
     if (segment->memfd < 0)
         return -1;
-    /* Only the board is mapped here: the communication area is the ranks'. Sealed: a rank that cut it short would take us along (SIGBUS). */
-    if (ftruncate(segment->memfd, (off_t)segment->bytes) == 0 &&
-        fcntl(segment->memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-        void *memory = mmap(NULL, board_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment->memfd, 0);
-        if (memory != MAP_FAILED) {
-            segment->board = memory;
-            segment->board->magic = BOARD_MAGIC;
-            segment->board->world_size = world_size;
-            segment->board->hosts = job->hosts;
-            segment->board->host = job->host;
-            if (job->hosts)
-                memcpy(segment->board->list, job->places, job->hosts * sizeof *job->places);
-            return 0;
-        }
+    /* Only the board is mapped here: the communication area is the ranks'. */
+    void *memory = mmap(NULL, board_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment->memfd, 0);
+    if (memory != MAP_FAILED) {
+        segment->board = memory;
+        segment->board->magic = BOARD_MAGIC;
+        segment->board->world_size = world_size;
+        segment->board->hosts = job->hosts;
+        segment->board->host = job->host;
+        if (job->hosts)
+            memcpy(segment->board->list, job->places, job->hosts * sizeof *job->places);
+        return 0;
     }
     int error = errno;
     close(segment->memfd);

@@ -14,10 +14,7 @@ void together_failed(struct job *job, const struct problem *problem, bool is_ran
     struct together_failure failure = {*problem, is_rank, is_silent};
     if (!job->hosts)
         return;
-    if (hosts_is_first(job->hosts))
-        hosts_tell_all(job->hosts, 0, HOSTS_FAILED, &failure, sizeof failure);
-    else
-        hosts_tell(job->hosts, 0, HOSTS_FAILED, &failure, sizeof failure);
+    hosts_tell_all(job->hosts, -1, HOSTS_FAILED, &failure, sizeof failure);
 }
 
 /* Another host's failure, or the loss of one. Returns false when this host has one of its own, or is ending anyway. */
@@ -41,7 +38,7 @@ static void hear_failed(struct job *job, uint32_t host, const char *body, uint32
     problem->id[sizeof problem->id - 1] = problem->what[sizeof problem->what - 1] = problem->cure[sizeof problem->cure - 1] = 0;
     if (!problem->exit_code)
         problem->exit_code = EXIT_LAUNCHER;
-    if (take_failure(job, &failure) && hosts_is_first(job->hosts))
+    if (take_failure(job, &failure))
         hosts_tell_all(job->hosts, (int)host, HOSTS_FAILED, &failure, sizeof failure);
 }
 
@@ -56,10 +53,7 @@ void together_signal(struct job *job, int signal) {
     if (!job->hosts)
         return;
     *last_of(job, signal) = clock_ms();
-    if (hosts_is_first(job->hosts))
-        hosts_tell_all(job->hosts, 0, HOSTS_SIGNAL, &number, sizeof number);
-    else
-        hosts_tell(job->hosts, 0, HOSTS_SIGNAL, &number, sizeof number);
+    hosts_tell_all(job->hosts, -1, HOSTS_SIGNAL, &number, sizeof number);
 }
 
 static void hear_signal(struct job *job, uint32_t host, const char *body, uint32_t bytes) {
@@ -73,8 +67,7 @@ static void hear_signal(struct job *job, uint32_t host, const char *body, uint32
     uint64_t last_ms = *last_of(job, signal);
     if (!last_ms || clock_ms() - last_ms > SAME_SIGNAL_MS)
         signals_relayed(job, signal);
-    if (hosts_is_first(job->hosts))
-        hosts_tell_all(job->hosts, (int)host, HOSTS_SIGNAL, &signal, sizeof signal);
+    hosts_tell_all(job->hosts, (int)host, HOSTS_SIGNAL, &signal, sizeof signal);
 }
 
 void together_pause(struct job *job) {
@@ -102,7 +95,7 @@ static void hear_gone(void *context, uint32_t host, const char *how) {
                 "host %u (%s, %s) is gone: %s", host, line->name, ranks, how);
     job->hosts->peers[host].is_done = true;
     job->hosts->peers[host].code = EXIT_LAUNCHER;
-    if (take_failure(job, &failure) && hosts_is_first(job->hosts))
+    if (take_failure(job, &failure))
         together_failed(job, &failure.problem, false, false);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "system_file.h"
 
 #define LIST_CHARS 4096
 #define CPU_FOLDER "/sys/devices/system/cpu"
@@ -25,7 +26,7 @@ struct reading {
 
 static int read_list(const char *root, const char *path, struct cpus *cpus) {
     char text[LIST_CHARS];
-    if (cgroup_read_text(root, path, text, sizeof text))
+    if (system_file_text(root, path, text, sizeof text))
         return -1;
     cpus_read(cpus, text);
     return 0;
@@ -36,7 +37,7 @@ static int read_list(const char *root, const char *path, struct cpus *cpus) {
 static void read_affinity(const char *root, struct cpus *allowed) {
     static const char key[] = "\nCpus_allowed_list:\t";
     char text[LIST_CHARS * 2];
-    const char *found = cgroup_read_text(root, "/proc/self/status", text, sizeof text) ? NULL : strstr(text, key);
+    const char *found = system_file_text(root, "/proc/self/status", text, sizeof text) ? NULL : strstr(text, key);
     memset(allowed, 0, sizeof *allowed);
     if (found)
         cpus_read(allowed, found + strlen(key));
@@ -163,7 +164,7 @@ static void read_sockets(struct reading *reading) {
             continue;
         }
         snprintf(path, sizeof path, CPU_FOLDER "/cpu%u/topology/physical_package_id", cpu->number);
-        int socket = cgroup_read_text(reading->root, path, text, sizeof text) ? 0 : atoi(text);
+        int socket = system_file_text(reading->root, path, text, sizeof text) ? 0 : atoi(text);
         cpu->socket = socket < 0 ? 0 : (uint32_t)socket;
     }
 }

@@ -157,11 +157,6 @@ const char *shim_job_secret(void) {
     return link_cookie();
 }
 
-bool shim_in_job(void) {
-    uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
-    return kind != SHIM_OTHER && kind != SHIM_WORKER && link_cookie();
-}
-
 /* ---- who may become a rank */
 
 struct mapped {

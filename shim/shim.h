@@ -65,8 +65,6 @@ bool shim_scales_batch(void);   /* --scale-batch */
 bool shim_shards_loading(void); /* not --no-shard-loading */
 /* 128 random bits of the job, the same on all ranks, as hexadecimal text; NULL outside a job. */
 const char *shim_job_secret(void);
-/* True in any process that was started under the launcher and may still become a rank or is one (not WORKER, not OTHER). */
-bool shim_in_job(void);
 
 /* True in a process that is likely to train: libtorch is mapped, or it is a Python interpreter. Allocates nothing. Any thread. */
 bool shim_may_train(void);

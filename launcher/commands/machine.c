@@ -12,32 +12,12 @@
 #include <unistd.h>
 
 #include "../cgroup.h"
+#include "../system_file.h"
 #include "../topology.h"
-
-/* The value behind the first line that begins with `key`, without separators, quotes and line end. Returns 0 or -1 (value is ""). */
-static int read_line(const char *root, const char *path, const char *key, char *value, size_t size) {
-    char full[PATH_MAX], line[512];
-    *value = 0;
-    snprintf(full, sizeof full, "%s%s", root, path);
-    FILE *file = fopen(full, "re");
-    if (!file)
-        return -1;
-    int found = -1;
-    while (found && fgets(line, sizeof line, file))
-        if (!strncmp(line, key, strlen(key))) {
-            char *text = line + strlen(key);
-            text += strspn(text, "=:\t \"");
-            text[strcspn(text, "\"\n")] = 0;
-            snprintf(value, size, "%s", text);
-            found = 0;
-        }
-    fclose(file);
-    return found;
-}
 
 static uint64_t read_kib(const char *root, const char *path, const char *key) {
     char value[64];
-    return read_line(root, path, key, value, sizeof value) ? 0 : strtoull(value, NULL, 10) << 10;
+    return system_file_line(root, path, key, value, sizeof value) ? 0 : strtoull(value, NULL, 10) << 10;
 }
 
 static void read_gpus(struct machine *machine, const char *root, const char *path) {
@@ -52,7 +32,7 @@ static void read_gpus(struct machine *machine, const char *root, const char *pat
             continue;
         snprintf(information, sizeof information, "%s/%s/information", full, entry->d_name);
         char *model = machine->gpus[machine->gpu_count++];
-        if (read_line("", information, "Model", model, sizeof machine->gpus[0]))
+        if (system_file_line("", information, "Model", model, sizeof machine->gpus[0]))
             snprintf(model, sizeof machine->gpus[0], "unknown model");
     }
     closedir(folder);
@@ -112,13 +92,13 @@ void machine_read(struct machine *machine, const char *root) {
     memset(machine, 0, sizeof *machine);
     if (uname(&name) == 0)
         snprintf(machine->kernel, sizeof machine->kernel, "%s", name.release);
-    read_line(root, "/etc/os-release", "PRETTY_NAME", machine->system, sizeof machine->system);
-    read_line(root, "/proc/cpuinfo", "model name", machine->processor, sizeof machine->processor);
+    system_file_line(root, "/etc/os-release", "PRETTY_NAME", machine->system, sizeof machine->system);
+    system_file_line(root, "/proc/cpuinfo", "model name", machine->processor, sizeof machine->processor);
     read_processors(machine, root);
     machine->memory_bytes = read_kib(root, "/proc/meminfo", "MemTotal");
     machine->memory_available_bytes = read_kib(root, "/proc/meminfo", "MemAvailable");
     read_gpus(machine, root, "/proc/driver/nvidia/gpus");
-    read_line(root, "/proc/driver/nvidia/version", "NVRM version", machine->driver, sizeof machine->driver);
+    system_file_line(root, "/proc/driver/nvidia/version", "NVRM version", machine->driver, sizeof machine->driver);
     read_group(machine, root);
     read_shared_memory(machine, root);
     read_limits(machine);

@@ -1,4 +1,4 @@
-// sources: launcher/placement.c launcher/topology.c launcher/cpus.c launcher/cgroup.c config/*.c
+// sources: launcher/placement.c launcher/topology.c launcher/cpus.c launcher/cgroup.c launcher/system_file.c config/*.c
 #define _GNU_SOURCE
 #include "unit.h"
 
