@@ -10,13 +10,20 @@
 /* The kernel reads 256 bytes of a script's first line (BINPRM_BUF_SIZE). */
 #define HEAD_BYTES 256
 
-void elf_target_shebang(const char *head, size_t n, char interpreter[PATH_MAX]) {
-    size_t begin = 2, end;
-    while (begin < n && (head[begin] == ' ' || head[begin] == '\t'))
-        begin++;
-    for (end = begin; end < n && !strchr(" \t\r\n", head[end]);)
+void elf_target_shebang(const char *head, size_t n, struct elf_target *target) {
+    size_t begin = 2, end = 2, middle;
+    while (end < n && head[end] && head[end] != '\n')
         end++;
-    snprintf(interpreter, PATH_MAX, "%.*s", (int)(end - begin), head + begin);
+    while (begin < end && strchr(" \t", head[begin]))
+        begin++;
+    while (end > begin && strchr(" \t", head[end - 1]))
+        end--;
+    for (middle = begin; middle < end && !strchr(" \t", head[middle]);)
+        middle++;
+    snprintf(target->interpreter, sizeof target->interpreter, "%.*s", (int)(middle - begin), head + begin);
+    while (middle < end && strchr(" \t", head[middle]))
+        middle++;
+    snprintf(target->argument, sizeof target->argument, "%.*s", (int)(end - middle), head + middle);
 }
 
 static void read_interpreter(Elf *elf, const GElf_Phdr *header, struct elf_target *target) {
@@ -27,13 +34,18 @@ static void read_interpreter(Elf *elf, const GElf_Phdr *header, struct elf_targe
         snprintf(target->interpreter, PATH_MAX, "%.*s", (int)header->p_filesz, file + header->p_offset);
 }
 
-static void read_needed(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct elf_target *target) {
+/* What the dynamic section says: a sanitizer that is needed; that a shared object is a program. */
+static void read_dynamic(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct elf_target *target) {
     static const char *const runtimes[] = {"libasan.so",   "libtsan.so",       "liblsan.so",
                                            "libhwasan.so", "libclang_rt.asan", "libclang_rt.tsan"};
     Elf_Data *data = elf_getdata(section, NULL);
     for (int i = 0; data && header->sh_entsize && i < (int)(header->sh_size / header->sh_entsize); i++) {
         GElf_Dyn entry;
-        if (!gelf_getdyn(data, i, &entry) || entry.d_tag != DT_NEEDED)
+        if (!gelf_getdyn(data, i, &entry))
+            continue;
+        if (entry.d_tag == DT_FLAGS_1 && entry.d_un.d_val & DF_1_PIE)
+            target->form = ELF_FORM_PROGRAM;
+        if (entry.d_tag != DT_NEEDED)
             continue;
         const char *name = elf_strptr(elf, header->sh_link, entry.d_un.d_val);
         for (size_t k = 0; name && k < sizeof(runtimes) / sizeof(*runtimes); k++)
@@ -42,26 +54,47 @@ static void read_needed(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, str
     }
 }
 
+static enum elf_target_form form_of(int type) {
+    return type == ET_REL ? ELF_FORM_OBJECT : type == ET_CORE ? ELF_FORM_CORE : type == ET_DYN ? ELF_FORM_LIBRARY : ELF_FORM_PROGRAM;
+}
+
+/* The loader, and whether all that is to be loaded is there. */
+static void read_segments(Elf *elf, const GElf_Ehdr *header, struct elf_target *target) {
+    size_t count = 0, bytes = 0;
+    elf_rawfile(elf, &bytes);
+    if (elf_getphdrnum(elf, &count))
+        count = 0;
+    if (count < header->e_phnum)
+        target->is_truncated = true;
+    for (size_t i = 0; i < count; i++) {
+        GElf_Phdr segment;
+        if (!gelf_getphdr(elf, (int)i, &segment)) {
+            target->is_truncated = true;
+            return;
+        }
+        if (segment.p_type == PT_INTERP)
+            read_interpreter(elf, &segment, target);
+        if (segment.p_type == PT_LOAD && (segment.p_offset > bytes || segment.p_filesz > bytes - segment.p_offset))
+            target->is_truncated = true;
+    }
+}
+
 static void read_program(Elf *elf, struct elf_target *target) {
     GElf_Ehdr header;
-    size_t count = 0;
     if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header))
         return;
     target->kind = ELF_TARGET_PROGRAM;
     target->elf_class = gelf_getclass(elf);
     target->machine = header.e_machine;
-    if (elf_getphdrnum(elf, &count))
-        count = 0;
-    for (size_t i = 0; i < count; i++) {
-        GElf_Phdr program_header;
-        if (gelf_getphdr(elf, (int)i, &program_header) && program_header.p_type == PT_INTERP)
-            read_interpreter(elf, &program_header, target);
-    }
+    target->form = form_of(header.e_type);
+    read_segments(elf, &header, target);
     for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
         GElf_Shdr section_header;
         if (gelf_getshdr(section, &section_header) && section_header.sh_type == SHT_DYNAMIC)
-            read_needed(elf, section, &section_header, target);
+            read_dynamic(elf, section, &section_header, target);
     }
+    if (target->is_dynamic && target->form == ELF_FORM_LIBRARY) /* old linkers do not mark a program; libc.so.6 is one, too */
+        target->form = ELF_FORM_PROGRAM;
 }
 
 void elf_target_read(const char *path, struct elf_target *target) {
@@ -73,7 +106,7 @@ void elf_target_read(const char *path, struct elf_target *target) {
         target->kind = ELF_TARGET_UNREADABLE;
     } else if (n >= 2 && !memcmp(head, "#!", 2)) {
         target->kind = ELF_TARGET_SCRIPT;
-        elf_target_shebang(head, (size_t)n, target->interpreter);
+        elf_target_shebang(head, (size_t)n, target);
     } else if (n >= 4 && !memcmp(head, ELFMAG, SELFMAG)) {
         target->kind = ELF_TARGET_BROKEN;
         elf_version(EV_CURRENT);

@@ -4,7 +4,7 @@
  * Rules of this folder
  *  - Only this file calls exit(). Functions return 0 or -1 and fill a struct problem; who detects a fault words it.
  *  - Never CUDA, NCCL or libtorch; libc and libelf only; libyaml through config/.
- *  - Pure files (plan, environ, options, compare, output, lifecycle, watch, verdict) make no system calls and have unit tests.
+ *  - Pure files (plan, environ, interpret, options, compare, output, lifecycle, watch, verdict) make no system calls and have unit tests.
  *  - All state is in struct job, passed down.
  */
 #define _GNU_SOURCE
@@ -201,7 +201,7 @@ int main(int argc, char **argv) {
     }
     if (!config.dry_run)
         stand_together(&config, arguments);
-    if (preflight_run(arguments[0], getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
+    if (preflight_run(arguments, getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))
         refuse(&problem);
     if (engine.mode == ENGINE_JOIN && !config.dry_run)
         become_rank(&config, &target, arguments);

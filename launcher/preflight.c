@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "elf_target.h"
+#include "interpret.h"
 
-#define SCRIPT_DEPTH 5 /* the kernel gives up at the same depth (ELOOP) */
+#define CHAIN_DEPTH 6 /* the kernel gives up behind five first lines (ELOOP) */
 #define SHIM_NAME "libaccelshim.so"
 #define CURE_PATH "check the spelling; a program in the current directory is written ./name"
 
@@ -93,65 +94,172 @@ static int check_machine(const char *path, const struct elf_target *elf, const s
                        elf->elf_class, elf->machine, shim->elf_class, shim->machine);
 }
 
-static int check_interpreter(const char *path, const char *interpreter, struct problem *problem) {
+/* ---- the chain of files: first lines of scripts, and env, lead from one to the next */
+
+struct walk {
+    const struct elf_target *shim;
+    struct target *target;
+    struct problem *problem;
+    const char *search;       /* PATH, as env may have changed it */
+    const char *const *words; /* what follows target->last; NULL: not known */
+    bool is_script;           /* first lines have led here, not the command line alone */
+    char script[PATH_MAX];    /* the last of them */
+    struct interpret_line line;
+};
+
+/* A name of a first line is not there, or no program. Editors of Windows end lines with CR LF, and the CR is a part of the name then. */
+static int fault_of_line(const struct walk *walk, const char *name, int code, const char *what) {
+    char cure[1024];
+    size_t n = strlen(name);
+    if (n && name[n - 1] == '\r') {
+        snprintf(cure, sizeof cure, "give the file line ends of Unix: sed -i 's/\\r$//' %.400s", walk->script);
+        return problem_set(walk->problem, code, "AR-EXEC-INTERPRETER", cure,
+                           "the first line of '%s' ends with CR LF: it names '%.*s' and a carriage return, which %s", walk->script,
+                           (int)n - 1, name, what);
+    }
+    snprintf(cure, sizeof cure,
+             strchr(name, ' ') ? "env takes that for one name; write '#!/usr/bin/env -S %.200s'"
+                               : "install the interpreter, or correct the file's first line",
+             name);
+    return problem_set(walk->problem, code, "AR-EXEC-INTERPRETER", cure, "'%s' needs '%s', which %s", walk->script, name, what);
+}
+
+/* Can the file be executed? Returns 0 or an exit code, with *what in words. */
+static int judge_interpreter(const char *path, const char **what) {
     struct stat status;
-    if (!*interpreter || !file_exists(interpreter))
-        return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-INTERPRETER", "install the interpreter, or correct the file's first line",
-                           "'%s' needs '%s', which does not exist", path, interpreter);
-    if (stat(interpreter, &status) == 0 && (!S_ISREG(status.st_mode) || access(interpreter, X_OK)))
-        return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-INTERPRETER", "correct the file's first line",
-                           "'%s' needs '%s', which is not executable", path, interpreter);
+    *what = "does not exist";
+    if (!*path || stat(path, &status))
+        return EXIT_NOT_FOUND;
+    *what = "is not executable";
+    return S_ISREG(status.st_mode) && access(path, X_OK) == 0 ? 0 : EXIT_NOT_EXECUTABLE;
+}
+
+/* A file that is no program, though it begins as one. */
+static int check_form(const char *path, const struct elf_target *elf, struct problem *problem) {
+    static const char *const forms[] = {[ELF_FORM_LIBRARY] = "is a shared library",
+                                        [ELF_FORM_OBJECT] = "is an object file, not linked yet",
+                                        [ELF_FORM_CORE] = "is a core dump"};
+    if (elf->is_truncated)
+        return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-FORMAT", "copy or build the file again",
+                           "'%s' is only a part of a program: the file ends before what its header names", path);
+    if (elf->form != ELF_FORM_PROGRAM)
+        return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-FORMAT", "name the program, not a part of it or what it left behind",
+                           "'%s' %s: it cannot be started", path, forms[elf->form]);
     return 0;
 }
 
-/* One file of the chain. depth 0 is the program itself: a static interpreter of a script may still start a dynamic program, which keeps the
-   preload, so only the program is refused for being static. */
-static int check_elf(const char *path, const struct elf_target *elf, const struct elf_target *shim, int depth, struct target *target,
-                     struct problem *problem) {
-    if (check_machine(path, elf, shim, problem))
+/* A static interpreter of a script may still start a dynamic program, which keeps the preload, so only the program itself, which the user named, is refused for
+   being static. */
+static int check_elf(struct walk *walk, const struct elf_target *elf) {
+    struct problem *problem = walk->problem;
+    const char *path = walk->target->last;
+    const char *what;
+    if (check_machine(path, elf, walk->shim, problem) || check_form(path, elf, problem))
         return -1;
     if (!elf->is_dynamic)
-        return depth ? 0
-                     : problem_set(problem, EXIT_LAUNCHER, "AR-ELF-STATIC", "link the program dynamically (without -static)",
-                                   "'%s' is statically linked: the shim cannot be loaded into it", path);
-    if (check_interpreter(path, elf->interpreter, problem))
-        return -1;
+        return walk->is_script ? 0
+                               : problem_set(problem, EXIT_LAUNCHER, "AR-ELF-STATIC", "link the program dynamically (without -static)",
+                                             "'%s' is statically linked: the shim cannot be loaded into it", path);
+    int code = judge_interpreter(elf->interpreter, &what);
+    if (code)
+        return problem_set(problem, code, "AR-EXEC-INTERPRETER", "install that loader (another C library's?), or build the program here",
+                           "'%s' needs '%s', which %s", path, elf->interpreter, what);
     if (strstr(elf->interpreter, "/ld-musl"))
         return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-MUSL", "use a build for the GNU C library", "'%s' uses musl's loader, '%s'",
                            path, elf->interpreter);
-    if (!depth)
-        memcpy(target->sanitizer, elf->sanitizer, sizeof target->sanitizer);
+    if (!walk->is_script)
+        memcpy(walk->target->sanitizer, elf->sanitizer, sizeof walk->target->sanitizer);
     return 0;
 }
 
-static int check_program(struct target *target, const struct elf_target *shim, struct problem *problem) {
-    static struct elf_target elf; /* static: 4 KiB; preflight runs once, in one thread */
+/* To the next file of the chain, which is written down. */
+static void go_on(struct walk *walk, const char *path, const char *how) {
+    struct target *target = walk->target;
+    size_t used = strlen(target->chain);
+    snprintf(target->chain + used, sizeof target->chain - used, "%s%s", how, path);
+    if (path != target->last)
+        snprintf(target->last, sizeof target->last, "%s", path);
+    if (!*target->python && interpret_is_python(path))
+        memcpy(target->python, target->last, sizeof target->python);
+}
+
+enum { WALK_ENDS = 1 };
+
+static int follow_script(struct walk *walk, const struct elf_target *elf) {
+    const char *what;
+    memcpy(walk->script, walk->target->last, sizeof walk->script);
+    walk->is_script = true;
+    int code = judge_interpreter(elf->interpreter, &what);
+    if (code)
+        return fault_of_line(walk, elf->interpreter, code, what);
+    walk->words = interpret_first_line(elf->interpreter, elf->argument, walk->script, &walk->line) ? walk->line.words : NULL;
+    go_on(walk, elf->interpreter, ", a script of ");
+    return 0;
+}
+
+/* What env would start. */
+static int follow_env(struct walk *walk) {
     char path[PATH_MAX];
-    memcpy(path, target->path, sizeof path);
-    for (int depth = 0; depth < SCRIPT_DEPTH; depth++) {
-        if (check_rights(path, problem))
-            return -1;
-        elf_target_read(path, &elf);
-        switch (elf.kind) {
-        case ELF_TARGET_UNREADABLE: /* an executable without read permission: exec may still work, and the claim will tell */
-            return 0;
-        case ELF_TARGET_PROGRAM:
-            return check_elf(path, &elf, shim, depth, target, problem);
-        case ELF_TARGET_OTHER:
-            target->through_shell = depth == 0;
-            return 0;
-        case ELF_TARGET_BINARY:
-        case ELF_TARGET_BROKEN:
-            return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-FORMAT", "is this the right file?",
-                               "'%s' is neither a program nor a script", path);
-        case ELF_TARGET_SCRIPT:
-            if (check_interpreter(path, elf.interpreter, problem))
-                return -1;
-            memcpy(path, elf.interpreter, sizeof path);
-        }
+    struct problem problem;
+    const char *const *command = walk->words ? interpret_env(walk->words, &walk->search) : NULL;
+    if (!command || !*command)
+        return WALK_ENDS;
+    bool is_again = *command == walk->script;
+    if (preflight_find(*command, walk->search, path, &problem)) {
+        if (!walk->is_script)
+            *walk->problem = problem;
+        else
+            fault_of_line(walk, *command, problem.exit_code, problem.exit_code == EXIT_NOT_FOUND ? "is not in PATH" : "is not executable");
+        return -1;
     }
-    return problem_set(problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-INTERPRETER", "name the program itself",
-                       "'%s': scripts that need scripts, too deep", target->path);
+    walk->words = command + 1;
+    go_on(walk, path, is_again ? ", which starts again " : ", which starts ");
+    return 0;
+}
+
+/* The file that an interpreter of Python would be the first to miss, N times. */
+static int check_python_file(struct walk *walk) {
+    const char *file = walk->words ? interpret_python(walk->words) : NULL;
+    if (!file || !is_python(file) || access(file, R_OK) == 0)
+        return 0;
+    return problem_set(walk->problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", CURE_PYTHON, "'%s' cannot be read: %s", file, strerror(errno));
+}
+
+static int follow(struct walk *walk) {
+    static struct elf_target elf; /* static: 4 KiB; preflight runs once, in one thread */
+    const char *path = walk->target->last;
+    bool is_python_now = !strcmp(walk->target->python, path);
+    if (check_rights(path, walk->problem) || (is_python_now && check_python_file(walk)))
+        return -1;
+    elf_target_read(path, &elf);
+    switch (elf.kind) {
+    case ELF_TARGET_UNREADABLE: /* an executable without read permission: exec may still work, and the claim will tell */
+    case ELF_TARGET_OTHER:
+        walk->target->through_shell = elf.kind == ELF_TARGET_OTHER && !strcmp(path, walk->target->path);
+        return WALK_ENDS;
+    case ELF_TARGET_SCRIPT:
+        return follow_script(walk, &elf);
+    case ELF_TARGET_PROGRAM:
+        if (check_elf(walk, &elf))
+            return -1;
+        return interpret_is_env(path) ? follow_env(walk) : WALK_ENDS;
+    case ELF_TARGET_BINARY:
+    case ELF_TARGET_BROKEN:
+        break;
+    }
+    return problem_set(walk->problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-FORMAT", "is this the right file?",
+                       "'%s' is neither a program nor a script", path);
+}
+
+static int check_program(struct walk *walk) {
+    go_on(walk, walk->target->path, "");
+    for (int depth = 0; depth < CHAIN_DEPTH; depth++) {
+        int status = follow(walk);
+        if (status)
+            return status == WALK_ENDS ? 0 : -1;
+    }
+    return problem_set(walk->problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-INTERPRETER", "name the program itself",
+                       "'%s': scripts that need scripts, too deep", walk->target->path);
 }
 
 /* Beside accel-run (a build tree) or in ../lib/accel-run (installed). */
@@ -182,14 +290,16 @@ static int find_shim(const char *given, struct target *target, struct problem *p
     return 0;
 }
 
-int preflight_run(const char *name, const char *search, const char *shim, struct target *target, struct problem *problem) {
+int preflight_run(char *const *arguments, const char *search, const char *shim, struct target *target, struct problem *problem) {
     static struct elf_target library;
     memset(target, 0, sizeof *target);
-    if (preflight_find(name, search, target->path, problem) || find_shim(shim, target, problem))
+    if (preflight_find(arguments[0], search, target->path, problem) || find_shim(shim, target, problem))
         return -1;
     elf_target_read(target->shim, &library);
     if (library.kind != ELF_TARGET_PROGRAM)
         return problem_set(problem, EXIT_LAUNCHER, "AR-SHIM-MISSING", "build it (make), or install accel-run again (make install)",
                            "'%s' is not a library", target->shim);
-    return check_program(target, &library, problem);
+    static struct walk walk; /* 6 KiB */
+    walk = (struct walk){&library, target, problem, search, (const char *const *)arguments + 1, false, "", {{NULL}, ""}};
+    return check_program(&walk);
 }

@@ -10,16 +10,21 @@
 
 #include "problem.h"
 
+enum { TARGET_CHARS = 512 };
+
 struct target {
-    char path[PATH_MAX]; /* what exec gets: found through PATH when the name has no slash */
-    char shim[PATH_MAX]; /* libaccelshim.so */
-    char sanitizer[64];  /* runtime to preload before the shim; "" none */
-    bool through_shell;  /* text without #!: exec says ENOEXEC and shells run it with /bin/sh; so do we */
+    char path[PATH_MAX];      /* what exec gets: found through PATH when the name has no slash */
+    char shim[PATH_MAX];      /* libaccelshim.so */
+    char sanitizer[64];       /* runtime to preload before the shim; "" none */
+    char last[PATH_MAX];      /* what is executed at the end of first lines and of env: the program itself, or an interpreter */
+    char python[PATH_MAX];    /* the first of them that is called python; "" none */
+    char chain[TARGET_CHARS]; /* how they follow from each other, for people */
+    bool through_shell;       /* text without #!: exec says ENOEXEC and shells run it with /bin/sh; so do we */
 };
 
-/* name: the program as the user typed it; search: PATH (NULL: the default); shim: CONFIG_ENV_SHIM's value or NULL.
+/* arguments: the program as the user typed it and what follows, NULL at the end; search: PATH (NULL: the default); shim: CONFIG_ENV_SHIM's value or NULL.
    Returns 0 with *target filled, or -1 with *problem. */
-int preflight_run(const char *name, const char *search, const char *shim, struct target *target, struct problem *problem);
+int preflight_run(char *const *arguments, const char *search, const char *shim, struct target *target, struct problem *problem);
 
 /* The file that exec gets, path[PATH_MAX]: found through `search` when the name has no slash. Returns 0, or -1 with *problem. */
 int preflight_find(const char *name, const char *search, char *path, struct problem *problem);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cgroup.h"
+#include "interpret.h"
 #include "job.h"
 #include "verdict.h"
 
@@ -59,7 +60,7 @@ void report_loss(struct job *job) {
 static struct verdict_facts facts_of(const struct job *job) {
     return (struct verdict_facts){job->ranks,
                                   job->local_size,
-                                  job->plan->arguments[0],
+                                  interpret_shown(job->plan->arguments),
                                   job->first_failed,
                                   &job->problem,
                                   job->user_signal,

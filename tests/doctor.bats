@@ -46,7 +46,7 @@ finding() {
     PATH=/usr/bin:/bin run -0 "$ACCEL_RUN" doctor -m train
     finding PASS python "Python 3" "torch 1.13"
     run -1 "$ACCEL_RUN" doctor "$python" nowhere.py
-    finding FAIL script AR-EXEC-NOT-FOUND nowhere.py
+    finding FAIL program AR-EXEC-NOT-FOUND nowhere.py
 }
 
 @test "the rows of the hook table are listed, as JSON with how each is bound" {

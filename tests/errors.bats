@@ -50,6 +50,60 @@ refused() {
     refused 126 AR-EXEC-FORMAT -n 2 ./broken
 }
 
+@test "a part of a program, an object file, a library: 126, by what it is" {
+    head -c 64 /bin/true >header
+    head -c 3000 /bin/true >part
+    echo 'int f(void) { return 0; }' | gcc -c -x c - -o object
+    echo 'int f(void) { return 0; }' | gcc -shared -fPIC -x c - -o library
+    chmod +x header part object library
+    refused 126 AR-EXEC-FORMAT -n 2 ./header
+    contains "$stderr" "only a part of a program"
+    refused 126 AR-EXEC-FORMAT -n 2 ./part
+    contains "$stderr" "only a part of a program"
+    refused 126 AR-EXEC-FORMAT -n 2 ./object
+    contains "$stderr" "object file"
+    refused 126 AR-EXEC-FORMAT -n 2 ./library
+    contains "$stderr" "shared library"
+}
+
+@test "what a first line's env, or env itself, would start is looked for before: 127, 126" {
+    printf '#!/usr/bin/env no-such-interpreter\n' >missing
+    printf '#!/usr/bin/env -S A=1 no-such-interpreter -u\n' >splits
+    printf '#!/usr/bin/env sh -e\n' >joined
+    printf '#!/usr/bin/env\n' >itself
+    printf '#!/bin/sh\r\n' >carriage
+    printf '#!/usr/bin/env sh\r\n' >carriage_env
+    printf '#!/usr/bin/env -S A=1 sh\necho "ran $A"\n' >right
+    chmod +x missing splits joined itself carriage carriage_env right
+    refused 127 AR-EXEC-INTERPRETER -n 2 ./missing
+    contains "$stderr" "'./missing' needs 'no-such-interpreter', which is not in PATH"
+    refused 127 AR-EXEC-INTERPRETER -n 2 ./splits
+    refused 127 AR-EXEC-INTERPRETER -n 2 ./joined
+    contains "$stderr" "write '#!/usr/bin/env -S sh -e'"
+    refused 126 AR-EXEC-INTERPRETER -n 2 ./itself
+    for file in carriage carriage_env; do
+        refused 127 AR-EXEC-INTERPRETER -n 2 ./$file
+        contains "$stderr" "ends with CR LF"
+        contains "$stderr" "sed -i 's/\\r\$//' ./$file"
+        run -1 "$ACCEL_RUN" doctor ./$file
+        contains "$output" "AR-EXEC-INTERPRETER: the first line of './$file' ends with CR LF"
+    done
+    refused 127 AR-EXEC-NOT-FOUND -n 2 env A=1 ./nowhere
+    refused 127 AR-EXEC-NOT-FOUND -n 2 env PATH=/nowhere true
+    refused 127 AR-EXEC-INTERPRETER -n 2 env A=1 ./missing
+    refused 127 AR-EXEC-NOT-FOUND -n 2 python3 -u nowhere.py
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 ./right
+    [ "$output" = "ran 1" ]
+    run -0 --separate-stderr env -u PATH "$ACCEL_RUN" -n 2 env PATH="$PATH" A=2 sh -c 'echo "ran $A"'
+    [ "$output" = "ran 2" ]
+}
+
+@test "a failure names the script, not its interpreter" {
+    echo 'raise SystemExit(3)' >train.py
+    run -3 --separate-stderr "$ACCEL_RUN" -n 2 python3 -u train.py
+    contains "$stderr" "every one of 2 ranks of 'train.py' ended with exit code 3"
+}
+
 @test "a script whose interpreter is missing or none: 127, 126" {
     printf '#!/no/such/interpreter\n' >missing
     printf '#!\n' >empty
@@ -133,7 +187,7 @@ refused() {
     # without python3, python; without either, words; what has a first line of its own is executed
     run -127 env PATH="$T/bin" "$ACCEL_RUN" train.py
     contains "$output" "PATH has neither python3 nor python"
-    ln -s "$(command -v python3)" bin/python
+    ln -s "$(python3 -c 'import sys; print(sys.executable)')" bin/python
     run -0 env PATH="$T/bin" "$ACCEL_RUN" --dry-run train.py
     contains "$output" "program             $T/bin/python"
     chmod +x train.py

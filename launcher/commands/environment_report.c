@@ -49,8 +49,8 @@ static void add_ours(struct facts *facts, char *const *environment) {
     struct problem problem;
     add(facts, "accel-run", "%s", ACCEL_RUN_VERSION);
     add(facts, "built with", "%s, glibc %d.%d, protocol %d", __VERSION__, __GLIBC__, __GLIBC_MINOR__, PROTOCOL_VERSION);
-    bool is_missing =
-        preflight_run("/proc/self/exe", NULL, config_variable(environment, CONFIG_ENV_SHIM), &target, &problem) && !*target.shim;
+    char *self[] = {(char *)(uintptr_t) "/proc/self/exe", NULL};
+    bool is_missing = preflight_run(self, NULL, config_variable(environment, CONFIG_ENV_SHIM), &target, &problem) && !*target.shim;
     add(facts, "library", "%s", is_missing ? problem.what : target.shim);
 }
 

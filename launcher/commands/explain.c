@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../interpret.h"
 #include "json.h"
 
 enum { STEPS = 3 };
@@ -182,7 +183,7 @@ static void print_words(const char *heading, const struct words *words, FILE *ou
 
 static void print_text(const struct explain *explain, const struct plan *plan, const struct problem *problem, FILE *out) {
     struct words changed = changes(explain, plan), other = flags(explain);
-    fprintf(out, "%s with %u ranks: %llu steps (backward passes); %s\n", plan->arguments[0], plan->ranks, explain->steps_made,
+    fprintf(out, "%s with %u ranks: %llu steps (backward passes); %s\n", interpret_shown(plan->arguments), plan->ranks, explain->steps_made,
             explain->why);
     for (int i = 0; i < KINDS; i++)
         print_notes(explain, kinds[i].kind, kinds[i].heading, out);
@@ -224,7 +225,7 @@ static void print_json(const struct explain *explain, const struct plan *plan, c
     struct words changed = changes(explain, plan), other = flags(explain);
     int members = 0, inner = 0;
     fputc('{', out);
-    json_text(out, &members, "program", plan->arguments[0]);
+    json_text(out, &members, "program", interpret_shown(plan->arguments));
     json_member(out, &members, "ranks");
     fprintf(out, "%u", plan->ranks);
     json_member(out, &members, "steps");

@@ -8,9 +8,8 @@
 
 #include "capture.h"
 #include "../elf_target.h"
-#include "../preflight.h"
 
-enum { PYTHON_MS = 6000, SCRIPTS_MAX = 5 };
+enum { PYTHON_MS = 6000 };
 
 /* What `import torch` would find, without doing it: that takes seconds. The current folder is not searched, as for a script that lies elsewhere. */
 static const char question[] = "import sys, os, glob, importlib.util as u\n"
@@ -101,44 +100,4 @@ int torch_find_of_python(struct torch_find *find, const char *python, char *cons
         return 0;
     elf_target_read(find->python, &target);
     return read_libraries(find, extension, target.interpreter, environment);
-}
-
-/* ---- which interpreter */
-
-static bool is_python(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return !strncmp(slash ? slash + 1 : path, "python", strlen("python"));
-}
-
-/* The words of a first line: "#!/usr/bin/env -S python3 -u" names python3. Returns 0 and fills name, or -1. */
-static int named_by(const char *path, char *name, size_t size) {
-    char line[256];
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return -1;
-    bool is_script = fgets(line, sizeof line, file) && !strncmp(line, "#!", 2);
-    fclose(file);
-    if (!is_script)
-        return -1;
-    char *rest = line + 2, *word;
-    while ((word = strsep(&rest, " \t\r\n")) && (!*word || *word == '-' || (strlen(word) >= 4 && !strcmp(word + strlen(word) - 4, "/env"))))
-        ;
-    if (!word)
-        return -1;
-    snprintf(name, size, "%s", word);
-    return 0;
-}
-
-int torch_find_interpreter(const char *program, const char *search, char *python) {
-    struct problem problem;
-    char name[PATH_MAX];
-    if (preflight_find(program, search, python, &problem))
-        return -1;
-    for (int depth = 0; depth < SCRIPTS_MAX; depth++) {
-        if (is_python(python))
-            return 0;
-        if (named_by(python, name, sizeof name) || preflight_find(name, search, python, &problem))
-            return -1;
-    }
-    return -1;
 }

@@ -26,7 +26,4 @@ int torch_find_of_program(struct torch_find *find, const char *path, const char 
 /* python: as exec wants it. Returns 0 (also when it has no torch), or -1 with `problem`. */
 int torch_find_of_python(struct torch_find *find, const char *python, char *const *environment);
 
-/* The Python interpreter that runs a program: the program itself, or the one that its first line names. Returns 0 and fills python[PATH_MAX], or -1: none. */
-int torch_find_interpreter(const char *program, const char *search, char *python);
-
 #endif

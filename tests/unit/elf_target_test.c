@@ -1,4 +1,4 @@
-// sources: launcher/elf_target.c launcher/preflight.c launcher/problem.c
+// sources: launcher/elf_target.c launcher/preflight.c launcher/interpret.c launcher/problem.c
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -10,6 +10,7 @@
 
 static char path[] = "/tmp/accel-elf-XXXXXX";
 static struct elf_target target;
+#define ARGUMENTS(...) ((char *[]){__VA_ARGS__, NULL})
 
 static void with_file(const void *bytes, size_t count) {
     int fd = mkstemp(path);
@@ -35,16 +36,21 @@ TEST("a script's interpreter") {
     unlink(path);
 }
 
-TEST("first lines of all kinds") {
-    char interpreter[PATH_MAX];
-    elf_target_shebang("#!/bin/sh", 9, interpreter);
-    EXPECT_TEXT(interpreter, "/bin/sh");
-    elf_target_shebang("#!\t/bin/sh -e\n", 14, interpreter);
-    EXPECT_TEXT(interpreter, "/bin/sh");
-    elf_target_shebang("#!/bin/sh\r\n", 11, interpreter);
-    EXPECT_TEXT(interpreter, "/bin/sh");
-    elf_target_shebang("#!\n", 3, interpreter);
-    EXPECT_TEXT(interpreter, "");
+static void expect_line(const char *line, const char *interpreter, const char *argument) {
+    struct elf_target found;
+    elf_target_shebang(line, strlen(line), &found);
+    EXPECT_TEXT(found.interpreter, interpreter);
+    EXPECT_TEXT(found.argument, argument);
+}
+
+TEST("first lines of all kinds, as the kernel takes them") {
+    expect_line("#!/bin/sh", "/bin/sh", "");
+    expect_line("#!\t/bin/sh -e\n", "/bin/sh", "-e");
+    expect_line("#!/usr/bin/env -S  a b \t\nrest", "/usr/bin/env", "-S  a b");
+    expect_line("#!/bin/sh\r\n", "/bin/sh\r", "");
+    expect_line("#!/bin/sh -e\r\n", "/bin/sh", "-e\r");
+    expect_line("#!\n", "", "");
+    expect_line("#!  \n/bin/sh", "", "");
 }
 
 TEST("text, rubbish, half an ELF file, nothing, no file") {
@@ -65,6 +71,44 @@ TEST("text, rubbish, half an ELF file, nothing, no file") {
     unlink(path);
     elf_target_read("/no/such/file", &target);
     EXPECT(target.kind == ELF_TARGET_UNREADABLE);
+}
+
+TEST("a program that is cut off, an object file, a library and a static program are told apart") {
+    struct {
+        Elf64_Ehdr header;
+        Elf64_Phdr load;
+    } file;
+    memset(&file, 0, sizeof file);
+    memcpy(file.header.e_ident, "\177ELF\2\1\1", 7);
+    file.header.e_machine = EM_X86_64;
+    file.header.e_version = EV_CURRENT;
+    file.header.e_ehsize = sizeof file.header;
+    file.header.e_phoff = sizeof file.header;
+    file.header.e_phentsize = sizeof file.load;
+    file.header.e_phnum = 1;
+    file.load.p_type = PT_LOAD;
+    file.load.p_filesz = sizeof file;
+    static const struct {
+        int type;
+        enum elf_target_form form;
+    } types[] = {{ET_EXEC, ELF_FORM_PROGRAM}, {ET_DYN, ELF_FORM_LIBRARY}, {ET_REL, ELF_FORM_OBJECT}, {ET_CORE, ELF_FORM_CORE}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        file.header.e_type = (Elf64_Half)types[i].type;
+        strcpy(path, "/tmp/accel-elf-XXXXXX");
+        with_file(&file, sizeof file);
+        EXPECT(target.kind == ELF_TARGET_PROGRAM && target.form == types[i].form && !target.is_truncated);
+        unlink(path);
+    }
+    file.load.p_filesz++;
+    strcpy(path, "/tmp/accel-elf-XXXXXX");
+    with_file(&file, sizeof file);
+    EXPECT(target.is_truncated);
+    unlink(path);
+    strcpy(path, "/tmp/accel-elf-XXXXXX");
+    with_file(&file, sizeof file.header);
+    EXPECT(target.is_truncated);
+    unlink(path);
+    strcpy(path, "/tmp/accel-elf-XXXXXX");
 }
 
 TEST("a header of another machine, with program headers that lie about their place") {
@@ -94,16 +138,16 @@ TEST("preflight refuses by id and exit code") {
     struct target found;
     struct problem problem;
     const char *shim = "/proc/self/exe"; /* any library of this machine */
-    EXPECT(preflight_run("/bin/true", NULL, shim, &found, &problem) == 0);
+    EXPECT(preflight_run(ARGUMENTS("/bin/true"), NULL, shim, &found, &problem) == 0);
     EXPECT_TEXT(found.path, "/bin/true");
-    EXPECT(preflight_run("true", "/nowhere:/bin", shim, &found, &problem) == 0);
+    EXPECT(preflight_run(ARGUMENTS("true"), "/nowhere:/bin", shim, &found, &problem) == 0);
     EXPECT_TEXT(found.path, "/bin/true");
-    EXPECT(preflight_run("true", "/nowhere", shim, &found, &problem) == -1 && problem.exit_code == 127);
-    EXPECT(preflight_run("", "/bin", shim, &found, &problem) == -1 && problem.exit_code == 127);
-    EXPECT(preflight_run("/tmp", NULL, shim, &found, &problem) == -1 && problem.exit_code == 126);
+    EXPECT(preflight_run(ARGUMENTS("true"), "/nowhere", shim, &found, &problem) == -1 && problem.exit_code == 127);
+    EXPECT(preflight_run(ARGUMENTS(""), "/bin", shim, &found, &problem) == -1 && problem.exit_code == 127);
+    EXPECT(preflight_run(ARGUMENTS("/tmp"), NULL, shim, &found, &problem) == -1 && problem.exit_code == 126);
     EXPECT_TEXT(problem.id, "AR-EXEC-DIRECTORY");
-    EXPECT(preflight_run("/bin/true", NULL, "/no/shim.so", &found, &problem) == -1 && problem.exit_code == 125);
+    EXPECT(preflight_run(ARGUMENTS("/bin/true"), NULL, "/no/shim.so", &found, &problem) == -1 && problem.exit_code == 125);
     EXPECT_TEXT(problem.id, "AR-SHIM-MISSING");
-    EXPECT(preflight_run("/bin/true", NULL, "/etc/passwd", &found, &problem) == -1);
+    EXPECT(preflight_run(ARGUMENTS("/bin/true"), NULL, "/etc/passwd", &found, &problem) == -1);
     EXPECT_TEXT(problem.id, "AR-SHIM-MISSING");
 }
