@@ -108,6 +108,16 @@ END
     contains "$output" "what to do: start accel-run inside"
 }
 
+@test "a program that is not there is a finding as JSON, too, wherever --json stands" {
+    for arguments in "--json ./nowhere --epochs 3" "./nowhere --epochs 3 --json"; do
+        # shellcheck disable=SC2086
+        run -1 --separate-stderr "$ACCEL_RUN" doctor $arguments
+        python3 -c 'import json, sys; assert [f["id"] for f in json.loads(sys.argv[1])["findings"] if f["state"] == "FAIL"] == ["AR-EXEC-NOT-FOUND"]' "$output"
+    done
+    run -1 "$ACCEL_RUN" doctor -- ./nowhere --json
+    finding FAIL program AR-EXEC-NOT-FOUND
+}
+
 @test "a program without libtorch is warned about, and one without its libraries fails" {
     run -0 "$ACCEL_RUN" doctor true
     finding WARN libtorch AR-TORCH-MISSING
@@ -158,6 +168,7 @@ END
         grep -q "^$name " <<<"$output" || { echo "no $name in: $output" >&2 && return 1; }
     done
     contains "$output" "$BUILD/libaccelshim.so"
+    grep -Eqi '^built with +.*(gcc|clang).* [0-9]+\.[0-9]' <<<"$output"
     grep -Eq '^variable OMP_NUM_THREADS +3$' <<<"$output"
     lacks "$output" secret
     grep -Eq '^setting +ranks: 3 .*environment' <<<"$(ACCEL_RUN_RANKS=3 "$ACCEL_RUN" env)"

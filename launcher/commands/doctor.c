@@ -13,6 +13,14 @@ struct doctor_options {
     int program; /* index of its name among the arguments; argc: none */
 };
 
+/* Nothing of the program is run, so that behind its name, too, these are the doctor's; "--" leaves all to the program. */
+static void read_late_options(const struct command_call *call, struct doctor_options *options) {
+    for (int i = options->program + 1; i < call->argc; i++) {
+        options->json |= !strcmp(call->arguments[i], "--json");
+        options->rows |= !strcmp(call->arguments[i], "--rows");
+    }
+}
+
 /* Returns NULL, or the argument that is not known. */
 static const char *read_options(const struct command_call *call, struct doctor_options *options) {
     *options = (struct doctor_options){.program = 1};
@@ -20,7 +28,7 @@ static const char *read_options(const struct command_call *call, struct doctor_o
         const char *argument = call->arguments[options->program];
         if (!strcmp(argument, "--")) {
             options->program++;
-            break;
+            return NULL;
         }
         if (!strcmp(argument, "--json"))
             options->json = true;
@@ -33,6 +41,7 @@ static const char *read_options(const struct command_call *call, struct doctor_o
         else
             return argument;
     }
+    read_late_options(call, options);
     return NULL;
 }
 

@@ -44,11 +44,18 @@ static void add(struct facts *facts, const char *name, const char *format, ...) 
 
 /* ---- us and the machine */
 
+/* GCC's __VERSION__ is a number alone, Clang's begins with its name. */
+#ifdef __clang__
+#define COMPILER __VERSION__
+#else
+#define COMPILER "GCC " __VERSION__
+#endif
+
 static void add_ours(struct facts *facts, char *const *environment) {
     static struct target target; /* 8 KiB */
     struct problem problem;
     add(facts, "accel-run", "%s", ACCEL_RUN_VERSION);
-    add(facts, "built with", "%s, glibc %d.%d, protocol %d", __VERSION__, __GLIBC__, __GLIBC_MINOR__, PROTOCOL_VERSION);
+    add(facts, "built with", "%s, glibc %d.%d, protocol %d", COMPILER, __GLIBC__, __GLIBC_MINOR__, PROTOCOL_VERSION);
     char *self[] = {(char *)(uintptr_t) "/proc/self/exe", NULL};
     bool is_missing = preflight_run(self, NULL, config_variable(environment, CONFIG_ENV_SHIM), &target, &problem) && !*target.shim;
     add(facts, "library", "%s", is_missing ? problem.what : target.shim);
