@@ -37,7 +37,13 @@ static void check_local_size(struct shard_call *call, struct tensor *tensor, con
 }
 
 static void scale_result(struct value *result, double scale) {
-    slot_replace(result, TORCH_CALL("aten::mul", "Scalar", *result, value_real(scale)));
+    if (!constant_suits(result->tensor)) {
+        slot_replace(result, TORCH_CALL("aten::mul", "Scalar", *result, value_real(scale)));
+        return;
+    }
+    struct value factor = constant_tensor(CONSTANT_SCALAR, scale, tensor_dtype(result->tensor));
+    slot_replace(result, TORCH_CALL("aten::mul", "Tensor", *result, factor));
+    value_drop(factor);
 }
 
 static void mark_result(struct shard_call *call, struct value *result, const struct record *record) {

@@ -206,6 +206,13 @@ void execute_gathered(struct shard_call *call);
 void execute_write_gathered(struct shard_call *call);
 /* Replaces the value in a slot by `fresh` (owned). */
 void slot_replace(struct value *slot, struct value fresh);
+
+/* ---- factors (constant.c), on the host */
+enum { CONSTANT_SCALAR = -1 }; /* a length: no dimensions */
+/* `length` times the same number. Owned; nobody may write to it. Not in inference mode, whose tensors autograd does not keep: constant_suits. */
+struct value constant_tensor(int64_t length, double number, enum torch_dtype dtype);
+/* Is the tensor recorded by autograd, and is a factor of its own type as exact as a scalar? (bfloat16 and float16 are multiplied by a scalar of 32 bits.) */
+bool constant_suits(struct tensor *tensor);
 /* Drops the arguments and leaves `results` (owned) on the stack. */
 void execute_return(struct shard_call *call, const struct value *results, int count);
 __attribute__((noreturn)) void refuse_write(const struct shard_call *call, const char *why);
