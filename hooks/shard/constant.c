@@ -24,7 +24,8 @@ static struct tensor *find(const struct constant *wanted) {
     struct tensor *found = NULL;
     pthread_mutex_lock(&mutex);
     for (struct constant *constant = kept; constant < kept + CONSTANTS && !found; constant++)
-        if (constant->tensor && constant->length == wanted->length && constant->number == wanted->number && constant->dtype == wanted->dtype)
+        if (constant->tensor && constant->length == wanted->length && constant->number == wanted->number &&
+            constant->dtype == wanted->dtype)
             found = constant->tensor;
     if (found)
         tensor_retain(found);
