@@ -1,4 +1,4 @@
-/* What shells need to complete the options, from the table. make install puts it where they look. */
+/* What shells need to complete the options, from the tables: the runs', and those of the subcommands. make install puts it where they look. */
 #include <string.h>
 
 #include "config.h"
@@ -27,102 +27,243 @@ static void print_quoted(const char *text, FILE *out) {
             fputc(*text, out);
 }
 
-static void print_bash_case(const struct config_option *option, FILE *out) {
-    const char *words = words_of(option);
-    if (option->type == CONFIG_FLAG || option->type == CONFIG_TOPIC)
-        return;
-    fputs("    ", out);
-    if (option->letter)
-        fprintf(out, "-%c|", option->letter);
-    fprintf(out, "--%s) ", option->name);
+static bool takes_value(const struct config_option *option) {
+    return option->type != CONFIG_FLAG && option->type != CONFIG_TOPIC;
+}
+
+static bool is_verb(const struct config_suboption *option) {
+    return option->name[0] != '-';
+}
+
+/* As words_of. */
+static const char *subwords_of(const struct config_suboption *option) {
+    static const char *const paths[] = {"FILE", "FOLDER", "PROGRAM"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (!strcmp(option->argument, paths[i]))
+            return NULL;
+    return option->choices;
+}
+
+static bool is_first_of_command(const struct config_subcommands *commands, int index) {
+    return !index || strcmp(commands->options[index].command, commands->options[index - 1].command) != 0;
+}
+
+/* The options of a subcommand, or its verbs, between spaces. */
+static void print_names(const struct config_subcommands *commands, const char *command, bool verbs, FILE *out) {
+    for (int i = 0, n = 0; i < commands->count; i++)
+        if (!strcmp(commands->options[i].command, command) && is_verb(&commands->options[i]) == verbs)
+            fprintf(out, "%s%s", n++ ? " " : "", commands->options[i].name);
+}
+
+/* ---- bash */
+
+static void print_bash_words(const char *words, bool is_folder, FILE *out) {
     if (words)
         fprintf(out, "mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\")", words);
     else
-        fprintf(out, "mapfile -t COMPREPLY < <(compgen -%c -- \"$word\")", strcmp(option->argument, "DIR") ? 'f' : 'd');
+        fprintf(out, "mapfile -t COMPREPLY < <(compgen -%c -- \"$word\")", is_folder ? 'd' : 'f');
     fputs("; return ;;\n", out);
 }
 
-static void print_bash(const char *subcommands, FILE *out) {
-    fputs("# bash completion of accel-run\n_accel_run() {\n    local word=${COMP_WORDS[COMP_CWORD]} i=1\n"
-          "    while ((i < COMP_CWORD)); do\n        case ${COMP_WORDS[i]} in\n        ",
-          out);
-    const char *between = "";
+/* What may stand behind an option that takes a value. */
+static void print_bash_values(const struct config_subcommands *commands, FILE *out) {
+    fputs("    case ${COMP_WORDS[COMP_CWORD - 1]} in\n", out);
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
-        if (option->type == CONFIG_FLAG || option->type == CONFIG_TOPIC)
+        if (!takes_value(option))
             continue;
+        fputs("    ", out);
         if (option->letter)
-            fprintf(out, "%s-%c", between, option->letter), between = "|";
-        fprintf(out, "%s--%s", between, option->name);
-        between = "|";
+            fprintf(out, "-%c|", option->letter);
+        fprintf(out, "--%s) ", option->name);
+        print_bash_words(words_of(option), !strcmp(option->argument, "DIR"), out);
     }
-    fputs(") ((i += 1)) ;;\n        --) ((i += 1)); break ;;\n        -*) ;;\n        *) break ;;\n        esac\n        ((i += 1))\n    "
-          "done\n"
+    for (int i = 0; i < commands->count; i++) {
+        const struct config_suboption *option = &commands->options[i];
+        if (!*option->argument || config_find(option->name + 2, strlen(option->name + 1) - 1) >= 0 || !strcmp(option->name, "-n"))
+            continue;
+        fprintf(out, "    %s) ", option->name);
+        print_bash_words(subwords_of(option), !strcmp(option->argument, "FOLDER"), out);
+    }
+    fputs("    esac\n", out);
+}
+
+/* A pattern of all options whose value is a word of its own. */
+static void print_bash_pattern(const struct config_subcommands *commands, FILE *out) {
+    for (int i = 0, n = 0; i < CONFIG_OPTIONS; i++) {
+        if (!takes_value(&config_options[i]))
+            continue;
+        if (config_options[i].letter)
+            fprintf(out, "%s-%c", n++ ? "|" : "", config_options[i].letter);
+        fprintf(out, "%s--%s", n++ ? "|" : "", config_options[i].name);
+    }
+    for (int i = 0; i < commands->count; i++)
+        if (*commands->options[i].argument && commands->options[i].is_before_program)
+            fprintf(out, "|%s", commands->options[i].name);
+}
+
+static void print_bash_commands(const struct config_subcommands *commands, FILE *out) {
+    fputs("    if ((COMP_CWORD > 1)); then\n        case ${COMP_WORDS[1]} in\n", out);
+    for (int i = 0; i < commands->count; i++) {
+        const struct config_suboption *option = &commands->options[i];
+        if (!is_first_of_command(commands, i))
+            continue;
+        fprintf(out, "        %s) options=\"", option->command);
+        print_names(commands, option->command, false, out);
+        fprintf(out, "%s\" verbs='", option->is_run ? " $options" : " --help");
+        print_names(commands, option->command, true, out);
+        fprintf(out, "' %s ;;\n", option->is_before_program ? "i=2" : "i=$COMP_CWORD ends=1");
+    }
+    fputs("        esac\n    fi\n", out);
+}
+
+static void print_bash(const struct config_subcommands *commands, FILE *out) {
+    fputs("# bash completion of accel-run\n_accel_run() {\n    local word=${COMP_WORDS[COMP_CWORD]} i=1 ends='' verbs='' options='", out);
+    for (int i = 0; i < CONFIG_OPTIONS; i++)
+        fprintf(out, "%s--%s", i ? " " : "", config_options[i].name);
+    fputs("'\n", out);
+    print_bash_commands(commands, out);
+    fputs("    while ((i < COMP_CWORD)); do\n        case ${COMP_WORDS[i]} in\n        ", out);
+    print_bash_pattern(commands, out);
+    fputs(") ((i += 1)) ;;\n        --) ((i += 1)); break ;;\n        -*) ;;\n        *) break ;;\n        esac\n        ((i += 1))\n"
+          "    done\n"
           "    if ((i < COMP_CWORD)); then # the program is named: what follows is its own\n"
           "        if declare -F _command_offset >/dev/null; then _command_offset \"$i\"; else mapfile -t COMPREPLY < <(compgen -f -- "
           "\"$word\"); fi\n"
-          "        return\n    fi\n    case ${COMP_WORDS[COMP_CWORD - 1]} in\n",
+          "        return\n    fi\n",
           out);
-    for (int i = 0; i < CONFIG_OPTIONS; i++)
-        print_bash_case(&config_options[i], out);
-    fputs("    esac\n    if [[ $word == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W '", out);
-    for (int i = 0; i < CONFIG_OPTIONS; i++)
-        fprintf(out, "%s--%s", i ? " " : "", config_options[i].name);
-    fprintf(out, "' -- \"$word\")\n    else\n        mapfile -t COMPREPLY < <(compgen -W '%s' -c -f -- \"$word\")\n    fi\n}\n",
-            subcommands);
+    print_bash_values(commands, out);
+    fputs("    if [[ $word == -* || $ends ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"$options $verbs\" -- \"$word\")\n"
+          "    elif ((COMP_CWORD > 1)); then\n        mapfile -t COMPREPLY < <(compgen -c -f -- \"$word\")\n"
+          "    else\n        mapfile -t COMPREPLY < <(compgen -W '",
+          out);
+    fprintf(out, "%s' -c -f -- \"$word\")\n    fi\n}\n", commands->names);
     fputs("complete -o bashdefault -o default -F _accel_run accel-run\n", out);
 }
 
-static void print_zsh(const char *subcommands, FILE *out) {
-    fputs("#compdef accel-run\n# zsh completion of accel-run\n_arguments -s -S \\\n", out);
-    for (int i = 0; i < CONFIG_OPTIONS; i++) {
-        const struct config_option *option = &config_options[i];
-        const char *words = words_of(option);
-        bool takes = option->type != CONFIG_FLAG && option->type != CONFIG_TOPIC;
-        if (option->letter)
-            fprintf(out, "    '(-%c --%s)'{-%c%s,--%s%s}'[", option->letter, option->name, option->letter, takes ? "+" : "", option->name,
-                    takes ? "=" : "");
-        else
-            fprintf(out, "    '--%s%s[", option->name, takes ? "=" : "");
-        print_quoted(option->help, out);
-        fputc(']', out);
-        if (takes && words)
-            fprintf(out, ":%s:(%s)", option->argument, words);
-        else if (takes)
-            fprintf(out, ":%s:_files%s", option->argument, strcmp(option->argument, "DIR") ? "" : " -/");
-        fputs("' \\\n", out);
-    }
-    fprintf(out, "    '(-)1:program:{compadd %s; _command_names -e; _files}' \\\n    '*::arguments:_normal'\n", subcommands);
+/* ---- zsh */
+
+static void print_zsh_option(const struct config_option *option, FILE *out) {
+    const char *words = words_of(option);
+    bool takes = takes_value(option);
+    if (option->letter)
+        fprintf(out, "    '(-%c --%s)'{-%c%s,--%s%s}'[", option->letter, option->name, option->letter, takes ? "+" : "", option->name,
+                takes ? "=" : "");
+    else
+        fprintf(out, "    '--%s%s[", option->name, takes ? "=" : "");
+    print_quoted(option->help, out);
+    fputc(']', out);
+    if (takes && words)
+        fprintf(out, ":%s:(%s)", option->argument, words);
+    else if (takes)
+        fprintf(out, ":%s:_files%s", option->argument, strcmp(option->argument, "DIR") ? "" : " -/");
+    fputs("'\n", out);
 }
 
-static void print_fish(const char *subcommands, FILE *out) {
-    fputs("# fish completion of accel-run\n", out);
+static void print_zsh_suboption(const struct config_suboption *option, FILE *out) {
+    const char *words = subwords_of(option);
+    if (is_verb(option))
+        return;
+    fprintf(out, " '%s%s[", option->name, !*option->argument ? "" : option->name[1] == '-' ? "=" : "+");
+    print_quoted(option->help, out);
+    fputc(']', out);
+    if (*option->argument && words)
+        fprintf(out, ":%s:(%s)", option->argument, words);
+    else if (*option->argument)
+        fprintf(out, ":%s:_files%s", option->argument, strcmp(option->argument, "FOLDER") ? "" : " -/");
+    fputc('\'', out);
+}
+
+static void print_zsh_command(const struct config_subcommands *commands, int index, FILE *out) {
+    const struct config_suboption *first = &commands->options[index];
+    fprintf(out, "    %s) shift words; ((CURRENT -= 1)); _arguments -s -S", first->command);
+    for (int i = index; i < commands->count && !strcmp(commands->options[i].command, first->command); i++)
+        print_zsh_suboption(&commands->options[i], out);
+    fputs(first->is_run ? " $options" : " '--help[show how it is used]'", out);
+    if (first->is_before_program)
+        fputs(" $program", out);
+    else if (is_verb(first)) {
+        fputs(" '1:verb:(", out);
+        print_names(commands, first->command, true, out);
+        fputs(")'", out);
+    }
+    fputs("; return ;;\n", out);
+}
+
+static void print_zsh(const struct config_subcommands *commands, FILE *out) {
+    fputs("#compdef accel-run\n# zsh completion of accel-run\nlocal -a options program\noptions=(\n", out);
+    for (int i = 0; i < CONFIG_OPTIONS; i++)
+        print_zsh_option(&config_options[i], out);
+    fputs(")\nprogram=('(-)1:program:{_command_names -e; _files}' '*::arguments:_normal')\n"
+          "if ((CURRENT > 2)); then\n    case $words[2] in\n",
+          out);
+    for (int i = 0; i < commands->count; i++)
+        if (is_first_of_command(commands, i))
+            print_zsh_command(commands, i, out);
+    fprintf(out, "    esac\nelse\n    program[1]='(-)1:program:{compadd %s; _command_names -e; _files}'\nfi\n", commands->names);
+    fputs("_arguments -s -S $options $program\n", out);
+}
+
+/* ---- fish */
+
+static void print_fish_words(const char *words, bool takes, const char *help, FILE *out) {
+    if (takes)
+        fputs(words ? " -x" : " -r -F", out);
+    if (takes && words && *words)
+        fprintf(out, " -a '%s'", words);
+    fputs(" -d '", out);
+    for (const char *sign = help; *sign; sign++)
+        fprintf(out, *sign == '\'' ? "\\'" : "%c", *sign);
+    fputs("'\n", out);
+}
+
+static void print_fish_suboption(const struct config_suboption *option, FILE *out) {
+    fprintf(out, "complete -c accel-run -n '__accel_run_at %s'", option->command);
+    if (is_verb(option))
+        fprintf(out, " -f -a %s", option->name);
+    else
+        fprintf(out, option->name[1] == '-' ? " -l %s" : " -s %s", option->name + (option->name[1] == '-' ? 2 : 1));
+    print_fish_words(subwords_of(option), *option->argument, option->help, out);
+}
+
+/* "__accel_run_at doctor config ...": a subcommand stands first, one of those that are no run, or behind which no program follows. */
+static void print_fish_at(const struct config_subcommands *commands, bool takes_program, FILE *out) {
+    fputs("__accel_run_at", out);
+    for (int i = 0; i < commands->count; i++)
+        if (is_first_of_command(commands, i) && !(takes_program ? commands->options[i].is_run : commands->options[i].is_before_program))
+            fprintf(out, " %s", commands->options[i].command);
+}
+
+static void print_fish(const struct config_subcommands *commands, FILE *out) {
+    fputs("# fish completion of accel-run\nfunction __accel_run_at\n    set -l words (commandline -opc)\n"
+          "    test (count $words) -gt 1; and contains -- $words[2] $argv\nend\n",
+          out);
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
-        const char *words = words_of(option);
-        fprintf(out, "complete -c accel-run -l %s", option->name);
+        fputs("complete -c accel-run -n 'not ", out);
+        print_fish_at(commands, true, out);
+        fprintf(out, "' -l %s", option->name);
         if (option->letter)
             fprintf(out, " -s %c", option->letter);
-        if (option->type != CONFIG_FLAG && option->type != CONFIG_TOPIC)
-            fputs(words ? " -x" : " -r", out);
-        if (words && *words && option->type != CONFIG_TOPIC)
-            fprintf(out, " -a '%s'", words);
-        fputs(" -d '", out);
-        for (const char *sign = option->help; *sign; sign++)
-            fprintf(out, *sign == '\'' ? "\\'" : "%c", *sign);
-        fputs("'\n", out);
+        print_fish_words(words_of(option), takes_value(option), option->help, out);
     }
-    fprintf(out, "complete -c accel-run -n '__fish_use_subcommand' -a '%s'\n", subcommands);
-    fputs("complete -c accel-run -n 'not __fish_seen_subcommand_from --' -a '(__fish_complete_subcommand)'\n", out);
+    for (int i = 0; i < commands->count; i++)
+        print_fish_suboption(&commands->options[i], out);
+    fputs("complete -c accel-run -f -n '", out);
+    print_fish_at(commands, false, out);
+    fprintf(out, "'\ncomplete -c accel-run -n '__fish_use_subcommand' -a '%s'\n", commands->names);
+    fputs("complete -c accel-run -n 'not __fish_seen_subcommand_from --; and not ", out);
+    print_fish_at(commands, false, out);
+    fputs("' -a '(__fish_complete_subcommand)'\n", out);
 }
 
-int config_print_completion(const char *shell, const char *subcommands, FILE *out) {
+int config_print_completion(const char *shell, const struct config_subcommands *commands, FILE *out) {
     if (!strcmp(shell, "bash"))
-        print_bash(subcommands, out);
+        print_bash(commands, out);
     else if (!strcmp(shell, "zsh"))
-        print_zsh(subcommands, out);
+        print_zsh(commands, out);
     else if (!strcmp(shell, "fish"))
-        print_fish(subcommands, out);
+        print_fish(commands, out);
     else
         return -1;
     return 0;

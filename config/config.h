@@ -165,7 +165,21 @@ int config_print_value(const struct config *config, enum config_id id, FILE *out
 /* A file to keep: every setting with its help; those at their default as comments. */
 void config_write(const struct config *config, FILE *out);
 
-/* subcommands: their names, between spaces. Returns 0, or -1 when the shell is not known. */
-int config_print_completion(const char *shell, const char *subcommands, FILE *out);
+/* An option, or a verb, of a subcommand (launcher/commands/command.c has the table). All literal. */
+struct config_suboption {
+    const char *command, *name, *argument; /* "--name", "-n", or a verb; argument "" for none; FILE, FOLDER and PROGRAM are paths */
+    const char *choices;                   /* words that the argument can be, between spaces; "" any */
+    const char *help;
+    bool is_before_program; /* of a subcommand behind whose options a program follows */
+    bool is_run;            /* which takes all options of a run, too */
+};
+struct config_subcommands {
+    const char *names;                      /* between spaces */
+    const struct config_suboption *options; /* those of a subcommand together */
+    int count;
+};
+
+/* Returns 0, or -1 when the shell is not known. */
+int config_print_completion(const char *shell, const struct config_subcommands *commands, FILE *out);
 
 #endif

@@ -117,7 +117,7 @@ static int read_value(union value *value, enum config_type type, const char *tex
         *expected = "one of none, auto, core, cache, numa, socket";
         return read_bind(&value->number, text);
     case CONFIG_TOPIC:
-        *expected = "one of brief, all, flags, markdown, keys";
+        *expected = "a topic of the help (all, flags, brief), nor a subcommand";
         return read_name(&value->number, text, NAMES(topic_names));
     case CONFIG_TEXT:
         value->text = text;

@@ -70,8 +70,7 @@ static void show_config(const struct config *config) {
 /* What needs no program. Returns the exit code. */
 static int print_asked(const struct config *config) {
     struct problem problem;
-    char subcommands[256];
-    command_names(subcommands, sizeof subcommands);
+    struct config_subcommands subcommands = command_completions();
     if (config->help) {
         config_print_help(config->help, stdout);
         if (config->help <= CONFIG_TOPIC_ALL)
@@ -80,7 +79,7 @@ static int print_asked(const struct config *config) {
         puts("accel-run " ACCEL_RUN_VERSION);
     else if (config->show_config)
         show_config(config);
-    else if (config_print_completion(config->completion, subcommands, stdout)) {
+    else if (config_print_completion(config->completion, &subcommands, stdout)) {
         problem_set(&problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "name one of them", "--completion: '%.40s' is not one of bash, zsh, fish",
                     config->completion);
         refuse(&problem);

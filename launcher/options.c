@@ -52,7 +52,7 @@ static const char *value_of(struct reader *reader, const struct spelling *spelli
     return NULL;
 }
 
-/* A topic may follow --help; a program's name may not be taken for one. */
+/* A topic may follow --help; a program's name may not be taken for one. The last word, when it is neither an option nor a path, was meant as one. */
 static const char *topic_of(struct reader *reader, const struct spelling *spelling) {
     static const char *const topics[] = {"all", "flags", "brief"};
     if (spelling->value)
@@ -60,6 +60,9 @@ static const char *topic_of(struct reader *reader, const struct spelling *spelli
     for (size_t i = 0; i < sizeof topics / sizeof *topics && reader->index + 1 < reader->argc; i++)
         if (!strcmp(reader->argv[reader->index + 1], topics[i]))
             return reader->argv[++reader->index];
+    const char *last = reader->index + 2 == reader->argc ? reader->argv[reader->index + 1] : "-";
+    if (*last != '-' && !last[strcspn(last, "/.")])
+        return last;
     return "brief";
 }
 

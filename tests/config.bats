@@ -136,6 +136,20 @@ in_terminal() {
     contains "$output" "no fsdp_config"
 }
 
+@test "config default takes Accelerate's --mixed_precision, and refuses what is not there yet; env shows a file's settings" {
+    run -0 "$ACCEL_RUN" config default --config_file a.yaml --mixed_precision no
+    run -125 "$ACCEL_RUN" config default --config_file b.yaml --mixed_precision=bf16
+    contains "$output" "AR-UNSUPPORTED: --mixed-precision bf16: mixed precision is not available yet"
+    run -125 "$ACCEL_RUN" config default --config_file b.yaml --mixed-precision fp17
+    contains "$output" "AR-OPTION-VALUE"
+    [ ! -e b.yaml ]
+    run -125 "$ACCEL_RUN" config update --mixed_precision no
+    contains "$output" "AR-OPTION-UNKNOWN"
+    printf 'ranks: 3\n' >c.yaml
+    run -0 "$ACCEL_RUN" env --config_file c.yaml
+    contains "$output" "ranks: 3"
+}
+
 @test "what config does not take is refused, and a program called config is started behind --" {
     run -125 "$ACCEL_RUN" config defualt
     contains "$output" "AR-OPTION-UNKNOWN"

@@ -166,8 +166,54 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
     [ "$(completed accel-run -n 2 python only)" = only-file ]
     [ "$(completed accel-run -n 2 python --show)" = "" ]
     contains " $(completed accel-run "") " " doctor "
+    # a subcommand has options of its own, and its verbs; of explain a run's, too
+    [ "$(completed accel-run doctor --r)" = --rows ]
+    [ "$(completed accel-run doctor --ranks)" = "" ]
+    [ "$(completed accel-run doctor --json only)" = only-file ]
+    [ "$(completed accel-run explain --ste)" = --steps ]
+    [ "$(completed accel-run explain --steps 3 --show)" = --show-config ]
+    [ "$(completed accel-run explain --steps 3 only)" = only-file ]
+    [ "$(completed accel-run config up)" = update ]
+    [ "$(completed accel-run config default --mixed-precision b)" = bf16 ]
+    [ "$(completed accel-run test --only py)" = python ]
+    lacks " $(completed accel-run -n 2 doc) " " doctor "
+    if command -v fish >/dev/null; then
+        [ "$(fish -c 'source completion.fish; complete -C "accel-run doctor --ro"' | cut -f 1)" = --rows ]
+        [ "$(fish -c 'source completion.fish; complete -C "accel-run config u"' | cut -f 1)" = update ]
+        [ "$(fish -c 'source completion.fish; complete -C "accel-run explain --ste"' | cut -f 1)" = --steps ]
+    fi
     ! command -v zsh >/dev/null || zsh -n completion.zsh
     ! command -v fish >/dev/null || fish -n completion.fish
+}
+
+@test "every option that a shell completes for a subcommand is one that it takes, and its --help names" {
+    "$ACCEL_RUN" --completion fish >completion.fish
+    for option in doctor.--json doctor.--rows doctor.--module config.--overwrite env.--json; do
+        grep -q "__accel_run_at ${option%.*}' -l ${option#*.--}" completion.fish
+        contains "$("$ACCEL_RUN" "${option%.*}" --help)" "  ${option#*.} "
+    done
+    grep -o "__accel_run_at [a-z]*' -[ls] [a-z-]*" completion.fish | sed "s/.*at \([a-z]*\)' -\([ls]\) /\1 \2 /" >listed
+    [ "$(wc -l <listed)" -ge 14 ]
+    while read -r command kind name; do
+        words=("$([ "$kind" = l ] && printf -- --%s "$name" || printf -- -%s "$name")")
+        case $name in json | rows | module | overwrite) ;; only) words+=(python) ;; *) words+=(2) ;; esac
+        [ "$name" != mixed-precision ] || words=(default "${words[@]}")
+        [ "$command" != explain ] || continue
+        # with a second option that nobody takes: that one is refused, not this
+        run -125 "$ACCEL_RUN" "$command" "${words[@]}" --nobody-takes-this
+        contains "$output" "does not take '--nobody-takes-this'"
+    done <listed
+}
+
+@test "--help takes a topic or a subcommand, and refuses another word; a program's command line is shown the help" {
+    run -0 "$ACCEL_RUN" --help doctor
+    contains "$output" "usage: accel-run doctor"
+    run -0 "$ACCEL_RUN" --help flags
+    run -125 "$ACCEL_RUN" --help bogus
+    contains "$output" "AR-OPTION-VALUE: --help: 'bogus' is not a topic of the help (all, flags, brief), nor a subcommand"
+    run -0 "$ACCEL_RUN" --help ./train
+    run -0 "$ACCEL_RUN" -n 2 --help train.py
+    run -0 "$ACCEL_RUN" --help train --epochs 3
 }
 
 @test "the lists of options in the manual pages are those of the table" {

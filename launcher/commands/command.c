@@ -8,12 +8,37 @@ static const struct command commands[] = {
     {"doctor", doctor_run, "doctor [--json] [--rows] [[-m] program [arguments]]", "check this machine, a program and its libtorch"},
     {"config", settings_command_run, "config [default | update | to-fsdp2] [--config-file FILE] [--output-file FILE] [--overwrite]",
      "ask for settings and keep them in a file; or write, renew, convert one"},
-    {"env", environment_report_run, "env [--json]", "print what a report of a defect needs: versions, machine, settings"},
+    {"env", environment_report_run, "env [--json] [--config-file FILE]",
+     "print what a report of a defect needs: versions, machine, settings"},
     {"test", trial_run, "test [-n N] [--only python|c++] [--python PROGRAM] [--libtorch FOLDER]",
      "train tiny programs in one process and as ranks, and compare"},
     {"explain", NULL, "explain [--steps K] [--json] [options] program [arguments]", /* a run: main.c */
      "run some steps and say what is divided, what is not and why"},
 };
+
+#define BEFORE_PROGRAM .is_before_program = true
+#define RUN .is_before_program = true, .is_run = true
+static const struct config_suboption options[] = {
+    {"doctor", "--json", "", "", "print the findings as JSON", BEFORE_PROGRAM},
+    {"doctor", "--rows", "", "", "list every hook and how this libtorch binds it", BEFORE_PROGRAM},
+    {"doctor", "--module", "", "", "the program is a Python module (-m)", BEFORE_PROGRAM},
+    {"config", "default", "", "", "write a file without questions", .is_run = false},
+    {"config", "update", "", "", "write today's form of a file, also of one of Accelerate's", .is_run = false},
+    {"config", "to-fsdp2", "", "", "convert a file of Accelerate to FSDP of version 2", .is_run = false},
+    {"config", "--config-file", "FILE", "", "the file to read; of 'default' the one to write", .is_run = false},
+    {"config", "--output-file", "FILE", "", "the file to write", .is_run = false},
+    {"config", "--overwrite", "", "", "replace a file that is there", .is_run = false},
+    {"config", "--mixed-precision", "WORD", "no fp16 bf16", "of 'default', as Accelerate has it: only 'no' is available", .is_run = false},
+    {"env", "--json", "", "", "print a list of names and values as JSON", .is_run = false},
+    {"env", "--config-file", "FILE", "", "show the settings of this file", .is_run = false},
+    {"test", "-n", "N", "", "compare with N ranks (2)", .is_run = false},
+    {"test", "--only", "WHAT", "python c++", "train only one of the two programs", .is_run = false},
+    {"test", "--python", "PROGRAM", "", "the interpreter that has torch", .is_run = false},
+    {"test", "--libtorch", "FOLDER", "", "the libtorch to build with", .is_run = false},
+    {"explain", "--steps", "K", "", "end after K backward passes (3)", RUN},
+    {"explain", "--json", "", "", "print the explanation as JSON", RUN},
+};
+enum { OPTIONS = sizeof options / sizeof *options };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -24,14 +49,21 @@ static const struct command *find(const char *name) {
     return NULL;
 }
 
+/* `accel-run explain --help`, which is a run, and `accel-run --help NAME`. */
 static int print_usage_of(const struct command_call *call) {
-    return command_print_usage(call->arguments[0], stdout);
+    return command_print_usage(find(call->arguments[0]) ? call->arguments[0] : call->arguments[1], stdout);
+}
+
+static bool asks_help(const char *argument) {
+    return !strcmp(argument, "--help") || !strcmp(argument, "-h");
 }
 
 const struct command *command_find(int argc, char *const *argv) {
-    static const struct command help = {.run = print_usage_of}; /* of the one that is a run */
+    static const struct command help = {.run = print_usage_of};
     const struct command *command = argc > 1 ? find(argv[1]) : NULL;
-    if (command && !command->run && argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h")))
+    if (command && !command->run && argc > 2 && asks_help(argv[2]))
+        return &help;
+    if (argc == 3 && asks_help(argv[1]) && find(argv[2]))
         return &help;
     return command && command->run ? command : NULL;
 }
@@ -49,9 +81,19 @@ void command_names(char *text, size_t size) {
         n += (size_t)snprintf(text + n, size - n, "%s%s", i ? " " : "", commands[i].name);
 }
 
+struct config_subcommands command_completions(void) {
+    static char names[256];
+    command_names(names, sizeof names);
+    return (struct config_subcommands){names, options, OPTIONS};
+}
+
 int command_print_usage(const char *name, FILE *out) {
     const struct command *command = find(name);
-    fprintf(out, "usage: accel-run %s\n%s\n", command->usage, command->help);
+    fprintf(out, "usage: accel-run %s\n%s\n\n", command->usage, command->help);
+    for (int i = 0; i < OPTIONS; i++)
+        if (!strcmp(options[i].command, name))
+            fprintf(out, "  %s%s%-*s %s\n", options[i].name, *options[i].argument ? " " : "",
+                    (int)(26 - strlen(options[i].name) - (*options[i].argument != 0)), options[i].argument, options[i].help);
     return command_flush();
 }
 

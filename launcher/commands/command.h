@@ -11,6 +11,8 @@
 
 #include <stdio.h>
 
+#include "../../config/config.h"
+
 /* All borrowed. */
 struct command_call {
     int argc; /* arguments[0] is the subcommand's name */
@@ -32,6 +34,9 @@ void command_print_list(FILE *out);
 
 /* Their names, between spaces; text[size]. */
 void command_names(char *text, size_t size);
+
+/* Names and options, for the shells. Static. */
+struct config_subcommands command_completions(void);
 
 /* Prints how the subcommand is used. Returns 0. */
 int command_print_usage(const char *name, FILE *out);

@@ -165,15 +165,17 @@ static void add_variables(struct facts *facts, char *const *environment) {
 
 /* ---- settings: what is not the default, as --show-config prints it */
 
-static void add_settings(struct facts *facts, char *const *environment) {
+static void add_settings(struct facts *facts, char *const *environment, const char *file) {
     static struct settings settings;
-    char *arguments[] = {(char *)(uintptr_t) "accel-run", (char *)(uintptr_t) "--show-config", NULL}, *text = NULL;
+    char *arguments[] = {(char *)(uintptr_t) "accel-run", (char *)(uintptr_t) "--show-config", (char *)(uintptr_t) "--config-file",
+                         (char *)(uintptr_t)file, NULL},
+         *text = NULL;
     struct problem problem;
     size_t bytes;
     FILE *shown = open_memstream(&text, &bytes);
     if (!shown)
         return;
-    if (settings_read(&settings, 2, arguments, environment, NULL, &problem) < 0)
+    if (settings_read(&settings, file ? 4 : 2, arguments, environment, NULL, &problem) < 0)
         add(facts, "settings", "%s: %.400s", problem.id, problem.what);
     else
         config_print(&settings.config, shown);
@@ -211,20 +213,36 @@ static void print_json(const struct facts *facts) {
     fputs("]\n", stdout);
 }
 
+/* Returns the argument that is not understood, or NULL. *file: of --config-file, as `accelerate env` has it; else NULL. */
+static const char *read_options(const struct command_call *call, bool *json, const char **file) {
+    for (int i = 1; i < call->argc; i++) {
+        const char *argument = call->arguments[i];
+        bool is_file = !strcmp(argument, "--config-file") || !strcmp(argument, "--config_file");
+        if (!strcmp(argument, "--json"))
+            *json = true;
+        else if (is_file && i + 1 < call->argc)
+            *file = call->arguments[++i];
+        else
+            return argument;
+    }
+    return NULL;
+}
+
 int environment_report_run(const struct command_call *call) {
     static struct facts facts; /* 90 KiB */
-    const char *option = call->argc > 1 ? call->arguments[1] : "";
-    bool json = !strcmp(option, "--json");
+    const char *option = call->argc > 1 ? call->arguments[1] : "", *file = NULL;
+    bool json = false;
     if (!strcmp(option, "--help") || !strcmp(option, "-h"))
         return command_print_usage(call->arguments[0], stdout);
-    if (call->argc > 1 + json)
-        return command_refuse(call, call->arguments[1 + json]);
+    const char *unknown = read_options(call, &json, &file);
+    if (unknown)
+        return command_refuse(call, unknown);
     add_ours(&facts, call->environment);
     add_machine(&facts);
     add_compilers(&facts, call->environment);
     add_python(&facts, call->environment);
     add_cached(&facts, call->environment);
-    add_settings(&facts, call->environment);
+    add_settings(&facts, call->environment, file);
     add_variables(&facts, call->environment);
     json ? print_json(&facts) : print_text(&facts);
     return command_flush();

@@ -20,6 +20,7 @@ struct call {
     const struct command_call *command;
     const char *verb;           /* "", default, update, to-fsdp2 */
     const char *input, *output; /* as given; NULL: not given */
+    const char *precision;      /* likewise, of `config default` */
     bool overwrite;
     struct settings *settings;
     struct problem problem;
@@ -52,6 +53,8 @@ static int read_arguments(struct call *call) {
             call->input = value;
         else if ((value = value_of(command, &i, "--output-file")))
             call->output = value;
+        else if (!strcmp(call->verb, "default") && (value = value_of(command, &i, "--mixed-precision")))
+            call->precision = value;
         else if (!strcmp(argument, "--overwrite"))
             call->overwrite = true;
         else
@@ -134,8 +137,22 @@ static int read_settings(struct call *call) {
     return status < 0 ? -1 : 0;
 }
 
+/* Accelerate's flag: a file that keeps what nobody can do would stop every run. */
+static int check_precision(struct call *call) {
+    const char *value = call->precision ? call->precision : "no";
+    if (strcmp(value, "no") && strcmp(value, "fp16") && strcmp(value, "bf16"))
+        return problem_set(&call->problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "leave it out, or: --mixed-precision no",
+                           "--mixed-precision: '%.80s' is not one of no, fp16, bf16", value);
+    return foreign_is_plain(FOREIGN_ID_mixed_precision, value)
+               ? 0
+               : problem_set(&call->problem, EXIT_LAUNCHER, "AR-UNSUPPORTED", "leave it out, or: --mixed-precision no",
+                             "--mixed-precision %s: %s", value, foreign_rows[FOREIGN_ID_mixed_precision].words);
+}
+
 static int run_default(struct call *call) {
     char path[PATH_MAX];
+    if (check_precision(call))
+        return -1;
     config_defaults(&call->settings->config);
     take_machine(&call->settings->config);
     settings_user_path(call->command->environment, path);
