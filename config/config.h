@@ -81,9 +81,10 @@ struct config {
 #include "options.def"
 #undef OPTION
     enum config_origin origin[CONFIG_OPTIONS];
-    uint32_t line[CONFIG_OPTIONS]; /* in `file`, from 1, where the origin is a file */
-    const char *file;              /* borrowed: the configuration file that was read, or NULL */
-    bool ranks_are_total;          /* `ranks` was given as Accelerate's num_processes: over all hosts */
+    uint32_t line[CONFIG_OPTIONS], column[CONFIG_OPTIONS]; /* of the value, in `file`, from 1, where the origin is a file */
+    const char *file;                                      /* borrowed: the configuration file that was read, or NULL */
+    bool ranks_are_total;                                  /* `ranks` was given as Accelerate's num_processes: over all hosts */
+    bool ranks_are_cores;                                  /* was given as torchrun's "auto": settings.c, which knows the machine, counts */
 };
 
 struct config_option {

@@ -33,8 +33,10 @@ static int read_own(struct reader *reader, const struct yaml_entry *entry, enum 
     bool is_ours = reader->config->origin[id] <= CONFIG_FROM_FILE;
     if (config_set(reader->config, id, entry->value, CONFIG_FROM_FILE, entry->key, what))
         return fault_at(reader, entry->value_line, entry->value_column, what);
-    if (is_ours)
-        reader->config->line[id] = entry->line;
+    if (is_ours) {
+        reader->config->line[id] = entry->value_line;
+        reader->config->column[id] = entry->value_column;
+    }
     return 0;
 }
 
@@ -49,7 +51,7 @@ static int read_foreign(struct reader *reader, const struct yaml_entry *entry, e
     } else if (type == FOREIGN_LIST && value) {
         return fault_of_value(reader, entry, "a list is expected");
     }
-    struct foreign_given given = {.id = id, .from_file = true, .line = entry->line, .column = entry->column, .value = value};
+    struct foreign_given given = {.id = id, .from_file = true, .line = entry->value_line, .column = entry->value_column, .value = value};
     if (foreign_give(reader->foreign, &given, reader->config, entry->key, what))
         return fault_at(reader, entry->value_line, entry->value_column, what);
     return 0;
@@ -58,7 +60,8 @@ static int read_foreign(struct reader *reader, const struct yaml_entry *entry, e
 static void note_unknown(struct reader *reader, const struct yaml_entry *entry, enum foreign_engine engine) {
     const char *nearest = foreign_nearest_key(engine, entry->key), *inside = foreign_dictionary(engine);
     char advice[80] = "";
-    if (engine == FOREIGN_NONE && config_find(entry->key, strlen(entry->key)) >= 0)
+    int option = engine == FOREIGN_NONE ? config_find(entry->key, strlen(entry->key)) : -1;
+    if (option >= 0 && !*config_options[option].key)
         snprintf(advice, sizeof advice, "; it is for the command line only");
     else if (nearest)
         snprintf(advice, sizeof advice, "; did you mean '%s'?", nearest);

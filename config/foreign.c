@@ -122,6 +122,31 @@ static bool is_number(const char *text, bool whole) {
     return end != text && !*end && number == number && (!whole || (number > -1e15 && number < 1e15 && number == (double)(long long)number));
 }
 
+/* Is it one of the words between '|'? Case does not matter. */
+static bool is_listed(const char *list, const char *value) {
+    size_t length = strlen(value);
+    for (size_t n; *list; list += n + (list[n] == '|')) {
+        n = strcspn(list, "|");
+        if (n == length && !strncasecmp(list, value, n))
+            return true;
+    }
+    return false;
+}
+
+/* What an engine that is not there would refuse: its values are known, and its sizes are not negative. */
+static const char *fault_of_part(const struct foreign_row *row, const char *value) {
+    static _Thread_local char expected[160];
+    bool is_size = (row->type == FOREIGN_INTEGER || row->type == FOREIGN_NUMBER) && row->engine != FOREIGN_FP8;
+    if (is_size && strtod(value, NULL) < 0)
+        return "0 or more";
+    if (!*row->words || is_listed(row->words, value) || !strcasecmp(value, "none"))
+        return NULL;
+    size_t n = (size_t)snprintf(expected, sizeof expected, "one of ");
+    for (const char *sign = row->words; *sign && n < sizeof expected - 3; sign++)
+        n += (size_t)snprintf(expected + n, sizeof expected - n, *sign == '|' ? ", " : "%c", *sign);
+    return expected;
+}
+
 static const char *fault_of(const struct foreign_row *row, const char *value) {
     switch (row->type) {
     case FOREIGN_SWITCH:
@@ -159,6 +184,8 @@ bool foreign_is_plain(enum foreign_id id, const char *value) {
 int foreign_give(struct foreign *foreign, const struct foreign_given *given, struct config *config, const char *shown, char *fault) {
     const struct foreign_row *row = &foreign_rows[given->id];
     const char *expected = given->value ? fault_of(row, given->value) : NULL;
+    if (given->value && !expected && row->verdict == FOREIGN_PART)
+        expected = fault_of_part(row, given->value);
     if (expected) {
         snprintf(fault, CONFIG_FAULT_CHARS, "%s: '%.80s' is not %s", shown, given->value, expected);
         return -1;
@@ -173,7 +200,8 @@ int foreign_give(struct foreign *foreign, const struct foreign_given *given, str
     /* What asks for nothing is not a setting, but typed it is stronger than a file's. */
     if (foreign_is_plain(given->id, given->value) && (given->from_file || strcmp(given->value, config_options[row->target].initial) != 0))
         return 0;
-    const char *value = row->type == FOREIGN_SWITCH ? row->words : given->value;
+    bool is_counted = given->id == FOREIGN_ID_nproc_per_node && (!strcmp(given->value, "auto") || !strcmp(given->value, "cpu"));
+    const char *value = row->type == FOREIGN_SWITCH ? row->words : is_counted ? "1" : given->value;
     enum config_origin origin = given->from_file ? CONFIG_FROM_FILE : CONFIG_FROM_COMMAND_LINE;
     bool is_ours = origin >= config->origin[row->target];
     if (config_set(config, (enum config_id)row->target, value, origin, shown, fault)) {
@@ -182,9 +210,11 @@ int foreign_give(struct foreign *foreign, const struct foreign_given *given, str
             snprintf(fault + n, CONFIG_FAULT_CHARS - n, "; %s", row->words);
         return -1;
     }
-    if (is_ours)
-        config->line[row->target] = given->line;
-    if (is_ours && given->id == FOREIGN_ID_num_processes)
-        config->ranks_are_total = true;
+    if (!is_ours)
+        return 0;
+    config->line[row->target] = given->line;
+    config->column[row->target] = given->column;
+    config->ranks_are_total = given->id == FOREIGN_ID_num_processes || (config->ranks_are_total && row->target != CONFIG_ID_ranks);
+    config->ranks_are_cores = is_counted || (config->ranks_are_cores && row->target != CONFIG_ID_ranks);
     return 0;
 }

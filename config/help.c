@@ -92,10 +92,10 @@ static void print_flags(FILE *out) {
     }
 }
 
-/* Signs that Markdown would take for its own. */
+/* Signs that Markdown would take for its own: pandoc makes one dash of two. */
 static void print_escaped(const char *text, FILE *out) {
     for (; *text; text++)
-        fprintf(out, strchr("*_[]<>`", *text) ? "\\%c" : "%c", *text);
+        fprintf(out, strchr("*_[]<>`", *text) || (text[0] == '-' && text[1] == '-') ? "\\%c" : "%c", *text);
 }
 
 static void print_markdown(FILE *out) {
@@ -109,7 +109,9 @@ static void print_markdown(FILE *out) {
                 fprintf(out, "**-%c**%s%s%s, ", option->letter, *option->argument ? " *" : "", option->argument,
                         *option->argument ? "*" : "");
             fprintf(out, "**\\--%s**%s%s%s\n", option->name, *option->argument ? " *" : "", option->argument, *option->argument ? "*" : "");
-            fprintf(out, ":   %s.", option->help);
+            fputs(":   ", out);
+            print_escaped(option->help, out);
+            fputc('.', out);
             if (*option->argument && *option->initial && option->type != CONFIG_TOPIC)
                 fprintf(out, " Default: %s.", option->initial);
             if (*option->variable)

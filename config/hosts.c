@@ -1,4 +1,5 @@
 /* What the settings of several hosts come to when all sources have been read. */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +29,16 @@ int config_master(const struct config *config, char *host, size_t size, uint32_t
     return 0;
 }
 
-static int fail(char *fault, const char *format, unsigned first, unsigned second) __attribute__((format(printf, 2, 0)));
-static int fail(char *fault, const char *format, unsigned first, unsigned second) {
-    snprintf(fault, CONFIG_FAULT_CHARS, format, first, second);
+/* `id`: the option that is wrong. One of a file is found by line and column. */
+static int fail(const struct config *config, enum config_id id, char *fault, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static int fail(const struct config *config, enum config_id id, char *fault, const char *format, ...) {
+    size_t n = 0;
+    va_list list;
+    if (config->origin[id] == CONFIG_FROM_FILE)
+        n = (size_t)snprintf(fault, CONFIG_FAULT_CHARS, "%.90s:%u:%u: ", config->file, config->line[id], config->column[id]);
+    va_start(list, format);
+    vsnprintf(fault + n, CONFIG_FAULT_CHARS - n, format, list);
+    va_end(list);
     return -1;
 }
 
@@ -39,28 +47,30 @@ int config_settle_hosts(struct config *config, char *fault) {
     uint32_t port;
     if (config->nnodes == 1) {
         if (config->node_rank) /* every host would train by itself */
-            return fail(fault, "--node-rank %u says that there are several hosts: how many? --nnodes is %u", config->node_rank,
-                        config->nnodes);
+            return fail(config, CONFIG_ID_node_rank, fault, "--node-rank %u says that there are several hosts: how many? --nnodes is %u",
+                        config->node_rank, config->nnodes);
         config->origin[CONFIG_ID_node_rank] =
             CONFIG_FROM_DEFAULT; /* machine_rank: 0, which every file of Accelerate has, says nothing then */
         return 0;
     }
     if (config->origin[CONFIG_ID_node_rank] == CONFIG_FROM_DEFAULT)
-        return fail(fault, "--nnodes %u needs --node-rank on each host: 0 on the first one, 1 to %u on the others", config->nnodes,
+        return fail(config, CONFIG_ID_nnodes, fault,
+                    "--nnodes %u needs --node-rank on each host: 0 on the first one, 1 to %u on the others", config->nnodes,
                     config->nnodes - 1);
     if (config->node_rank >= config->nnodes)
-        return fail(fault, "--node-rank %u is not below --nnodes %u (the first host is 0)", config->node_rank, config->nnodes);
+        return fail(config, CONFIG_ID_node_rank, fault, "--node-rank %u is not below --nnodes %u (the first host is 0)", config->node_rank,
+                    config->nnodes);
     if (!*config->master_addr)
-        return fail(fault, "--nnodes %u needs --master-addr, the address of the first host (--node-rank 0; this is host %u)",
-                    config->nnodes, config->node_rank);
-    if (config_master(config, host, sizeof host, &port)) {
-        snprintf(fault, CONFIG_FAULT_CHARS, "--master-addr: '%.80s' is not HOST or HOST:PORT", config->master_addr);
-        return -1;
-    }
+        return fail(config, CONFIG_ID_nnodes, fault,
+                    "--nnodes %u needs --master-addr, the address of the first host (--node-rank 0; this is host %u)", config->nnodes,
+                    config->node_rank);
+    if (config_master(config, host, sizeof host, &port))
+        return fail(config, CONFIG_ID_master_addr, fault, "--master-addr: '%.80s' is not HOST or HOST:PORT", config->master_addr);
     if (!config->ranks_are_total)
         return 0;
     if (config->ranks % config->nnodes)
-        return fail(fault, "num_processes is %u over all hosts, which %u hosts cannot share evenly; -n says how many ranks this host has",
+        return fail(config, CONFIG_ID_ranks, fault,
+                    "num_processes is %u over all hosts, which %u hosts cannot share evenly; -n says how many ranks this host has",
                     config->ranks, config->nnodes);
     config->ranks /= config->nnodes;
     config->ranks_are_total = false;

@@ -144,9 +144,38 @@ static void judge_one(struct judge *judge, const struct foreign_given *given) {
         say(judge, given, CONFIG_REFUSED, row->words);
 }
 
+/* What only several hosts need, and this job has one. An address of this machine, and a default, ask for nothing. */
+static void judge_host(struct judge *judge, enum config_id id) {
+    static const char *const here[] = {"localhost", "127.", "[::1]", "::1"};
+    static const char words[] = "no effect: there is one host (--nnodes is 1)";
+    const struct config *config = judge->config;
+    const struct foreign_given *given = NULL;
+    char value[80];
+    bool is_typed = config->origin[id] == CONFIG_FROM_COMMAND_LINE;
+    config_text(config, id, value, sizeof value);
+    for (size_t i = 0; id == CONFIG_ID_master_addr && i < sizeof here / sizeof *here; i++)
+        if (!strncmp(value, here[i], strlen(here[i])))
+            return;
+    if ((!is_typed && config->origin[id] != CONFIG_FROM_FILE) || !strcmp(value, config_options[id].initial))
+        return;
+    for (uint32_t i = 0; i < judge->foreign->count; i++)
+        if (foreign_rows[judge->foreign->given[i].id].target == (int)id && judge->foreign->given[i].from_file == !is_typed)
+            given = &judge->foreign->given[i];
+    if (given)
+        say(judge, given, CONFIG_NOTICE, words);
+    else if (is_typed)
+        config_note(judge->notes, CONFIG_NOTICE, "AR-NO-EFFECT", "--%s %.40s: %s", config_options[id].name, value, words);
+    else
+        config_note(judge->notes, CONFIG_NOTICE, "AR-NO-EFFECT", "%.120s:%u: %s: %.40s: %s", config->file, config->line[id],
+                    config_options[id].key, value, words);
+}
+
 void foreign_judge(const struct foreign *foreign, const struct config *config, struct config_notes *notes) {
     struct judge judge = {.foreign = foreign, .config = config, .notes = notes};
     find_active(&judge);
     for (uint32_t i = 0; i < foreign->count; i++)
         judge_one(&judge, &foreign->given[i]);
+    static const enum config_id of_hosts[] = {CONFIG_ID_master_addr, CONFIG_ID_master_port, CONFIG_ID_job_id};
+    for (size_t i = 0; config->nnodes == 1 && i < sizeof of_hosts / sizeof *of_hosts; i++)
+        judge_host(&judge, of_hosts[i]);
 }

@@ -140,11 +140,13 @@ int config_set(struct config *config, enum config_id id, const char *text, enum 
     const char *expected;
     if (read_value(&value, config_options[id].type, text, &expected))
         return fault_set(fault, shown, text, expected);
+    if (config_options[id].type == CONFIG_TEXT && !*text && origin == CONFIG_FROM_COMMAND_LINE) /* of "$FOLDER", which is not set */
+        return fault_set(fault, shown, text, "a name: it is empty");
     if (origin < config->origin[id])
         return 0;
     store(config, id, value);
     if (id == CONFIG_ID_ranks)
-        config->ranks_are_total = false; /* foreign.c knows when they are */
+        config->ranks_are_total = config->ranks_are_cores = false; /* foreign.c knows when they are */
     config->origin[id] = origin;
     return 0;
 }
@@ -164,6 +166,11 @@ void config_text(const struct config *config, enum config_id id, char *text, siz
     const void *field = (const char *)config + config_options[id].offset;
     switch (config_options[id].type) {
     case CONFIG_COUNT:
+        if (id == CONFIG_ID_ranks && config->ranks_are_cores)
+            snprintf(text, size, "auto");
+        else
+            snprintf(text, size, "%u", *(const uint32_t *)field);
+        return;
     case CONFIG_AMOUNT:
     case CONFIG_NODES:
     case CONFIG_PORT:

@@ -7,9 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../config/board.h"
 #include "../config/file.h"
 #include "engines.h"
 #include "options.h"
+#include "topology.h"
 
 static const char own_name[] = "accel-run.yaml";
 
@@ -62,12 +64,16 @@ static char *read_whole(const char *path, size_t *bytes) {
 int settings_load(struct settings *settings, const char *path, struct problem *problem) {
     char fault[YAML_FAULT_CHARS];
     size_t bytes;
+    const char *given = settings->config.config_file;
+    bool is_named = !given || *given; /* `config to-fsdp2` reads no other settings */
     if (path != settings->path)
         snprintf(settings->path, sizeof settings->path, "%s", path);
     free(settings->text);
     settings->text = read_whole(path, &bytes);
     if (!settings->text)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-CONFIG-FILE", "correct the path, or leave --config-file out",
+        return problem_set(problem, EXIT_LAUNCHER, "AR-CONFIG-FILE",
+                           is_named ? "correct the path of --config-file (or ACCEL_RUN_CONFIG_FILE), or leave it out"
+                                    : "correct the file, move it away, or read none with '--config-file none'",
                            "the configuration file %s cannot be read: %s", path, strerror(errno));
     settings->text[bytes] = 0;
     if (yaml_read(&settings->yaml, settings->text, bytes, fault))
@@ -111,11 +117,26 @@ static int apply_accelerates(struct settings *settings, char *const *environment
     return 0;
 }
 
+/* torchrun's "--nproc-per-node auto" or "cpu". */
+static void count_cores(struct settings *settings) {
+    static struct topology topology; /* 80 KiB */
+    struct config *config = &settings->config;
+    if (!config->ranks_are_cores)
+        return;
+    topology_read(&topology, "");
+    uint32_t cores = topology_cores(&topology);
+    config->ranks = cores < BOARD_RANKS_MAX ? cores : BOARD_RANKS_MAX;
+    config->ranks_are_cores = false;
+    config_note(&settings->notes, CONFIG_NOTICE, "AR-RANKS-CORES", "--nproc-per-node: %u rank%s, as many as cores may be used",
+                config->ranks, config->ranks == 1 ? "" : "s");
+}
+
 /* What all sources come to: with the launcher that has started us, over all hosts. */
 static int settle(struct settings *settings, struct engine *engine, struct problem *problem) {
     char fault[CONFIG_FAULT_CHARS];
     if (engine && engines_settle(engine, &settings->config, problem))
         return -1;
+    count_cores(settings);
     if (!config_settle_hosts(&settings->config, fault))
         return 0;
     return problem_set(problem, EXIT_LAUNCHER, "AR-HOSTS-SETTINGS",

@@ -136,6 +136,14 @@ in_terminal() {
     contains "$output" "no fsdp_config"
 }
 
+@test "a file with keys of both is ours: config update writes it in its place, config says so before it asks" {
+    printf 'num_processes: 2\ngrace: 5\n' >accel-run.yaml
+    run -125 bash -c 'echo 1 | "$1" config' _ "$ACCEL_RUN"
+    contains "$output" "accel-run.yaml has keys of Accelerate's beside those of accel-run"
+    run -0 "$ACCEL_RUN" config update
+    diff <(settings_of accel-run.yaml) <(printf 'ranks: 2\ngrace: 5\n')
+}
+
 @test "config default takes Accelerate's --mixed_precision, and refuses what is not there yet; env shows a file's settings" {
     run -0 "$ACCEL_RUN" config default --config_file a.yaml --mixed_precision no
     run -125 "$ACCEL_RUN" config default --config_file b.yaml --mixed_precision=bf16

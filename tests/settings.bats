@@ -142,6 +142,32 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
     contains "$output" "warning AR-CONFIG-KEY: unknown.yaml:1: nobody reads the key 'rank'; did you mean 'ranks'?"
 }
 
+@test "contradictions of our own keys have line and column; a key with '-' is told its name; a file that cannot be read says where it is named" {
+    printf 'ranks: 2\nnnodes: 2\nnode_rank: 3\n' >hosts.yaml
+    run -125 "$ACCEL_RUN" --config-file hosts.yaml true
+    contains "$output" "AR-HOSTS-SETTINGS: hosts.yaml:3:12: --node-rank 3 is not below --nnodes 2"
+    run -125 "$ACCEL_RUN" --config-file hosts.yaml --node-rank 0 true
+    contains "$output" "AR-HOSTS-SETTINGS: hosts.yaml:2:9: --nnodes 2 needs --master-addr"
+    printf 'no-shard-loading: true\nconfig-file: x\n' >dash.yaml
+    run -0 "$ACCEL_RUN" --config-file dash.yaml true
+    contains "$output" "dash.yaml:1: nobody reads the key 'no-shard-loading'; did you mean 'no_shard_loading'?"
+    contains "$output" "dash.yaml:2: nobody reads the key 'config-file'; it is for the command line only"
+    printf 'deepspeed_config:\n  zero_stage: 9\n' >stage.yaml
+    run -125 "$ACCEL_RUN" --config-file stage.yaml true
+    contains "$output" "AR-CONFIG: stage.yaml:2:15: zero_stage: '9' is not one of 0, 1, 2, 3"
+    mkdir accel-run.yaml
+    run -125 "$ACCEL_RUN" true
+    contains "$output" "what to do: correct the file, move it away, or read none"
+}
+
+@test "torchrun's --nproc-per-node auto is as many ranks as cores may be used, and says so" {
+    run -0 --separate-stderr taskset -c 0 "$ACCEL_RUN" --nproc-per-node auto --dry-run true
+    contains "$output" "ranks               1"
+    contains "$stderr" "AR-RANKS-CORES: --nproc-per-node: 1 rank, as many as cores may be used"
+    run -0 --separate-stderr "$ACCEL_RUN" --nproc_per_node cpu --show-config
+    [ "$(value ranks | cut -d' ' -f1)" = "$("$ACCEL_RUN" --dry-run true | sed -n 's/^cores *//p')" ]
+}
+
 @test "threads are what --threads says, also where a variable says otherwise" {
     OMP_NUM_THREADS=7 run -0 "$ACCEL_RUN" -n 2 --threads 3 --dry-run true
     contains "$output" "threads per rank    3"
@@ -231,6 +257,8 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
     if command -v pandoc >/dev/null; then
         grep -q 'stall' "$T/root/usr/share/man/man1/accel-run.1"
         grep -q 'stall' "$T/root/usr/share/man/man5/accel-run.yaml.5"
+        # two hyphens stay two: pandoc would make one dash of them
+        run ! grep -hE -- '\\\[e[mn]\]|\\\(e[mn]|–|—' "$T/root/usr/share/man/man1/accel-run.1" "$T/root/usr/share/man/man5/accel-run.yaml.5"
     fi
     make -s -C "$REPOSITORY" O="$BUILD" uninstall DESTDIR="$T/root" PREFIX=/usr >/dev/null
     [ -z "$(find "$T/root" -type f)" ]

@@ -160,6 +160,14 @@ static int run_default(struct call *call) {
     return write_file(call, output, call->overwrite);
 }
 
+/* A file that has a key of ours is ours, whatever else it has: Accelerate refuses keys that it does not know. */
+static bool is_accelerates(const struct settings *settings) {
+    for (uint32_t i = 0; i < settings->yaml.count; i++)
+        if (settings->yaml.entries[i].parent < 0 && config_find_key(settings->yaml.entries[i].key) >= 0)
+            return false;
+    return settings->foreign.count > 0;
+}
+
 static int run_update(struct call *call) {
     if (read_settings(call))
         return -1;
@@ -172,7 +180,7 @@ static int run_update(struct call *call) {
         return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS",
                            "take out of the file what is refused above, or add --overwrite: then it is left out of the new file",
                            "%s asks for what is not available: a file without it would run, and do something else", call->settings->path);
-    bool is_ours = call->settings->foreign.count == 0;
+    bool is_ours = !is_accelerates(call->settings);
     const char *output = call->output ? call->output : is_ours ? call->settings->path : own_path;
     return write_file(call, output, call->overwrite || (is_ours && !call->output));
 }
@@ -196,6 +204,10 @@ static int begin_with(struct call *call, const char *output) {
         settings_clear(call->settings);
         if (read_settings(call))
             return -1;
+        if (call->settings->foreign.count && !is_accelerates(call->settings))
+            return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS",
+                               "'accel-run config update' writes it with accel-run's keys alone, and says what is lost",
+                               "%s has keys of Accelerate's beside those of accel-run", output);
         if (call->settings->foreign.count)
             return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS",
                                "'accel-run config update' makes one of accel-run's from it",

@@ -194,9 +194,11 @@ static int read_options(char **argv) {
 }
 #define READ(...) read_options((char *[]){"accel-run", __VA_ARGS__, NULL})
 
-/* A value that the flag takes, and that asks for something. */
+/* A value that the flag takes, and that asks for something; the words of flags that know them stand at the end. */
 static const char *value_for(const char *flag) {
-    char *values[] = {"7", "true", "something", "false", "node"};
+    char *values[] = {"7",       "true",         "something",       "false",     "node",    "2",  "cpu",  "FULL_SHARD",
+                      "NO_WRAP", "BACKWARD_PRE", "FULL_STATE_DICT", "selective", "uniform", "TE", "E4M3", "max",
+                      "O1"};
     for (size_t i = 0; i < COUNT(values); i++)
         if (READ((char *)flag, values[i], "program") == 3 && !(foreign.count && foreign_is_plain(foreign.given[0].id, values[i])))
             return values[i];
@@ -214,7 +216,9 @@ static void expect_fate(const char *flag) {
     if (verdict == FOREIGN_SAME) {
         EXPECT(notes.count == 0);
     } else if (verdict == FOREIGN_WORKS) {
-        EXPECT(notes.count == 0 && config.origin[foreign_rows[other].target] == CONFIG_FROM_COMMAND_LINE);
+        int target = foreign_rows[other].target;
+        bool is_of_hosts = target == CONFIG_ID_master_addr || target == CONFIG_ID_master_port || target == CONFIG_ID_job_id;
+        EXPECT(notes.count == is_of_hosts && config.origin[target] == CONFIG_FROM_COMMAND_LINE); /* there is one host here, which is said */
     } else {
         EXPECT(notes.count == 1 && strstr(notes.list[0].text, foreign_rows[other].name) != NULL);
         EXPECT(strlen(notes.list[0].text) > strlen(foreign_rows[other].name) + 15);
@@ -262,12 +266,40 @@ TEST("a flag with a value swallows it, in both ways of writing, and one without 
 TEST("wrong values of other launchers' flags are named") {
     EXPECT(READ("--num_processes", "four", "p") == -1);
     EXPECT(strstr(problem.what, "--num_processes: 'four'") != NULL);
-    EXPECT(READ("--nproc_per_node", "auto", "p") == -1);
+    EXPECT(READ("--nproc_per_node", "gpu", "p") == -1);
     EXPECT(strstr(problem.what, "write the number") != NULL);
     EXPECT(READ("--zero_stage", "two", "p") == -1);
     EXPECT(READ("--fsdp_offload_params", "perhaps", "p") == -1);
     EXPECT(READ("--gradient_clipping", "auto", "p") == 3);
     EXPECT(READ("--fsdp_min_num_params", "1e8", "p") == 3);
+}
+
+TEST("nonsense for an engine that is not there is named, too") {
+    EXPECT(READ("--zero_stage", "9", "p") == -1);
+    EXPECT(strstr(problem.what, "--zero_stage: '9' is not one of 0, 1, 2, 3") != NULL);
+    EXPECT(READ("--zero_stage", "3", "p") == 3);
+    EXPECT(READ("--offload_param_device", "toaster", "p") == -1);
+    EXPECT(READ("--offload_param_device", "NVMe", "p") == 3);
+    EXPECT(READ("--fsdp_sharding_strategy", "6", "p") == -1);
+    EXPECT(READ("--fsdp_backward_prefetch", "none", "p") == 3);
+    EXPECT(READ("--megatron_lm_tp_degree", "-1", "p") == -1);
+    EXPECT(READ("--fp8_margin", "-1", "p") == 3);
+}
+
+TEST("what only several hosts need is said to have no effect on one, unless it names this machine or the default") {
+    EXPECT(READ("--main_process_ip", "10.0.0.1", "p") == 3 && notes.count == 1);
+    EXPECT(strstr(notes.list[0].text, "--main_process_ip 10.0.0.1: no effect: there is one host") != NULL);
+    EXPECT(READ("--rdzv_id", "7", "--master-addr=h:1", "--main_process_port", "4000", "p") == 6 && notes.count == 3);
+    EXPECT(READ("--rdzv-endpoint", "localhost:0", "--master-port", "29500", "--main_process_port=0", "p") == 6 && notes.count == 0);
+    EXPECT(READ("--main_process_ip", "10.0.0.1", "--num_machines", "2", "--machine_rank", "0", "p") == 7 && notes.count == 0);
+}
+
+TEST("torchrun's auto and cpu ask for as many ranks as cores, which another file counts") {
+    EXPECT(READ("--nproc_per_node", "auto", "p") == 3 && config.ranks_are_cores);
+    EXPECT(READ("--nproc_per_node=cpu", "--nproc_per_node", "3", "p") == 4 && !config.ranks_are_cores && config.ranks == 3);
+    EXPECT(READ("--nproc_per_node=cpu", "--rdzv_id", "3", "p") == 4 && config.ranks_are_cores);
+    EXPECT(READ("--nproc_per_node=auto", "-n", "3", "p") == -1);
+    EXPECT(strstr(problem.what, "to 'auto' and to '3'") != NULL);
 }
 
 TEST("what is so already needs no word") {

@@ -30,9 +30,17 @@ TEST("a value may follow its option in all usual ways") {
     EXPECT(READ("-n4", "p") == 2 && config.ranks == 4);
     EXPECT(READ("--ranks=5", "p") == 2 && config.ranks == 5);
     EXPECT(READ("--ranks", "6", "p") == 3 && config.ranks == 6);
-    EXPECT(READ("--log-dir=", "p") == 2);
+    EXPECT(READ("--log-dir=d", "p") == 2);
+    EXPECT_TEXT(config.log_dir, "d");
     EXPECT(READ("--grace", "0.25", "p") == 3 && config.grace_ms == 250);
     EXPECT(config.origin[CONFIG_ID_grace_ms] == CONFIG_FROM_COMMAND_LINE);
+}
+
+TEST("an empty text was meant to be something, and is refused on a command line; a file and a variable may have it") {
+    EXPECT(READ("--log-dir=", "p") == -1);
+    EXPECT_TEXT(problem.id, "AR-OPTION-VALUE");
+    EXPECT(READ("--config-file", "", "p") == -1);
+    EXPECT(READ_WITH("ACCEL_RUN_LOG_DIR=", "p") == 1);
 }
 
 TEST("reading stops at the program and at --") {
@@ -110,7 +118,9 @@ TEST("help, its topics and version need no program") {
     EXPECT(READ("--help") == 2 && config.help == CONFIG_TOPIC_BRIEF);
     EXPECT(READ("--help", "all") == 3 && config.help == CONFIG_TOPIC_ALL);
     EXPECT(READ("--help=flags") == 2 && config.help == CONFIG_TOPIC_FLAGS);
-    EXPECT(READ("--help", "p") == 2 && config.help == CONFIG_TOPIC_BRIEF);
+    EXPECT(READ("--help", "./p") == 2 && config.help == CONFIG_TOPIC_BRIEF);
+    EXPECT(READ("--help", "p", "x") == 2 && config.help == CONFIG_TOPIC_BRIEF);
+    EXPECT(READ("--help", "nonsense") == -1);
     EXPECT(READ("--help=x") == -1);
     EXPECT(READ("--version") == 2 && config.version);
     EXPECT(READ("-h", "--") == 3 && config.help);
