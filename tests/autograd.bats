@@ -79,6 +79,10 @@ stopped() {
     same_words writes.py
 }
 
+@test "out= tensors, lists, running statistics and sums over the batch are written as one process writes them" {
+    same_words written.py
+}
+
 @test "legacy types of Python know parameters and divided tensors" {
     same_words legacy_types.py
 }

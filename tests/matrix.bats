@@ -52,6 +52,7 @@ same_words() {
 @test "autograd: memory by its address" { same_words "$MATRIX_BUILD" memory.py; }
 @test "autograd: leaves of divided rows" { same_words "$MATRIX_BUILD" divided_leaves.py; }
 @test "autograd: writes in place" { same_words "$MATRIX_BUILD" writes.py; }
+@test "autograd: writes to sums, lists and out= tensors" { same_words "$MATRIX_BUILD" written.py; }
 @test "autograd: sparse gradients" { same_words "$MATRIX_BUILD" sparse.py; }
 @test "autograd: legacy types" { same_words "$MATRIX_BUILD" legacy_types.py; }
 

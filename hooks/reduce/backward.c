@@ -155,8 +155,11 @@ static size_t edge_bytes(const struct vector *roots, size_t count) {
     return (size_t)(roots->end - roots->begin) / count;
 }
 
+/* A root that was written through a view of it (loss.view(1).mul_(3)) has another node than when it was marked: it is found by the node that it has now. */
 static struct record root_record(const struct vector *roots, size_t index, size_t count) {
-    return record_of_node(*(void **)(roots->begin + index * edge_bytes(roots, count)));
+    const char *edge = roots->begin + index * edge_bytes(roots, count);
+    struct record record = record_of_node(*(void *const *)edge);
+    return record.kind != RECORD_NONE ? record : record_of_output(*(void *const *)edge, edge_output(edge, edge_bytes(roots, count)));
 }
 
 static bool roots_are_divided(const struct vector *roots, size_t count) {

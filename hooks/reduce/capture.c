@@ -7,12 +7,16 @@
 #include "reduce.h"
 
 /* Edge: the node, last its output's number (4 bytes, padded to 8). */
+uint32_t edge_output(const char *edge, size_t edge_bytes) {
+    return *(const uint32_t *)(edge + edge_bytes - 8);
+}
+
 static struct record record_of_edge(const char *edge, size_t edge_bytes) {
     void *node = *(void *const *)edge;
     struct tensor *leaf = node && node_is_accumulator(node) ? leaf_of_node(node) : NULL;
     if (leaf)
         return record_get(leaf);
-    return record_of_output(node, *(const uint32_t *)(edge + edge_bytes - 8));
+    return record_of_output(node, edge_output(edge, edge_bytes));
 }
 
 void capture_begin(struct capture *capture, const struct vector *edges, size_t edge_bytes) {

@@ -161,8 +161,10 @@ static bool is_view_of(const struct gathered_storages *storages, struct tensor *
     return storages->count == STORAGES_MAX; /* more than we remember: assume so, a write to it is then refused */
 }
 
-static struct tensor *gather_argument(struct shard_call *call, const struct argument *argument) {
-    struct tensor *tensor = argument_tensor(argument);
+struct tensor *execute_gather_argument(struct shard_call *call, const struct argument *argument) {
+    struct tensor *tensor = argument_tensor(argument), *seen = argument->record.kind == RECORD_SHARD ? window_whole(tensor) : NULL;
+    if (seen)
+        return seen;
     report_gather();
     explain_gather(call, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
     return argument->record.kind == RECORD_SHARD ? gather_shard(call->op->name, tensor, &argument->record)
@@ -178,9 +180,7 @@ static void gather_arguments(struct shard_call *call, struct gathered_storages *
             remember_storage(storages, tensor_storage(tensor), NULL, NULL, &argument->record);
         if (argument->record.kind != RECORD_SHARD && argument->record.kind != RECORD_PARTIAL)
             continue;
-        struct tensor *whole = argument->record.kind == RECORD_SHARD ? window_whole(tensor) : NULL;
-        if (!whole)
-            whole = gather_argument(call, argument);
+        struct tensor *whole = execute_gather_argument(call, argument);
         bool is_rows = argument->record.kind == RECORD_SHARD;
         if (is_rows) {
             tensor_retain(tensor);

@@ -84,9 +84,12 @@ static bool execute_quotient(struct shard_call *call) {
 
 /* A sum in one type is not the sum in another: narrower ones round, and a float that is printed as a double must still be a float. */
 static bool conversion_is_linear(const struct shard_call *call) {
-    if (strcmp(call->op->short_name, "_to_copy") || call_is_none(call, 1))
+    const char *name = call->op->short_name;
+    bool sums = !strcmp(name, "sum") || !strcmp(name, "mean");
+    int type = sums ? call->value_count - 1 : 1; /* the type is the last argument of all their overloads */
+    if ((!sums && strcmp(name, "_to_copy")) || call_is_none(call, type))
         return true;
-    return call_int(call, 1, -1) == (int64_t)tensor_dtype(argument_tensor(&call->arguments[0]));
+    return call_int(call, type, -1) == (int64_t)tensor_dtype(argument_tensor(&call->arguments[0]));
 }
 
 bool partial_execute(struct shard_call *call, const struct rule *rule) {

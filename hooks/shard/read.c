@@ -266,9 +266,9 @@ static void copies_sweep(void) {
 
 /* ---- what the rest of hooks/shard calls */
 
-void *read_before_call(const struct shard_call *call) {
+bool read_before_call(const struct shard_call *call) {
     if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
-        return NULL;
+        return false;
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     copies_sweep();
@@ -278,8 +278,7 @@ void *read_before_call(const struct shard_call *call) {
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind != RECORD_NONE)
             storage_settle(tensor_storage(argument_tensor(&call->arguments[i])));
-    bool writes = (call->op->is_in_place || call->op->is_out) && call->argument_count;
-    return writes ? tensor_storage(argument_tensor(&call->arguments[call->op->is_out ? call->argument_count - 1 : 0])) : NULL;
+    return true;
 }
 
 void read_after_write(void *storage) {

@@ -71,19 +71,34 @@ static void execute_replicated(struct shard_call *call) {
     execute_gathered(call);
 }
 
-static bool writes_shard(const struct shard_call *call) {
-    if (call->op->is_in_place)
-        return call->argument_count && call->arguments[0].record.kind == RECORD_SHARD;
-    if (!call->op->is_out) /* out= arguments stand last */
-        return false;
-    return call->argument_count && call->arguments[call->argument_count - 1].record.kind == RECORD_SHARD;
+static bool writes_kind(const struct shard_call *call, enum record_kind kind) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind == kind && call_writes(call, &call->arguments[i]))
+            return true;
+    return false;
 }
 
 /* A replicated tensor is written as a whole on every rank (acc += rows): into its own rows only would leave the others as they were. */
 static bool writes_whole(const struct shard_call *call) {
-    if (call->op->is_in_place)
-        return call->argument_count && call->arguments[0].record.kind != RECORD_SHARD;
-    return call->op->is_out && call->argument_count && call->arguments[call->argument_count - 1].record.kind != RECORD_SHARD;
+    for (int i = 0; i < call->argument_count && call->op->written; i++)
+        if (call->arguments[i].record.kind != RECORD_SHARD && schema_writes(call, &call->arguments[i]))
+            return true;
+    return false;
+}
+
+/* out= rows that are divided otherwise than the result. */
+static bool writes_other_rows(const struct shard_call *call) {
+    int result = 0;
+    for (int i = 0; i < call->argument_count && call->op->is_out; i++) {
+        const struct record *record = &call->arguments[i].record, *decided;
+        if (!schema_writes(call, &call->arguments[i]))
+            continue;
+        decided = &call->results[result < call->result_count ? result : call->result_count - 1];
+        if (!call->result_count || decided->kind != RECORD_SHARD || decided->dim != record->dim || !record_same_rows(decided, record))
+            return true;
+        result++;
+    }
+    return false;
 }
 
 /* Sparse, quantised and nested tensors have no rows to narrow. */
@@ -95,7 +110,7 @@ static bool narrows_special(const struct shard_call *call) {
 }
 
 static void gather_or_refuse(struct shard_call *call) {
-    if (writes_shard(call))
+    if (writes_kind(call, RECORD_SHARD))
         execute_write_gathered(call);
     else
         execute_gathered(call);
@@ -106,11 +121,9 @@ static void materialise_partials(struct shard_call *call) {
         struct argument *argument = &call->arguments[i];
         if (argument->record.kind != RECORD_PARTIAL)
             continue;
-        if (call->op->is_in_place && i == 0)
-            refuse_write(call, "it is a sum of which each rank has its part");
         recognise_gathered(call, "summed its parts", "");
         struct tensor *total = gather_partial(call->op->name, argument_tensor(argument));
-        mark_gathered(total, false);
+        mark_gathered(total, true); /* what the operator makes a view of it would not write to the parts */
         slot_replace(argument->slot, value_tensor(total));
     }
     call_collect(call);
@@ -123,6 +136,17 @@ static void check_parameters(const struct shard_call *call) {
             start_check_new_leaves();
             return;
         }
+}
+
+static enum rule_outcome decide(struct shard_call *call, const struct rule *rule) {
+    if (!rule->decide)
+        return call->op->is_composite ? RULE_COMPOSE : RULE_GATHER;
+    if (call->op->is_out && rule->decide != rule_compose && writes_whole(call))
+        return RULE_GATHER;
+    enum rule_outcome outcome = rule->decide(call, rule);
+    if (outcome == RULE_LOCAL && (writes_whole(call) || writes_other_rows(call) || narrows_special(call)))
+        return RULE_GATHER;
+    return outcome;
 }
 
 static void call_execute(struct shard_call *call, const struct rule *rule) {
@@ -140,6 +164,10 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
             dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
             return;
         }
+        if (writes_kind(call, RECORD_PARTIAL)) {
+            execute_write_gathered(call);
+            return;
+        }
         materialise_partials(call);
         if (!call->shards) {
             execute_gathered(call);
@@ -147,10 +175,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         }
     }
     recognise_call(call, rule);
-    enum rule_outcome outcome = rule->decide ? rule->decide(call, rule) : call->op->is_composite ? RULE_COMPOSE : RULE_GATHER;
-    if (outcome == RULE_LOCAL && (writes_whole(call) || narrows_special(call)))
-        outcome = RULE_GATHER;
-    switch (outcome) {
+    switch (decide(call, rule)) {
     case RULE_LOCAL:
         recognise_divided(call);
         execute_local(call);
@@ -171,6 +196,24 @@ static void free_arguments(struct argument **arguments) {
     free(*arguments);
 }
 
+/* What was written, for those who have copies of it. */
+struct written {
+    void **storages;
+    int count;
+};
+
+static void free_written(struct written *written) {
+    free(written->storages);
+}
+
+static struct written written_storages(const struct shard_call *call) {
+    struct written written = {.storages = malloc(((size_t)call->argument_count + 1) * sizeof(void *))};
+    for (int i = 0; i < call->argument_count; i++)
+        if (call_writes(call, &call->arguments[i]) && tensor_is_plain(argument_tensor(&call->arguments[i])))
+            written.storages[written.count++] = tensor_storage(argument_tensor(&call->arguments[i]));
+    return written;
+}
+
 static void shard_call(struct dispatch_call *dispatch) {
     const struct rule *rule = rule_of(dispatch->op);
     struct stack *stack = dispatch->stack;
@@ -187,12 +230,17 @@ static void shard_call(struct dispatch_call *dispatch) {
         tensors > ARGUMENTS_INLINE ? malloc((size_t)tensors * sizeof *many) : NULL;
     call.arguments = many ? many : few;
     call_collect(&call);
-    void *written = read_before_call(&call), *looked_at = window_before_call(&call);
+    bool is_read = read_before_call(&call), has_windows = window_before_call(&call);
+    __attribute__((cleanup(free_written))) struct written written = {.storages = NULL};
+    if ((is_read || has_windows) && (call.op->is_in_place || call.op->is_out))
+        written = written_storages(&call);
     call_execute(&call, rule);
-    if (written)
-        read_after_write(written);
-    if (looked_at)
-        window_after_write(looked_at);
+    for (int i = 0; i < written.count; i++) {
+        if (is_read)
+            read_after_write(written.storages[i]);
+        if (has_windows)
+            window_after_write(written.storages[i]);
+    }
 }
 
 static struct tensor *shard_whole(struct tensor *tensor) {

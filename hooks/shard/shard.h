@@ -86,6 +86,7 @@ RULE_FUNCTION(pointwise);
 RULE_FUNCTION(like);
 RULE_FUNCTION(new_like);
 RULE_FUNCTION(view);
+RULE_FUNCTION(memory);
 RULE_FUNCTION(reshape_alias);
 RULE_FUNCTION(expand);
 RULE_FUNCTION(transpose);
@@ -202,8 +203,13 @@ void execute_narrow(struct shard_call *call);
 void execute_local(struct shard_call *call);
 /* Gathers every shard and materialises every partial argument, runs opaquely, results replicated (GATHERED when they have history or share memory). */
 void execute_gathered(struct shard_call *call);
-/* The same for an operator that writes to a divided tensor: each rank takes its rows of the written whole (write.c). */
+/* The whole of a shard or a partial sum among the arguments. Owned. */
+struct tensor *execute_gather_argument(struct shard_call *call, const struct argument *argument);
+/* The same for an operator that writes to divided tensors or to sums: each rank takes its part of the written whole (write.c). */
 void execute_write_gathered(struct shard_call *call);
+/* Does the operator write to this argument? By its schema; or as running statistics, which schemas do not mark. */
+bool schema_writes(const struct shard_call *call, const struct argument *argument);
+bool call_writes(const struct shard_call *call, const struct argument *argument);
 /* Replaces the value in a slot by `fresh` (owned). */
 void slot_replace(struct value *slot, struct value fresh);
 
@@ -265,13 +271,13 @@ bool packed_enter(struct shard_call *call);
 /* ---- partial sums (partial.c): a call with partial and without shard arguments. True when it has been executed. */
 bool partial_execute(struct shard_call *call, const struct rule *rule);
 
-/* ---- memory that the program reads and writes itself (read.c). Before an operator: takes back what it wrote to the operator's arguments; returns the storage
-   that the operator is going to write, when there is a copy of anything, else NULL. After it: brings copies of that storage up to date. */
+/* ---- memory that the program reads and writes itself (read.c). Before an operator: takes back what it wrote to the operator's arguments; true: there are
+   copies. After it: brings copies of a storage that it has written up to date. */
 /* The whole tensor whose memory stands in for a divided one's; NULL: its own does. Borrowed. A collective the first time. */
 struct tensor *read_stand_in(struct tensor *tensor);
 /* The same for a program that takes the tensor's storage; NULL: what is in it is whole. Stops where it would be ambiguous. */
 struct tensor *storage_stand_in(struct tensor *tensor);
-void *read_before_call(const struct shard_call *call);
+bool read_before_call(const struct shard_call *call);
 void read_after_write(void *storage);
 void read_settle(void); /* everything the program wrote */
 
@@ -280,8 +286,8 @@ void read_settle(void); /* everything the program wrote */
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole);
 /* The copy that there is of a tensor, or NULL. Owned. */
 struct tensor *window_whole(struct tensor *source);
-/* Before an operator: the storage that it is going to write, when that may matter to a window, else NULL. Refuses what cannot be written back. */
-void *window_before_call(struct shard_call *call);
+/* Before an operator; true: there are windows, which what it writes may matter to. Refuses what cannot be written back. */
+bool window_before_call(struct shard_call *call);
 void window_after_write(void *storage);
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);

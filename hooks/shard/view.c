@@ -15,6 +15,11 @@ static bool shape_complete(const struct argument *self, int64_t *shape, int dims
     return all > 0 && known && (open < 0 ? known : known * shape[open]) == all;
 }
 
+/* as_strided, view.dtype: what they see is the whole's memory. A part of a sum lies there as the whole does, but has other bits. */
+RULE_FUNCTION(memory) {
+    return RULE_GATHER;
+}
+
 /* view, reshape: rows stay apart when one dimension of the new shape holds them all. What it has before and behind them is merged with them. */
 RULE_FUNCTION(view) {
     int64_t shape[TORCH_DIMS_MAX];

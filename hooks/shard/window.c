@@ -87,18 +87,23 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
     return true;
 }
 
-void *window_before_call(struct shard_call *call) {
-    bool writes = (call->op->is_in_place || call->op->is_out) && call->argument_count;
-    struct argument *written = writes ? &call->arguments[call->op->is_out ? call->argument_count - 1 : 0] : NULL;
-    bool through_view = written && written->record.kind == RECORD_GATHERED && written->record.is_view_of_gathered;
+static bool writes_through_view(const struct shard_call *call, const struct argument *argument) {
+    return argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered && call_writes(call, argument);
+}
+
+bool window_before_call(struct shard_call *call) {
+    bool through_view = false;
+    for (int i = 0; i < call->argument_count && call->gathered; i++)
+        through_view |= writes_through_view(call, &call->arguments[i]);
     if (!through_view && !atomic_load_explicit(&window_count, memory_order_relaxed))
-        return NULL;
+        return false;
     WINDOWS_SCOPE;
     OPAQUE_SCOPE;
     windows_sweep();
-    if (through_view && !window_onto(tensor_storage(argument_tensor(written))))
-        refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
-    return written && windows && tensor_is_plain(argument_tensor(written)) ? tensor_storage(argument_tensor(written)) : NULL;
+    for (int i = 0; i < call->argument_count && through_view; i++)
+        if (writes_through_view(call, &call->arguments[i]) && !window_onto(tensor_storage(argument_tensor(&call->arguments[i]))))
+            refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
+    return windows != NULL;
 }
 
 /* Each rank takes its rows of what was written to the copy; the history of the rows is then that of the copy. */

@@ -1,41 +1,118 @@
 /*
- * Writing to a divided tensor by an operator that has no rule for it: all ranks make the write to the whole tensor, and each takes its rows of it back. Exact,
- * differentiable (the rows' history is then that of the whole), and only slower.
+ * Writing to a divided tensor, or to a sum of which each rank has its part, by an operator that has no rule for it: all ranks make the write to the whole
+ * tensor. Of divided rows each then takes its own back, and a sum becomes rank 0's. Exact, differentiable (the tensor's history is then that of the whole),
+ * and only slower.
  */
+#include <stdlib.h>
+
 #include "shard.h"
 
-static bool same_shape(struct tensor *whole, struct tensor *rows, const struct record *record) {
-    int dims = tensor_dims(rows);
-    bool same = tensor_dims(whole) == dims;
+/* aten::batch_norm and its like write their running statistics, arguments 3 and 4, though their schemas do not say so. */
+static bool is_statistic(const struct shard_call *call, const struct argument *argument) {
+    return (argument->position == 3 || argument->position == 4) &&
+           (strstr(call->op->short_name, "batch_norm") || !strcmp(call->op->short_name, "instance_norm"));
+}
+
+bool schema_writes(const struct shard_call *call, const struct argument *argument) {
+    return argument->position < 64 && (call->op->written >> argument->position & 1);
+}
+
+bool call_writes(const struct shard_call *call, const struct argument *argument) {
+    return schema_writes(call, argument) || is_statistic(call, argument);
+}
+
+static bool same_shape(struct tensor *whole, struct tensor *own, const struct record *record) {
+    int dims = tensor_dims(own);
+    bool same = tensor_dims(whole) == dims, is_rows = record->kind == RECORD_SHARD;
     for (int i = 0; same && i < dims; i++)
-        same = tensor_size(whole, i) == (i == record->dim ? record_total(record) : tensor_size(rows, i));
+        same = tensor_size(whole, i) == (is_rows && i == record->dim ? record_total(record) : tensor_size(own, i));
     return same;
 }
 
-/* The one argument that is written; NULL: several are. */
-static struct argument *written_argument(struct shard_call *call) {
-    if (call->op->is_in_place)
-        return &call->arguments[0];
-    struct argument *last = &call->arguments[call->argument_count - 1];
-    bool first_out = call->argument_count < 2 || !strcmp(call->op->overload, "out") || !strstr(call->op->overload, "_out");
-    return first_out && !value_is_list(&call->values[last->position]) ? last : NULL;
+/* One tensor that is written. Both owned. */
+struct target {
+    struct tensor *own, *whole;
+    struct record record;
+};
+
+struct targets {
+    struct target *list;
+    int count;
+};
+
+static void free_targets(struct targets *targets) {
+    for (int i = 0; i < targets->count; i++) {
+        tensor_release(targets->list[i].own);
+        tensor_release(targets->list[i].whole);
+    }
+    free(targets->list);
+}
+
+/* Puts wholes into the places of all that is written. */
+static struct targets gather_targets(struct shard_call *call) {
+    struct targets targets = {.list = malloc((size_t)call->argument_count * sizeof *targets.list)};
+    OPAQUE_SCOPE;
+    for (int i = 0; i < call->argument_count; i++) {
+        struct argument *argument = &call->arguments[i];
+        struct record record = argument->record;
+        if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || !call_writes(call, argument))
+            continue;
+        struct tensor *own = argument_tensor(argument);
+        if (record.kind == RECORD_PARTIAL && packed_is_seen(own))
+            refuse_write(call, "it has the elements of packed sequences, of which each rank has its own");
+        struct tensor *whole = execute_gather_argument(call, argument);
+        tensor_retain(own);
+        tensor_retain(whole);
+        targets.list[targets.count++] = (struct target){own, whole, record};
+        slot_replace(argument->slot, value_tensor(whole));
+    }
+    call_collect(call);
+    return targets;
+}
+
+/* All of it on rank 0, zeros on the others; by an operator, so that all ranks have the same history, and not by a product, which makes no zero of infinity. */
+static struct value rank_zeros(struct tensor *whole) {
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
+    struct value none =
+        TORCH_CALL("aten::zeros_like", "", plain, value_int(DTYPE_BOOL), value_none(), value_none(), value_none(), value_none());
+    if (shim_rank() != 0)
+        value_drop(TORCH_CALL("aten::logical_not_", "", none));
+    struct value share = TORCH_CALL("aten::masked_fill", "Scalar", value_tensor(whole), none, value_int(0));
+    value_drop(none);
+    value_drop(plain);
+    return share;
+}
+
+static void take_back(struct shard_call *call, const struct target *target) {
+    if (!same_shape(target->whole, target->own, &target->record))
+        refuse_write(call, "its rows are divided among the ranks and its shape changes");
+    struct value own = target->record.kind == RECORD_SHARD ? value_tensor(rows_take(target->whole, &target->record, target->record.dim))
+                                                           : rank_zeros(target->whole);
+    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(target->own), own, value_bool(false)));
+    value_drop(own);
+    record_set(target->own, target->record);
+}
+
+static void return_own(struct value *result, const struct targets *targets) {
+    for (int i = 0; i < targets->count && value_is_tensor(result); i++)
+        if (result->tensor == targets->list[i].whole) {
+            tensor_retain(targets->list[i].own);
+            slot_replace(result, value_tensor(targets->list[i].own));
+            return;
+        }
 }
 
 void execute_write_gathered(struct shard_call *call) {
-    struct argument *argument = written_argument(call);
-    if (!argument || value_is_list(&call->values[argument->position]))
-        refuse_write(call, "its rows are divided among the ranks");
-    struct value rows = value_tensor(argument_tensor(argument));
-    struct record record = argument->record;
-    tensor_retain(rows.tensor);
+    __attribute__((cleanup(free_targets))) struct targets targets = gather_targets(call);
     execute_gathered(call);
     OPAQUE_SCOPE;
-    struct value *result = call->dispatch->stack->begin;
-    if (call->dispatch->stack->end - result != 1 || !value_is_tensor(result) || !same_shape(result->tensor, rows.tensor, &record))
-        refuse_write(call, "its rows are divided among the ranks and its shape changes");
-    struct value own = value_tensor(rows_take(result->tensor, &record, record.dim));
-    value_drop(TORCH_CALL("aten::copy_", "", rows, own, value_bool(false)));
-    value_drop(own);
-    slot_replace(result, rows);
-    record_set(rows.tensor, record);
+    for (int i = 0; i < targets.count; i++)
+        take_back(call, &targets.list[i]);
+    struct stack *stack = call->dispatch->stack;
+    for (struct value *result = stack->begin; result < stack->end; result++) {
+        struct stack single = {result, result + 1, result + 1};
+        struct stack *list = value_is_list(result) ? value_list(result) : &single;
+        for (struct value *element = list->begin; element < list->end; element++)
+            return_own(element, &targets);
+    }
 }

@@ -219,6 +219,48 @@ static void calibrate_arguments(void) {
         torch_unsupported("schema", "arguments not found");
 }
 
+static const char *first_argument(const char *name, const char *overload) {
+    struct handle handle;
+    torch_functions.find_schema(&handle, torch_functions.dispatcher(), name, overload);
+    return *(char **)(handle.definition + torch_facts.arguments);
+}
+
+/* What an argument's schema says of its memory. The word that is a pointer where the first argument is written or viewed, (a!) or (a), and NULL where it is
+   neither; the byte behind it that is 1 where it is written and 0 where it is viewed. */
+static void calibrate_aliases(void) {
+    enum { EACH = 5, ALIAS_BYTES = 144 };
+    const char *writes[EACH] = {first_argument("aten::relu_", ""), first_argument("aten::add_", "Tensor"),
+                                first_argument("aten::mul_", "Tensor"), first_argument("aten::zero_", ""),
+                                first_argument("aten::fill_", "Scalar")},
+               *views[EACH] = {first_argument("aten::view", ""), first_argument("aten::t", ""), first_argument("aten::detach", ""),
+                               first_argument("aten::unsqueeze", ""), first_argument("aten::transpose", "int")},
+               *others[EACH] = {first_argument("aten::relu", ""), first_argument("aten::mm", ""), first_argument("aten::exp", ""),
+                                first_argument("aten::clone", ""), first_argument("aten::add", "Tensor")};
+    void *write[EACH], *view[EACH], *none[EACH];
+    int found = 0;
+    for (long at = 8; at < torch_facts.argument_bytes && !torch_facts.alias; at += 8) {
+        bool fits = true;
+        for (int i = 0; i < EACH; i++) {
+            memcpy(&write[i], writes[i] + at, sizeof *write);
+            memcpy(&view[i], views[i] + at, sizeof *view);
+            memcpy(&none[i], others[i] + at, sizeof *none);
+            void *word;
+            fits = fits && !none[i] && read_word(write[i], &word) && read_word(view[i], &word);
+        }
+        if (fits)
+            torch_facts.alias = at;
+    }
+    for (long at = 0; at < ALIAS_BYTES && torch_facts.alias; at++) {
+        int same = 0;
+        for (int i = 0; i < EACH; i++)
+            same += ((char *)write[i])[at] == 1 && ((char *)view[i])[at] == 0;
+        if (same == EACH && !found++)
+            torch_facts.alias_write = at;
+    }
+    if (found != 1)
+        torch_unsupported("schema", "what operators write: word at %ld, %d candidates in it", torch_facts.alias, found);
+}
+
 static char int_list_type[16]; /* ListImpl::elementType of a list of ints */
 
 /* A list of ints to copy the element type from: the default of max_pool2d's dilation (int[2] dilation=1) in its schema. */
@@ -279,6 +321,7 @@ void calibrate_values(void) {
     calibrate_storage(tensor.tensor);
     calibrate_list(tensor.tensor);
     calibrate_arguments();
+    calibrate_aliases();
     calibrate_int_list();
     bound_begin(tensor.tensor);
     value_drop(tensor);

@@ -15,6 +15,17 @@ static bool name_is_in_place(const char *name) {
     return length > 1 && name[length - 1] == '_' && name[length - 2] != '_';
 }
 
+/* Names do not tell: max.dim_max, topk.values and xlogy.OutTensor write, too. What a method writes (retain_grad, set_data) is no value. */
+static uint64_t schema_writes(const char *argument, int count, bool is_in_place) {
+    uint64_t written = 0;
+    for (int i = 0; i < count && i < 64; i++, argument += torch_facts.argument_bytes) {
+        const char *alias = torch_facts.alias ? *(char *const *)(argument + torch_facts.alias) : NULL;
+        if (alias && alias[torch_facts.alias_write])
+            written |= 1ull << i;
+    }
+    return is_in_place ? written | 1 : written & ~1ull;
+}
+
 static struct operator *operator_new(const struct handle *handle) {
     struct operator *op = calloc(1, sizeof *op);
     op->definition = handle->definition;
@@ -25,7 +36,8 @@ static struct operator *operator_new(const struct handle *handle) {
     op->argument_count = (int)((end - begin) / torch_facts.argument_bytes);
     op->is_composite = torch_functions.has_kernel_for_key(handle->definition, torch_facts.key_composite);
     op->is_in_place = name_is_in_place(op->short_name);
-    op->is_out = strstr(op->overload, "out") != NULL;
+    op->written = schema_writes(begin, op->argument_count, op->is_in_place);
+    op->is_out = (op->written & ~1ull) && !op->is_in_place;
     dispatch_client.operator_met(op);
     return op;
 }

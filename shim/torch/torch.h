@@ -94,6 +94,7 @@ struct torch_facts {
     long list;                      /* ListImpl: the vector */
     long arguments, argument_bytes; /* FunctionSchema's arguments within OperatorDef, sizeof(c10::Argument) */
     long overload;                  /* overload name within OperatorDef (the name is at 0) */
+    long alias, alias_write;        /* c10::Argument: the AliasInfo, NULL for most; AliasInfo: is it written, (a!), or only viewed, (a)? */
     uint32_t tag_bool, tag_list;
     bool is_bound;            /* libtorch's calls to itself do not reach us: bound.c */
     long node_leaf;           /* then: the leaf within an AccumulateGrad node */
@@ -211,7 +212,8 @@ struct operator{
     int argument_count;
     bool is_composite;  /* CompositeImplicitAutograd: written in terms of other operators */
     bool is_in_place;   /* add_ */
-    bool is_out;        /* out= overload */
+    bool is_out;        /* writes another argument than the first: out= overloads, running statistics */
+    uint64_t written;   /* the arguments that it writes, by position: what its schema marks (a!) */
     const void *client; /* what the client attached: its rule */
     _Atomic uint64_t calls;
 };
