@@ -95,6 +95,10 @@ stopped() {
     same_words memory.py
 }
 
+@test "forward-mode derivatives are those of the whole batch" {
+    same_words forward_mode.py
+}
+
 @test "torch.func on a living model computes what one process does" {
     same_words functional.py
 }

@@ -157,6 +157,10 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         return;
     }
     dispatch_count_divided();
+    if (forward_mode_is_open()) {
+        (writes_kind(call, RECORD_SHARD) || writes_kind(call, RECORD_PARTIAL) ? execute_write_gathered : execute_gathered)(call);
+        return;
+    }
     if (call->partials && !(rule->partial == PARTIAL_PACKED && packed_fits(call))) {
         if (!call->shards && partial_execute(call, rule))
             return;
