@@ -43,6 +43,19 @@ static bool gradient_is_zero(struct tensor *leaf, struct tensor *gradient) {
     return !count || (!bytes[0] && !memcmp(bytes, bytes + 1, count - 1)); /* each byte equals the one before it */
 }
 
+/* What the program itself has set as a gradient (p.grad = features.mean(0)) may be rows or a part of a sum: what is accumulated into it is whole. */
+static void settle_gradient(struct tensor *leaf) {
+    struct tensor **slot = tensor_grad_slot(leaf), *gradient = *slot;
+    if (!gradient || gradient == torch_facts.undefined || !tensor_is_marked(gradient))
+        return;
+    enum record_kind kind = record_get(gradient).kind;
+    if (kind != RECORD_PARTIAL && (kind != RECORD_SHARD || record_get(leaf).kind == RECORD_SHARD))
+        return;
+    OPAQUE_SCOPE;
+    *slot = dispatch_client.whole(gradient);
+    tensor_release(gradient);
+}
+
 /* First arrival of this backward at a leaf: put aside what is there. */
 static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     for (size_t i = backward->count; i-- > 0;)
@@ -52,6 +65,7 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
         backward->room = backward->room ? 2 * backward->room : 64;
         backward->leaves = realloc(backward->leaves, backward->room * sizeof *backward->leaves);
     }
+    settle_gradient(leaf);
     struct tensor **slot = tensor_grad_slot(leaf);
     bool has_gradient = *slot && *slot != torch_facts.undefined;
     bool was_zero = has_gradient && gradient_is_zero(leaf, *slot);
@@ -63,8 +77,10 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
 
 void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
     struct backward *backward = shim_active() ? current : NULL;
+    struct tensor *leaf = shim_active() ? leaf_of_node(node) : NULL;
+    if (!backward && leaf)
+        settle_gradient(leaf);
     if (backward) {
-        struct tensor *leaf = leaf_of_node(node);
         if (!leaf)
             shim_problem("AR-LEAF", "This is a defect of accel-run: please report the program's way of making parameters.",
                          "a gradient arrives at a parameter that accel-run has not seen being made");

@@ -1,4 +1,5 @@
-"""What operators write besides the rows of their first argument: out= tensors, lists, running statistics, sums over the batch, losses through views."""
+"""What operators write besides the rows of their first argument: out= tensors, lists, running statistics, sums over the batch, losses through views,
+and gradients that the program has set."""
 import torch
 from torch.nn import functional
 
@@ -107,9 +108,23 @@ def views():
     rows.backward(torch.ones(23, 4))
 
 
+def gradients():
+    """What the program sets as gradients, before a backward of divided rows and one of parameters only."""
+    first.weight.grad = torch.zeros(8, 6)
+    first.bias.grad = first(images).detach().mean(0)
+    second.weight.grad = (scores().t() @ first(images)).detach()
+    functional.cross_entropy(scores(), targets).backward()
+    second.bias.grad = scores().detach().sum(0)
+    (second.bias.pow(2).sum() + first.weight.sum()).backward()
+    table = torch.nn.Parameter(torch.ones(23, 4))
+    table.grad = scores().detach()
+    (table * scores()).sum().backward()
+    show("table", table.grad)
+
+
 out_of_rows(None)
 with torch.no_grad():
     out_of_rows(scores())
-for case in [out_of_sums, lists, statistics, sums, views]:
+for case in [out_of_sums, lists, statistics, sums, views, gradients]:
     case()
     show("gradients", *[p.grad for p in parameters if p.grad is not None])
