@@ -132,37 +132,49 @@ static bool process_has(const struct engine_process *process, const char *name, 
     return false;
 }
 
-/* Who has set the variable: the nearest ancestor that was started without it. NULL: nobody that can be looked at (a container's variables come from
+/* What the variables of one family come to. */
+struct finding {
+    struct engine engine;
+    const char *name, *value; /* of the variable by which it is named; value NULL: none of its variables is set */
+    const char *why;          /* it is not followed, the reason; NULL: it may be */
+    uint32_t distance;        /* how many processes are nearer than its launcher; UNSEEN */
+};
+
+enum { UNSEEN = INT32_MAX };
+
+/* Who has set the variable: the nearest ancestor that was started without it. UNSEEN: nobody that can be looked at (a container's variables come from
    outside, another user's process keeps its own to itself). */
-static const struct engine_process *setter_of(const struct engine_facts *facts, const char *name) {
+static uint32_t setter_of(const struct engine_facts *facts, const char *name) {
     size_t length = strcspn(name, " ");
     for (uint32_t i = 0; i < facts->ancestor_count; i++) {
         if (!facts->ancestors[i].environment)
-            return NULL;
+            return UNSEEN;
         if (!process_has(&facts->ancestors[i], name, length))
-            return &facts->ancestors[i];
+            return i;
     }
-    return NULL;
+    return UNSEEN;
 }
 
-/* Is the family's launcher running above us? Sets engine->process where its ranks on this host have it in common. */
-static bool is_running(const struct row *row, const struct engine_facts *facts, struct engine *engine) {
+/* Is the family's launcher running above us, and where? Sets engine->process where its ranks on this host have it in common. */
+static bool is_running(const struct row *row, const struct engine_facts *facts, struct finding *finding) {
+    finding->distance = UNSEEN;
     if (!*row->processes)
         return true;
     for (uint32_t i = 0; i < facts->ancestor_count; i++) {
         if (!process_is_one_of(&facts->ancestors[i], row->processes))
             continue;
-        engine->process = facts->ancestors[i].pid;
-        engine->process_started = facts->ancestors[i].started;
+        finding->engine.process = facts->ancestors[i].pid;
+        finding->engine.process_started = facts->ancestors[i].started;
+        finding->distance = i;
         return true;
     }
-    const struct engine_process *setter = setter_of(facts, row->rank);
-    return !setter || !process_is_shell(setter);
+    finding->distance = setter_of(facts, row->rank);
+    return finding->distance == UNSEEN || !process_is_shell(&facts->ancestors[finding->distance]);
 }
 
 /* ---- the decision */
 
-static void ignore(struct engine *engine, const char *variable, const char *value, const char *why) {
+void engines_ignore(struct engine *engine, const char *variable, const char *value, const char *why) {
     size_t used = strlen(engine->ignored);
     snprintf(engine->ignored + used, sizeof engine->ignored - used, "%s%.*s=%.20s, %s", used ? "; " : "", (int)strcspn(variable, " "),
              variable, value, why);
@@ -174,9 +186,12 @@ static void take_place(const struct row *row, const struct engine_facts *facts, 
     engines_first_host(address ? address : "", engine->address, sizeof engine->address);
     engine->port = number_of(facts, row->port, 0);
     engine->restart = number_of(facts, row->restart, 0);
+    engine->counts_ranks = *row->local_rank;
 }
 
-/* One process for each rank. Returns NULL when the family decides, else the reason why not. */
+static const char no_fit[] = "the variables that belong to it do not fit";
+
+/* One process for each rank. Returns NULL when the family may decide, else the reason why not. */
 static const char *judge_ranks(const struct row *row, const struct engine_facts *facts, struct engine *engine) {
     const char *tasks = value_of(facts, row->local_size, NULL);
     engine->rank = number_of(facts, row->rank, UINT32_MAX);
@@ -185,13 +200,13 @@ static const char *judge_ranks(const struct row *row, const struct engine_facts 
     engine->node_rank = number_of(facts, row->node, 0);
     engine->local_world_size = tasks ? engines_tasks_of(tasks, strpbrk(tasks, "(,") ? engine->node_rank : 0) : 0;
     engine->nodes = number_of(facts, row->nodes, 0);
-    if (engine->rank >= engine->world_size || engine->local_rank >= engine->local_world_size ||
-        engine->local_world_size > engine->world_size)
-        return "the variables that belong to it do not fit";
-    if (!engine->nodes)
-        engine->nodes = engine->local_world_size == engine->world_size ? 1 : 0;
     if (engine->world_size == 1)
         return "only one process";
+    if (engine->rank >= engine->world_size || engine->local_rank >= engine->local_world_size ||
+        engine->local_world_size > engine->world_size)
+        return no_fit;
+    if (!engine->nodes)
+        engine->nodes = engine->local_world_size == engine->world_size ? 1 : 0;
     engine->mode = engine->local_world_size == 1 && engine->nodes == engine->world_size ? ENGINE_NODE : ENGINE_JOIN;
     if (engine->mode == ENGINE_NODE && !*row->node)
         engine->node_rank = engine->rank;
@@ -201,23 +216,21 @@ static const char *judge_ranks(const struct row *row, const struct engine_facts 
 /* One process for each host. */
 static const char *judge_nodes(const struct row *row, const struct engine_facts *facts, struct engine *engine) {
     const char *size = value_of(facts, row->size, NULL), *ranks = value_of(facts, row->local_size, NULL);
+    bool is_numbered = value_of(facts, row->rank, NULL);
     engine->mode = ENGINE_NODE;
-    engine->node_rank = number_of(facts, row->rank, value_of(facts, row->rank, NULL) ? UINT32_MAX : 0);
+    engine->node_rank = number_of(facts, row->rank, is_numbered ? UINT32_MAX : 0);
     if (!*row->size) /* the user must say it */
-        return NULL;
+        return engine->node_rank == UINT32_MAX ? no_fit : NULL;
     engine->nodes = number_of(facts, row->size, size ? 0 : 1); /* torchrun's "1:4" is refused: it may change while the job runs */
     engine->ranks_here = number_of(facts, row->local_size, 0);
-    if (!engine->nodes || engine->node_rank >= engine->nodes)
-        return engine->unclear = "the variables that belong to it do not fit";
-    if (engine->nodes > 1 && !value_of(facts, row->rank, NULL))
-        return engine->unclear = "which host this is, is missing";
-    if (engine->nodes > 1 && !value_of(facts, row->address, NULL))
-        return engine->unclear = "the first host's address is missing";
-    if (ranks && !engine->ranks_here)
-        return engine->unclear = "its number of processes is no number: say -n";
-    if (engine->nodes == 1 && !engine->ranks_here)
-        return "only one process";
-    return NULL;
+    engine->ranks_are_unclear = ranks && !engine->ranks_here;
+    /* WORLD_SIZE by itself may be left over from anything */
+    bool is_meant = *row->local_size || (is_numbered && engine->node_rank != UINT32_MAX && engine->nodes > 1);
+    const char *why = !engine->nodes || engine->node_rank >= engine->nodes ? no_fit
+                      : engine->nodes > 1 && !is_numbered                  ? "which host this is, is missing"
+                                                                           : NULL;
+    engine->is_unclear = why && is_meant;
+    return why || engine->nodes > 1 || ranks ? why : "only one process";
 }
 
 /* Without its local rank a variable may be of another kind: RANK of a pod. */
@@ -231,29 +244,27 @@ static bool is_of_another(enum engine_family family, const struct engine_facts *
     return false;
 }
 
-/* Returns true when the family decides. */
-static bool judge(enum engine_family family, const struct engine_facts *facts, struct engine *engine) {
+static void judge(enum engine_family family, const struct engine_facts *facts, struct finding *finding) {
     const struct row *row = &rows[family];
-    struct engine found = {.mode = ENGINE_SPAWN, .family = family};
-    const char *name = row->rank, *value = value_of(facts, row->rank, &name), *why = NULL;
-    if ((!value && !(value = value_of(facts, row->needs, &name))) || is_of_another(family, facts))
-        return false;
+    *finding = (struct finding){.engine = {.mode = ENGINE_SPAWN, .family = family}, .name = row->rank};
+    struct engine *found = &finding->engine;
+    if (is_of_another(family, facts))
+        return;
+    finding->value = value_of(facts, row->rank, &finding->name);
+    if (!finding->value)
+        finding->value = value_of(facts, row->needs, &finding->name);
+    if (!finding->value)
+        return;
     if (!value_of(facts, row->needs, NULL))
-        why = row->missing;
+        finding->why = row->missing;
     else
-        why = *row->local_rank ? judge_ranks(row, facts, &found) : judge_nodes(row, facts, &found);
-    if (!why && !is_running(row, facts, &found))
-        why = "its launcher is not running above this process";
-    if (why) {
-        ignore(engine, name, value, why);
-        if (*row->local_size) /* names that others use, too (RANK), may be left over from anything */
-            engine->unclear = engine->unclear ? engine->unclear : found.unclear;
-        return false;
-    }
-    memcpy(found.ignored, engine->ignored, sizeof found.ignored);
-    take_place(row, facts, &found);
-    *engine = found;
-    return true;
+        finding->why = *row->local_rank ? judge_ranks(row, facts, found) : judge_nodes(row, facts, found);
+    bool is_above = is_running(row, facts, finding);
+    if (finding->why == no_fit && found->process) /* no left-over: its launcher is there, and has started this process */
+        found->is_unclear = true;
+    if (!finding->why && !is_above)
+        finding->why = "its launcher is not running above this process";
+    take_place(row, facts, found);
 }
 
 /* torchrun sets OMP_NUM_THREADS=1 for its workers unless it was started with another value. */
@@ -266,117 +277,47 @@ static bool threads_are_its(const struct engine_facts *facts, const struct engin
     return false;
 }
 
-void engines_find(const struct engine_facts *facts, struct engine *engine) {
-    memset(engine, 0, sizeof *engine);
-    engine->family = ENGINE_FAMILIES;
-    for (int family = 0; family < ENGINE_FAMILIES; family++) {
-        bool decides = judge((enum engine_family)family, facts, engine);
-        if (!decides)
-            continue;
-        for (int outer = family + 1; outer < ENGINE_FAMILIES; outer++) {
-            const char *name = rows[outer].rank, *value = value_of(facts, name, &name);
-            if (value && !list_has(rows[family].rank, name, strcspn(name, " ")))
-                ignore(engine, name, value, "outside of it");
-        }
-        engine->threads_are_its = threads_are_its(facts, engine);
-        return;
-    }
+/* Of those that may be followed the nearest one above this process; the table's order where that cannot be seen. -1: none. */
+static int nearest_of(const struct finding *findings) {
+    int nearest = -1;
+    for (int family = 0; family < ENGINE_FAMILIES; family++)
+        if (findings[family].value && !findings[family].why && (nearest < 0 || findings[family].distance < findings[nearest].distance))
+            nearest = family;
+    return nearest;
 }
 
-/* ---- what follows from it */
+static void note_ignored(struct engine *engine, const struct finding *finding) {
+    char outside[96];
+    snprintf(outside, sizeof outside, "outside of it (%s)", rows[finding->engine.family].name);
+    engines_ignore(engine, finding->name, finding->value, finding->why ? finding->why : outside);
+}
+
+void engines_find(const struct engine_facts *facts, struct engine *engine) {
+    struct finding findings[ENGINE_FAMILIES];
+    for (int family = 0; family < ENGINE_FAMILIES; family++)
+        judge((enum engine_family)family, facts, &findings[family]);
+    int nearest = nearest_of(findings);
+    *engine = nearest < 0 ? (struct engine){.family = ENGINE_FAMILIES} : findings[nearest].engine;
+    for (int family = 0; family < ENGINE_FAMILIES; family++) {
+        const struct finding *finding = &findings[family];
+        bool is_shared = nearest >= 0 && list_has(rows[nearest].rank, finding->name, strcspn(finding->name, " "));
+        if (family == nearest || !finding->value || is_shared)
+            continue;
+        note_ignored(engine, finding);
+        engine->is_unclear |= nearest < 0 && finding->engine.is_unclear;
+    }
+    if (nearest >= 0)
+        engine->threads_are_its = threads_are_its(facts, engine);
+}
+
+/* ---- in words */
 
 const char *engines_name(const struct engine *engine) {
     return engine->family < ENGINE_FAMILIES ? rows[engine->family].name : "nobody";
 }
 
-static bool is_open(const struct config *config, enum config_id id) {
-    return config->origin[id] == CONFIG_FROM_DEFAULT;
-}
-
-static int refuse_join(const struct engine *engine, const struct config *config, struct problem *problem) {
-    const char *name = engines_name(engine);
-    bool has_address = *engine->address || !is_open(config, CONFIG_ID_master_addr);
-    if (engine->world_size > engine->local_world_size && (engine->nodes < 2 || !has_address))
-        return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS",
-                           engine->nodes < 2
-                               ? "let it start one process on each host, each accel-run with -n, --nnodes, --node-rank and --master-addr"
-                               : "give the first host's address: --master-addr HOST",
-                           "%s has started %u ranks, %u of them on this host, and does not say %s", name, engine->world_size,
-                           engine->local_world_size, engine->nodes < 2 ? "which host of how many this is" : "where the first host is");
-    if (config->origin[CONFIG_ID_ranks] > CONFIG_FROM_DEFAULT && config->ranks != engine->world_size)
-        return problem_set(
-            problem, EXIT_LAUNCHER, "AR-ENGINE-RANKS",
-            "leave -n out: one rank for each process of that launcher; or --engine none, then each of them starts its own ranks",
-            "-n %u, but %s has started %u processes", config->ranks, name, engine->world_size);
-    if (engine->world_size > ENGINE_RANKS_MAX)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-RANKS", "start fewer", "%s has started %u processes; %d ranks are the most",
-                           name, engine->world_size, ENGINE_RANKS_MAX);
-    return 0;
-}
-
-static void give(struct config *config, enum config_id id, uint32_t *field, uint32_t value) {
-    if (!is_open(config, id))
-        return;
-    *field = value;
-    config->origin[id] = CONFIG_FROM_LAUNCHER;
-}
-
-/* What the user has not said himself. */
-static void give_place(const struct engine *engine, struct config *config) {
-    if (engine->ranks_here && engine->ranks_here <= ENGINE_RANKS_MAX)
-        give(config, CONFIG_ID_ranks, &config->ranks, engine->ranks_here);
-    if (engine->nodes > 1)
-        give(config, CONFIG_ID_nnodes, &config->nnodes, engine->nodes);
-    if (config->nnodes == 1)
-        return;
-    give(config, CONFIG_ID_node_rank, &config->node_rank, engine->node_rank);
-    if (engine
-            ->port) /* the one behind it where it starts the ranks: torchrun's agent listens at its port itself (collectives-cuda-launch 6.1) */
-        give(config, CONFIG_ID_master_port, &config->master_port, engine->port + (*rows[engine->family].local_rank ? 1 : 0));
-    if (*engine->address && is_open(config, CONFIG_ID_master_addr)) {
-        config->master_addr = engine->address;
-        config->origin[CONFIG_ID_master_addr] = CONFIG_FROM_LAUNCHER;
-    }
-    if (*engine->job && is_open(config, CONFIG_ID_job_id)) {
-        config->job_id = engine->job;
-        config->origin[CONFIG_ID_job_id] = CONFIG_FROM_LAUNCHER;
-    }
-}
-
-/* Ranks on several hosts: the first process of each host starts the host's ranks. */
-static void spread(struct engine *engine, struct config *config) {
-    engine->mode = engine->local_rank ? ENGINE_STAND : ENGINE_NODE;
-    engine->company = engine->local_world_size - 1;
-    engine->ranks_here = engine->local_world_size;
-    config->ranks = engine->local_world_size; /* -n, where it was given, counts those of all hosts */
-}
-
-int engines_settle(struct engine *engine, struct config *config, struct problem *problem) {
-    if (strcmp(config->engine, "auto") != 0 && strcmp(config->engine, "none") != 0)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "see 'accel-run --help all'",
-                           "--engine: '%.40s' is not one of auto, none", config->engine);
-    if (!strcmp(config->engine, "none"))
-        *engine = (struct engine){.family = ENGINE_FAMILIES};
-    if (engine->mode == ENGINE_SPAWN && engine->unclear && is_open(config, CONFIG_ID_nnodes) && is_open(config, CONFIG_ID_ranks))
-        return problem_set(
-            problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS",
-            "correct them; or say what is meant: -n RANKS, and on several hosts --nnodes, --node-rank and --master-addr; or --engine none",
-            "the variables of another launcher ask for several ranks or hosts and cannot be followed: %s", engine->ignored);
-    if (engine->mode == ENGINE_NODE && !engine->nodes && config->nnodes == 1) {
-        char index[16];
-        snprintf(index, sizeof index, "%u", engine->node_rank);
-        ignore(engine, rows[engine->family].rank, index, "how many there are is not known: --nnodes");
-        engine->mode = ENGINE_SPAWN;
-    }
-    if (engine->mode == ENGINE_JOIN && refuse_join(engine, config, problem))
-        return -1;
-    if (engine->mode == ENGINE_JOIN && engine->world_size > engine->local_world_size)
-        spread(engine, config);
-    if (engine->mode == ENGINE_JOIN)
-        give(config, CONFIG_ID_ranks, &config->ranks, engine->world_size);
-    else if (engine->mode == ENGINE_NODE || engine->mode == ENGINE_STAND)
-        give_place(engine, config);
-    return 0;
+const char *engines_variable(const struct engine *engine) {
+    return engine->family < ENGINE_FAMILIES ? rows[engine->family].rank : "";
 }
 
 void engines_words(const struct engine *engine, char *text, size_t size) {

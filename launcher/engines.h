@@ -5,7 +5,9 @@
  *  - Pure: environment and ancestors are given (ancestors.c reads them). One row for each launcher in engines.def; no launcher's name in code.
  *  - A family counts when its variables are complete, it has more than one process, and its launcher is still running above us: variables are
  *    inherited, by a shell that somebody opened inside a job for instance. A container's own settings need no process.
- *  - What was found and not followed is said (engines_words), never dropped in silence.
+ *  - Of several that count, the one whose process is the nearest above us decides; a container's settings come after all processes.
+ *  - What was found and not followed is said (engines_words), never dropped in silence. What would make every host train by itself is refused.
+ *  - engines.c finds; engines_settle.c says what follows from it.
  */
 #ifndef ACCEL_RUN_ENGINES_H
 #define ACCEL_RUN_ENGINES_H
@@ -63,7 +65,9 @@ struct engine {
     pid_t process;                                           /* the launcher's on this host, parent of all its ranks here; 0: not seen */
     uint64_t process_started;
     bool threads_are_its;            /* OMP_NUM_THREADS is its default, not the user's choice */
-    const char *unclear;             /* several hosts or ranks are asked for in words that cannot be followed, why; NULL: no. Literal */
+    bool is_unclear;                 /* SPAWN: several hosts or ranks are asked for in words that cannot be followed; `ignored` says why */
+    bool ranks_are_unclear;          /* NODE: the number of ranks here is none */
+    bool counts_ranks;               /* its variables count ranks, not hosts */
     char ignored[ENGINE_TEXT_CHARS]; /* what was found and not followed, with the reason; "": nothing */
 };
 
@@ -76,6 +80,10 @@ int engines_settle(struct engine *engine, struct config *config, struct problem 
 /* "rank 1 of 4: torchrun (LOCAL_RANK=1); ignored: SLURM_PROCID=0, no task of a step", or "" when there is nothing to say. text[size] */
 void engines_words(const struct engine *engine, char *text, size_t size);
 const char *engines_name(const struct engine *engine);
+/* The variables, between spaces, of which one has its rank or host. Literal. */
+const char *engines_variable(const struct engine *engine);
+/* Adds "VARIABLE=value, why" to what was not followed. variable: its first word counts. */
+void engines_ignore(struct engine *engine, const char *variable, const char *value, const char *why);
 
 /* What all processes of one start have in common on this host and no others have, as text (hashed by front.c). text[size] */
 void engines_key(const struct engine *engine, char *text, size_t size);

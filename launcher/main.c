@@ -59,16 +59,19 @@ static void die_of_interrupt(void) {
     raise(SIGINT);
 }
 
-static void show_config(const struct config *config) {
+static void show_config(const struct settings *settings) {
     char words[4 * ENGINE_TEXT_CHARS];
     engines_words(&engine, words, sizeof words);
     if (*words)
         printf("# Other launcher: %s\n", words);
-    config_print(config, stdout);
+    if (settings->refused.exit_code)
+        printf("# Refused: %s: %s\n", settings->refused.id, settings->refused.what);
+    config_print(&settings->config, stdout);
 }
 
 /* What needs no program. Returns the exit code. */
-static int print_asked(const struct config *config) {
+static int print_asked(const struct settings *settings) {
+    const struct config *config = &settings->config;
     struct problem problem;
     struct config_subcommands subcommands = command_completions();
     if (config->help) {
@@ -78,7 +81,7 @@ static int print_asked(const struct config *config) {
     } else if (config->version)
         puts("accel-run " ACCEL_RUN_VERSION);
     else if (config->show_config)
-        show_config(config);
+        show_config(settings);
     else if (config_print_completion(config->completion, &subcommands, stdout)) {
         problem_set(&problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "name one of them", "--completion: '%.40s' is not one of bash, zsh, fish",
                     config->completion);
@@ -186,7 +189,7 @@ int main(int argc, char **argv) {
         refuse(&problem);
     char *const *arguments = read_settings(&settings, argc, argv);
     if (options_need_no_program(&settings.config))
-        return print_asked(&settings.config);
+        return print_asked(&settings);
     if (explain.is_asked && engine.mode == ENGINE_JOIN)
         problem_set(&problem, EXIT_LAUNCHER, "AR-ENGINE-EXPLAIN", "start 'accel-run explain -n N' by itself",
                     "'accel-run explain' starts and ends its ranks itself, and cannot be a rank of %s", engines_name(&engine));

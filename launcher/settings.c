@@ -163,7 +163,11 @@ int settings_read(struct settings *settings, int argc, char *const *argv, char *
         status = *settings->path && access(settings->path, F_OK) == 0 ? apply(settings, problem)
                                                                       : apply_accelerates(settings, environment, engine, problem);
     }
-    return status || settle(settings, engine, problem) ? -1 : program;
+    if (!status && settle(settings, engine, problem)) {
+        settings->refused = *problem;
+        status = config->show_config ? 0 : -1; /* what was found is shown still, and that it is refused */
+    }
+    return status ? -1 : program;
 }
 
 void settings_clear(struct settings *settings) {

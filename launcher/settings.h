@@ -24,9 +24,10 @@ struct settings {
     struct config config;
     struct foreign foreign;
     struct config_notes notes;
-    struct yaml yaml;    /* the file's keys; config borrows from it */
-    char path[PATH_MAX]; /* of the file; "" none */
-    char *text;          /* of the file, owned; NULL none */
+    struct yaml yaml;       /* the file's keys; config borrows from it */
+    char path[PATH_MAX];    /* of the file; "" none */
+    char *text;             /* of the file, owned; NULL none */
+    struct problem refused; /* --show-config: a run with these settings would be; exit_code 0: no */
 };
 
 /* Reads all sources. Returns the index of the program's name in argv (argc: none, and none is needed), or -1 with *problem. Notes are not judged

@@ -100,6 +100,33 @@ END
     contains "$output" "# Other launcher: ignored: SLURM_PROCID=0, no task of a step"
 }
 
+@test "of nested launchers the nearest one is followed, and what is outside of it is said" {
+    run_ranks() { # OUTER N INNER N: each of the outer's processes starts a job of the inner's
+        local outer
+        launched "$1" "$2"
+        outer=("${launched[@]}")
+        launched "$3" "$4"
+        run -0 --separate-stderr "${outer[@]}" "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo "rank $ACCEL_RUN_RANK"'
+        [ "$(grep -c "rank 0" <<<"$output")" -eq "$2" ]
+        run -0 --separate-stderr "${outer[@]}" "${launched[@]}" "$ACCEL_RUN" --show-config
+    }
+    run_ranks torchrun 2 openmpi 2
+    contains "$output" "Open MPI's mpirun (OMPI_COMM_WORLD_LOCAL_RANK); ignored: RANK=1, outside of it (torchrun)"
+    run_ranks openmpi 1 torchrun 2
+    contains "$output" "rank 1 of 2: torchrun (LOCAL_RANK); ignored: OMPI_COMM_WORLD_RANK=0, only one process"
+    run_ranks srun 2 hydra 2
+    contains "$output" "rank 1 of 2: hydra's mpiexec (MPI_LOCALRANKID); ignored: SLURM_PROCID=0, outside of it (srun)"
+}
+
+@test "a pod that does not know where the others are is refused: each would train by itself" {
+    RANK=1 WORLD_SIZE=2 run -125 "$ACCEL_RUN" -n 2 true
+    contains "$output" "AR-ENGINE-HOSTS: RANK and WORLD_SIZE of a pod: this is host 1 of 2 (RANK), and where the first one is, is not known"
+    RANK=1 WORLD_SIZE=2 run -0 --separate-stderr "$ACCEL_RUN" --show-config
+    contains "$output" "# Refused: AR-ENGINE-HOSTS"
+    RANK=1 WORLD_SIZE=2 run -0 --separate-stderr "$ACCEL_RUN" --engine none --log-level error sh -c 'echo rank $ACCEL_RUN_RANK'
+    [ "$output" = "rank 0" ]
+}
+
 @test "variables that a shell has kept from a job are not followed" {
     run -0 --separate-stderr env SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_TASKS_PER_NODE=2 \
         "$ACCEL_RUN" --log-level error sh -c 'echo $ACCEL_RUN_RANK'

@@ -91,7 +91,7 @@ END
 }
 
 @test "another launcher's variables are kept from the ranks, with one notice" {
-    ACCEL_RUN_LOG_LEVEL=warn RANK=3 WORLD_SIZE=8 MASTER_PORT=1 OMPI_COMM_WORLD_RANK=1 run -0 --separate-stderr "$ACCEL_RUN" -n 2 \
+    ACCEL_RUN_LOG_LEVEL=warn RANK=3 MASTER_PORT=1 OMPI_COMM_WORLD_RANK=1 run -0 --separate-stderr "$ACCEL_RUN" -n 2 \
         sh -c 'env | grep -E "^(RANK|WORLD_SIZE|MASTER_PORT|OMPI_.*)=" ; true'
     [ -z "$output" ]
     [ "$(grep -c AR-ENV-REMOVED <<<"$stderr")" -eq 1 ]

@@ -1,4 +1,4 @@
-// sources: launcher/engines.c launcher/problem.c config/*.c
+// sources: launcher/engines.c launcher/engines_settle.c launcher/problem.c config/*.c
 #include "unit.h"
 
 #include "../../launcher/engines.h"
@@ -144,16 +144,43 @@ TEST("a launcher without a known name counts: a program that has set the variabl
     EXPECT(engine.mode == ENGINE_JOIN);
 }
 
-TEST("the innermost launcher decides, what is outside of it is said") {
+TEST("of nested launchers the nearest one decides, what is outside of it is said") {
     find(VARIABLES(TORCHRUN, SLURM), (struct engine_process[]){ABOVE(50, "python3\0torchrun", "A=1"), ABOVE(40, "slurmstepd:", "A=1")}, 2);
     EXPECT(engine.mode == ENGINE_JOIN && engine.process == 50);
-    EXPECT_TEXT(words(), "rank 3 of 4: torchrun (LOCAL_RANK); ignored: SLURM_PROCID=2, outside of it");
+    EXPECT_TEXT(words(), "rank 3 of 4: torchrun (LOCAL_RANK); ignored: SLURM_PROCID=2, outside of it (srun)");
+    find(VARIABLES(TORCHRUN, SLURM), (struct engine_process[]){ABOVE(50, "slurmstepd:", "A=1"), ABOVE(40, "python3\0torchrun", "A=1")}, 2);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_SLURM && engine.process == 50);
+    EXPECT_TEXT(words(), "rank 2 of 4: srun (SLURM_LOCALID); ignored: RANK=3, outside of it (torchrun)");
+    find(
+        VARIABLES(TORCHRUN, OPENMPI),
+        (struct engine_process[]){ABOVE(50, "mpirun\0-n\0002", "RANK=3"), ABOVE(40, "sh", "RANK=3"), ABOVE(30, "python3\0torchrun", "A=1")},
+        3);
+    EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_OPENMPI && engine.process == 50);
+    find(VARIABLES(HYDRA, OPENMPI),
+         (struct engine_process[]){ABOVE(50, "hydra_pmi_proxy", "A=1"), ABOVE(45, "mpirun.mpich", "A=1"),
+                                   ABOVE(40, "mpirun.openmpi", "A=1")},
+         3);
+    EXPECT(engine.family == ENGINE_HYDRA && engine.process == 50);
+    find(VARIABLES(HYDRA, OPENMPI), (struct engine_process[]){ABOVE(50, "mpirun", "A=1"), ABOVE(40, "hydra_pmi_proxy", "A=1")}, 2);
+    EXPECT(engine.family == ENGINE_OPENMPI && engine.process == 50);
     /* the batch script's variables below mpirun */
     BELOW("mpirun", OPENMPI, SBATCH);
     EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_OPENMPI);
+    EXPECT(strstr(words(), "SLURM_PROCID=0, no task of a step"));
     /* RANK and LOCAL_RANK made from Slurm's by the user's script */
     BELOW("slurmstepd:", SLURM, "RANK=2", "LOCAL_RANK=0", "WORLD_SIZE=4");
     EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_SLURM);
+}
+
+TEST("a launcher of one process, or one that cannot be seen, does not hide the one outside of it") {
+    find(VARIABLES(SLURM, "RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"),
+         (struct engine_process[]){ABOVE(50, "python3\0torchrun", "A=1"), ABOVE(40, "slurmstepd:", "A=1")}, 2);
+    EXPECT(engine.family == ENGINE_SLURM && engine.process == 40);
+    EXPECT(strstr(words(), "RANK=0, only one process"));
+    BELOW("python3\0torchrun", TORCHRUN, "PET_NNODES=2", "PET_NPROC_PER_NODE=4", "PET_NODE_RANK=1", "PET_MASTER_ADDR=m");
+    EXPECT(engine.family == ENGINE_TORCHRUN && strstr(words(), "PET_NODE_RANK=1, outside of it (the variables PET_*)"));
+    find(VARIABLES(TORCHRUN, OPENMPI), NULL, 0);
+    EXPECT(engine.family == ENGINE_TORCHRUN);
 }
 
 TEST("one process alone is nobody's rank") {
@@ -169,7 +196,8 @@ TEST("Kubeflow's trainer: PET_*, how many ranks on which host") {
     LEAKED("PET_NNODES=1", "PET_NPROC_PER_NODE=2");
     EXPECT(engine.mode == ENGINE_NODE && engine.nodes == 1 && engine.ranks_here == 2);
     LEAKED("PET_NPROC_PER_NODE=auto");
-    EXPECT(engine.mode == ENGINE_SPAWN && strstr(words(), "no number"));
+    EXPECT(settle("2", NULL, "auto") == 0 && config.ranks == 2);
+    EXPECT(settle(NULL, NULL, "auto") == -1 && strstr(problem.what, "no number"));
     LEAKED("PET_NNODES=1:4", "PET_NODE_RANK=0", "PET_NPROC_PER_NODE=2");
     EXPECT(engine.mode == ENGINE_SPAWN && strstr(words(), "do not fit"));
 }
@@ -179,13 +207,58 @@ TEST("a pod's RANK without LOCAL_RANK is the host's number") {
     EXPECT(engine.mode == ENGINE_NODE && engine.nodes == 2 && engine.node_rank == 1);
     LEAKED("RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=m");
     EXPECT(engine.mode == ENGINE_SPAWN);
+}
+
+static void refused(const char *why) {
+    EXPECT(settle(NULL, NULL, "auto") == -1 && strstr(problem.what, why));
+    EXPECT_TEXT(problem.id, "AR-ENGINE-HOSTS");
+    EXPECT(settle("2", NULL, "auto") == -1);
+    EXPECT(settle("2", "1", "auto") == 0 && config.nnodes == 1);
+}
+
+TEST("what would let each of several pods train by itself is refused, unless the user says how many hosts, or --engine none") {
     LEAKED("RANK=3", "WORLD_SIZE=8");
-    EXPECT(engine.mode == ENGINE_SPAWN && strstr(words(), "address is missing"));
+    refused("this is host 3 of 8 (RANK), and where the first one is, is not known");
+    EXPECT(settle(NULL, NULL, "none") == 0 && engine.mode == ENGINE_SPAWN);
+    LEAKED("RANK=8", "WORLD_SIZE=8", "MASTER_ADDR=m");
+    refused("do not fit");
+    LEAKED("PET_NNODES=2", "PET_NODE_RANK=0");
+    refused("this is host 0 of 2 (PET_NODE_RANK)");
+    LEAKED("PET_NNODES=2", "PET_MASTER_ADDR=m");
+    refused("which host this is, is missing");
+    LEAKED("JOB_COMPLETION_INDEX=0");
+    refused("this is process 0 of an indexed job (JOB_COMPLETION_INDEX)");
+    LEAKED("RANK=3", "WORLD_SIZE=8");
+    config_defaults(&config);
+    config.master_addr = "first";
+    config.origin[CONFIG_ID_master_addr] = CONFIG_FROM_COMMAND_LINE;
+    EXPECT(engines_settle(&engine, &config, &problem) == 0 && config.nnodes == 8 && config.node_rank == 3);
+    BELOW("python3\0torchrun", "RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1");
+    EXPECT(settle("2", NULL, "auto") == -1 && strstr(problem.what, "RANK=1, the variables that belong to it do not fit"));
+}
+
+TEST("left-overs are not refused: shells inside of jobs, a world of one, half a set") {
+    const char *kept[][8] = {{"SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_JOB_ID=9"}, /* salloc */
+                             {"RANK=0", "WORLD_SIZE=1"},
+                             {"WORLD_SIZE=8", "MASTER_ADDR=m"},
+                             {"RANK=3"},
+                             {"RANK=x", "WORLD_SIZE=8"},
+                             {"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=m"},
+                             {"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1"},
+                             {"PMI_RANK=0", "PMI_SIZE=2"}};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        find((char **)(uintptr_t)kept[i], (struct engine_process[]){ABOVE(40, "bash", "A=1")}, 1);
+        EXPECT(settle(NULL, NULL, "auto") == 0 && engine.mode == ENGINE_SPAWN && *words());
+    }
+    /* salloc's shell is a step of one task of its own (use_interactive_step) */
+    BELOW("slurmstepd: [9.interactive]", "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_STEP_NUM_TASKS=1",
+          "SLURM_STEP_TASKS_PER_NODE=1", "SLURM_STEP_NUM_NODES=1", "SRUN_COMM_HOST=h");
+    EXPECT(settle("2", NULL, "auto") == 0 && engine.mode == ENGINE_SPAWN && strstr(words(), "only one process"));
 }
 
 TEST("an indexed job does not say how many there are; others are left alone") {
     LEAKED("JOB_COMPLETION_INDEX=2");
-    EXPECT(settle(NULL, NULL, "auto") == 0 && engine.mode == ENGINE_SPAWN && strstr(words(), "JOB_COMPLETION_INDEX=2"));
+    EXPECT(settle("2", "1", "auto") == 0 && engine.mode == ENGINE_SPAWN && strstr(words(), "JOB_COMPLETION_INDEX=2, one host"));
     LEAKED("JOB_COMPLETION_INDEX=2");
     EXPECT(settle("2", "3", "auto") == 0 && config.node_rank == 2 && config.nnodes == 3);
     LEAKED("DMLC_ROLE=worker", "DMLC_NUM_WORKER=4", "OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile", "K_MPI_JOB_ROLE=launcher");
@@ -235,13 +308,32 @@ TEST("several processes on each of several hosts: the first one of a host starts
     BELOW("torchrun", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "MASTER_ADDR=a",
           "MASTER_PORT=29500");
     EXPECT(settle(NULL, NULL, "auto") == 0 && engine.mode == ENGINE_STAND && config.nnodes == 2);
-    BELOW("torchrun", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2",
-          "MASTER_ADDR=a");
-    EXPECT(settle("2", NULL, "auto") == -1);
-    EXPECT_TEXT(problem.id, "AR-ENGINE-RANKS");
     BELOW("mpirun", "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_LOCAL_SIZE=2");
     EXPECT(settle(NULL, NULL, "auto") == -1);
     EXPECT_TEXT(problem.id, "AR-ENGINE-HOSTS");
+}
+
+static int settle_spread(const char *ranks, const char *nodes, bool are_total) {
+    char fault[CONFIG_FAULT_CHARS];
+    BELOW("torchrun", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2",
+          "MASTER_ADDR=a");
+    config_defaults(&config);
+    config_set(&config, CONFIG_ID_ranks, ranks, CONFIG_FROM_COMMAND_LINE, "-n", fault);
+    if (nodes)
+        config_set(&config, CONFIG_ID_nnodes, nodes, CONFIG_FROM_COMMAND_LINE, "--nnodes", fault);
+    config.ranks_are_total = are_total;
+    int status = engines_settle(&engine, &config, &problem);
+    return status ? -1 : config.ranks == 2 && !config.ranks_are_total ? 1 : 0;
+}
+
+TEST("on several hosts -n is the number of one host, or of all where --nnodes does not stand beside it") {
+    EXPECT(settle_spread("2", NULL, false) == 1 && settle_spread("2", "2", false) == 1 && settle_spread("4", NULL, false) == 1);
+    EXPECT(settle_spread("4", NULL, true) == 1 && settle_spread("4", "2", true) == 1);
+    EXPECT(settle_spread("2", NULL, true) == -1 && settle_spread("4", "2", false) == -1 && settle_spread("3", NULL, false) == -1);
+    EXPECT_TEXT(problem.id, "AR-ENGINE-RANKS");
+    EXPECT_TEXT(problem.what, "-n 3, but torchrun has started 2 processes on this host, 4 on all 2");
+    EXPECT(!strstr(problem.cure, "--engine none")); /* each of them would be a job of its own */
+    EXPECT(settle_spread("2", "3", false) == -1 && strstr(problem.what, "--nnodes 3, but torchrun has started processes on 2 hosts"));
 }
 
 TEST("a rank sees no variable of the launcher that it belongs to; Slurm's job stays") {

@@ -1,4 +1,4 @@
-// sources: launcher/join.c launcher/secret.c launcher/segment.c launcher/logs.c launcher/plan.c launcher/placement.c launcher/cpus.c launcher/topology.c launcher/cgroup.c launcher/system_file.c launcher/engines.c launcher/problem.c config/*.c
+// sources: launcher/join.c launcher/secret.c launcher/segment.c launcher/logs.c launcher/plan.c launcher/placement.c launcher/cpus.c launcher/topology.c launcher/cgroup.c launcher/system_file.c launcher/engines.c launcher/engines_settle.c launcher/problem.c config/*.c
 #include "unit.h"
 
 #include "../../launcher/join.h"
