@@ -83,6 +83,10 @@ stopped() {
     same_words written.py
 }
 
+@test "a divided tensor that is turned around in place while a view of its rows is in use is refused by name" {
+    stopped wheel AR-WRITE refused.py turned
+}
+
 @test "legacy types of Python know parameters and divided tensors" {
     same_words legacy_types.py
 }

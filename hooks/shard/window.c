@@ -106,8 +106,18 @@ bool window_before_call(struct shard_call *call) {
     return windows != NULL;
 }
 
+/* h.t_() and the like turn the rows of a tensor around while its views stay as they are. */
+static void check_unturned(const struct window *window) {
+    struct record now = record_get(window->source);
+    if (now.kind != RECORD_SHARD || now.dim != window->record.dim || !record_same_rows(&now, &window->record) ||
+        tensor_dims(window->source) != tensor_dims(window->whole))
+        shim_problem("AR-WRITE", "Make a new tensor (h = h.t() instead of h.t_()), or take the view anew (h[3] again).",
+                     "a divided tensor has changed its shape in place while a view of some of its rows is still in use");
+}
+
 /* Each rank takes its rows of what was written to the copy; the history of the rows is then that of the copy. */
 static void write_back(struct window *window) {
+    check_unturned(window);
     struct value rows = value_tensor(rows_take(window->whole, &window->record, window->record.dim));
     value_drop(TORCH_CALL("aten::copy_", "", value_tensor(window->source), rows, value_bool(false)));
     value_drop(rows);
@@ -116,6 +126,7 @@ static void write_back(struct window *window) {
 
 /* The copy's values anew. A collective. */
 static void renew(struct window *window) {
+    check_unturned(window);
     if (tensor_requires_grad(window->whole) && grad_mode_is_enabled())
         shim_problem("AR-WRITE", "Take the view anew after the write (h[3] again), or write under no_grad.",
                      "a divided tensor is written while a view of some of its rows, which has a history, is still in use");

@@ -25,6 +25,14 @@ def module_hook():
     return second(first(images).relu())
 
 
+def turned():
+    hidden = first(images).detach()
+    top = hidden[:3]
+    hidden.t_()
+    top.add_(1)
+    return second(hidden.t())
+
+
 out = globals()[sys.argv[1]]()
 torch.nn.functional.cross_entropy(out, targets).backward()
 print("not stopped")
