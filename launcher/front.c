@@ -75,19 +75,19 @@ static struct rendezvous_hello hello_of(const struct engine *engine) {
 
 /* ---- rank 0 */
 
-static void name_missing(const int *connections, uint32_t world_size, char *text, size_t size) {
+static void name_missing(const int *connections, uint32_t world_size, uint32_t first, char *text, size_t size) {
     int used = 0;
     for (uint32_t rank = 1; rank < world_size && (size_t)used + 16 < size; rank++)
         if (connections[rank] < 0)
-            used += snprintf(text + used, size - (size_t)used, "%s%u", used ? ", " : "", rank);
+            used += snprintf(text + used, size - (size_t)used, "%s%u", used ? ", " : "", first + rank);
 }
 
 /* Everybody's hello: is there a reason not to go on? Returns 0, or -1 with *problem. */
-static int judge_hellos(const struct rendezvous_hello *hellos, uint32_t world_size, struct problem *problem) {
+static int judge_hellos(const struct rendezvous_hello *hellos, uint32_t world_size, uint32_t first, struct problem *problem) {
     for (uint32_t rank = 1; rank < world_size; rank++) {
         if (hellos[rank].version != PROTOCOL_VERSION)
             return problem_set(problem, EXIT_LAUNCHER, "AR-VERSION", "install one version of accel-run",
-                               "ranks 0 and %u were started with different versions of accel-run", rank);
+                               "ranks %u and %u were started with different versions of accel-run", first, first + rank);
         if (hellos[rank].problem.exit_code) {
             *problem = hellos[rank].problem;
             return -1;
@@ -96,7 +96,8 @@ static int judge_hellos(const struct rendezvous_hello *hellos, uint32_t world_si
     for (uint32_t rank = 1; rank < world_size; rank++)
         if (hellos[rank].world_size != world_size || hellos[rank].settings != hellos[0].settings)
             return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-DIFFERS", "start all ranks with the same command line and environment",
-                               "rank %u was started with other options, another program or other arguments than rank 0", rank);
+                               "rank %u was started with other options, another program or other arguments than rank %u", first + rank,
+                               first);
     return 0;
 }
 
@@ -105,8 +106,8 @@ static int await_all(int listener, const struct front *front, struct rendezvous_
     limit = limit && limit < MEET_MS ? limit : MEET_MS;
     char names[256] = "";
     if (!rendezvous_hear(listener, world_size, clock_ms() + limit, hellos, connections))
-        return judge_hellos(hellos, world_size, problem);
-    name_missing(connections, world_size, names, sizeof names);
+        return judge_hellos(hellos, world_size, front->engine->first, problem);
+    name_missing(connections, world_size, front->engine->first, names, sizeof names);
     return problem_set(
         problem, EXIT_LAUNCHER, "AR-ENGINE-ALONE",
         "does the launcher start accel-run once for each rank, on one host and in one container? If there is no such launcher: "

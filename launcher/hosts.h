@@ -35,10 +35,11 @@ enum hosts_type {
     HOSTS_ANSWER,    /* from it: the same, rank 0's answer */
     HOSTS_END,       /* from it: the same, rank 0 has done with a file */
     HOSTS_FAILED,    /* both ways: struct together_failure, the first of the job */
-    HOSTS_SIGNAL,    /* both ways: int32_t, a signal of the user */
+    HOSTS_SIGNAL,    /* both ways: struct together_asked, a signal of the user */
     HOSTS_PAUSE,     /* both ways: the sender is about to be stopped; whatever it sends next says that it goes on */
     HOSTS_DONE,      /* to the first host: int32_t, nothing is left here, and the exit code */
     HOSTS_VERDICT,   /* from it: int32_t, the exit code of the job */
+    HOSTS_CANNOT,    /* to the first host, in place of the hello: struct hosts_cannot, that one has refused its part */
 };
 
 struct hosts_header {
@@ -55,6 +56,12 @@ struct hosts_hello {
     char program[256];                     /* without its folders */
     uint64_t arguments;                    /* a hash of them */
     char processor[64];
+};
+
+struct hosts_cannot {
+    uint32_t magic, host;
+    char job_id[64];
+    struct protocol_problem problem;
 };
 
 struct hosts_welcome {
@@ -94,6 +101,9 @@ struct hosts {
 
 /* hosts_meet.c: waits for all hosts. Returns 0, or -1 with *problem. plan: its program and threads are compared. The caller clears. */
 int hosts_meet(struct hosts *hosts, const struct config *config, const struct plan *plan, struct problem *problem);
+
+/* hosts_refuse.c: this host has refused its part before it came to the meeting: the others are told, those that come within some seconds. */
+void hosts_refuse(const struct config *config, const struct problem *problem);
 
 /* hosts.c */
 static inline bool hosts_is_first(const struct hosts *hosts) {

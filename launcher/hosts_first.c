@@ -91,13 +91,34 @@ static int take_host(struct meet *meet, struct hosts_peer *stranger, const struc
     return 0;
 }
 
+/* A host has refused its part. */
+static int take_refusal(struct meet *meet, struct hosts_peer *stranger, const char *body) {
+    struct hosts_cannot cannot;
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+    char name[BOARD_HOST_CHARS];
+    memcpy(&cannot, body, sizeof cannot);
+    struct protocol_problem *said = &cannot.problem;
+    said->id[sizeof said->id - 1] = said->what[sizeof said->what - 1] = said->cure[sizeof said->cure - 1] = 0;
+    if (cannot.magic != MEET_MAGIC || strncmp(cannot.job_id, meet->own.job_id, sizeof cannot.job_id) ||
+        getpeername(stranger->descriptor, (struct sockaddr *)&address, &size)) {
+        hosts_close(stranger);
+        return 0;
+    }
+    meet_name_of(&address, name);
+    return meet_fail(meet, said->id, said->cure, "host %u (%s): %s", cannot.host, name, said->what);
+}
+
 static int hear_strangers(struct meet *meet) {
     struct hosts_header header;
     const char *body;
     for (int i = 0; i < MEET_STRANGERS; i++) {
         struct hosts_peer *stranger = &meet->strangers[i];
         int found = stranger->descriptor >= 0 ? hosts_read(stranger, &header, &body) : 0;
-        if (found < 0 || (found > 0 && (header.type != HOSTS_HELLO || header.bytes != sizeof(struct hosts_hello)))) {
+        if (found > 0 && header.type == HOSTS_CANNOT && header.bytes == sizeof(struct hosts_cannot)) {
+            if (take_refusal(meet, stranger, body))
+                return -1;
+        } else if (found < 0 || (found > 0 && (header.type != HOSTS_HELLO || header.bytes != sizeof(struct hosts_hello)))) {
             hosts_close(stranger);
         } else if (found > 0) {
             struct hosts_hello hello;
@@ -111,7 +132,7 @@ static int hear_strangers(struct meet *meet) {
     return 0;
 }
 
-static void take_strangers(struct meet *meet, int listener) {
+void meet_take_strangers(struct meet *meet, int listener) {
     int descriptor;
     while ((descriptor = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         struct hosts_peer *place = NULL;
@@ -161,7 +182,7 @@ static int wait_for_all(struct meet *meet, int listener) {
             polled[i] = (struct pollfd){meet->strangers[i].descriptor, POLLIN, 0};
         polled[MEET_STRANGERS] = (struct pollfd){listener, POLLIN, 0};
         poll(polled, MEET_STRANGERS + 1, MEET_AGAIN_MS);
-        take_strangers(meet, listener);
+        meet_take_strangers(meet, listener);
         if (hear_strangers(meet))
             return -1;
     }

@@ -66,8 +66,7 @@ static void make_hello(struct hosts_hello *hello, const struct config *config, c
 
 /* ---- the others */
 
-/* One try, of at most a second. A descriptor, or -1 with the reason in words. */
-static int try_connect(const struct meet *meet, struct sockaddr_storage *address, const char **reason) {
+int meet_connect(const struct meet *meet, struct sockaddr_storage *address, const char **reason) {
     int error = meet_resolve(meet, address);
     socklen_t size = sizeof error;
     if (error) {
@@ -151,7 +150,7 @@ static int meet_others(struct meet *meet) {
     for (;; poll(NULL, 0, MEET_AGAIN_MS)) {
         struct sockaddr_storage first, own;
         socklen_t size = sizeof own;
-        int descriptor = try_connect(meet, &first, &reason);
+        int descriptor = meet_connect(meet, &first, &reason);
         if (descriptor >= 0 && getsockname(descriptor, (struct sockaddr *)&own, &size) == 0) {
             hosts->peers[0] = (struct hosts_peer){.descriptor = descriptor};
             meet_set_options(descriptor);

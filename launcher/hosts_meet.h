@@ -33,6 +33,10 @@ int meet_fail(struct meet *meet, const char *id, const char *cure, const char *f
 bool meet_is_over(const struct meet *meet);
 /* After a while, once. */
 void meet_say_waiting(struct meet *meet, const char *for_whom);
+/* One try, of at most a second. A descriptor, or -1 with the reason in words. */
+int meet_connect(const struct meet *meet, struct sockaddr_storage *address, const char **reason);
+/* Whoever knocks becomes a stranger; the oldest makes room. */
+void meet_take_strangers(struct meet *meet, int listener);
 /* The first host's part. */
 int meet_as_first(struct meet *meet);
 

@@ -30,10 +30,15 @@ static struct engine engine = {.family = ENGINE_FAMILIES};
 /* Its other processes on this host, where there are several hosts. */
 static struct stand_by others;
 
+/* Several hosts: nobody of the others has heard of this one yet. */
+static const struct config *unmet;
+
 static void __attribute__((noreturn)) refuse(const struct problem *problem) {
     bool is_said = !*problem->id || (engine.mode == ENGINE_JOIN && front_tell(&engine, problem));
     if (!is_said)
         dprintf(STDERR_FILENO, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
+    if (unmet && *problem->id)
+        hosts_refuse(unmet, problem);
     stand_by_release(&others, problem->exit_code);
     exit(problem->exit_code);
 }
@@ -163,6 +168,7 @@ static void meet(struct job *job, struct plan *plan) {
     static struct hosts hosts;
     struct problem problem;
     job->local_size = job->world_size = plan->ranks;
+    unmet = NULL;
     if (job->config->nnodes == 1)
         return;
     if (hosts_meet(&hosts, job->config, plan, &problem)) {
@@ -201,6 +207,7 @@ int main(int argc, char **argv) {
                     "accel-run explain is for one host");
         refuse(&problem);
     }
+    unmet = config.nnodes > 1 && !config.dry_run && engine.mode != ENGINE_STAND ? &config : NULL;
     if (!config.dry_run)
         stand_together(&config, arguments);
     if (preflight_run(arguments, getenv("PATH"), getenv(CONFIG_ENV_SHIM), &target, &problem))

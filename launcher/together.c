@@ -49,25 +49,41 @@ static uint64_t *last_of(struct job *job, int signal) {
 }
 
 void together_signal(struct job *job, int signal) {
-    int32_t number = signal;
     if (!job->hosts)
         return;
+    struct together_asked asked = {signal, job->hosts->host};
     *last_of(job, signal) = clock_ms();
-    hosts_tell_all(job->hosts, -1, HOSTS_SIGNAL, &number, sizeof number);
+    hosts_tell_all(job->hosts, -1, HOSTS_SIGNAL, &asked, sizeof asked);
+}
+
+/* Who has pressed Ctrl-C knows it; what a scheduler, or another launcher that is being ended, sends there is news here. */
+static void say_asked(struct job *job, const struct together_asked *asked) {
+    struct problem problem;
+    if (asked->signal == SIGINT || job->config->log_level < CONFIG_LEVEL_WARN)
+        return;
+    problem_set(&problem, 0, "AR-HOST-SIGNAL", "look there for who sent it: a user, a job scheduler, a launcher that was ended itself",
+                "host %u (%s) was told to end by signal %d (%s): the job ends on all hosts", asked->host,
+                job->hosts->list[asked->host].name, asked->signal, strsignal(asked->signal));
+    notices_problem(&job->notices, "warning", &problem);
 }
 
 static void hear_signal(struct job *job, uint32_t host, const char *body, uint32_t bytes) {
-    int32_t signal;
-    if (bytes != sizeof signal)
+    struct together_asked asked;
+    if (bytes != sizeof asked)
         return;
-    memcpy(&signal, body, sizeof signal);
+    memcpy(&asked, body, sizeof asked);
+    int signal = asked.signal;
+    if (asked.host >= job->hosts->count)
+        return;
     bool asks_to_end = signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
     if (!asks_to_end)
         return;
     uint64_t last_ms = *last_of(job, signal);
-    if (!last_ms || clock_ms() - last_ms > SAME_SIGNAL_MS)
+    if (!last_ms || clock_ms() - last_ms > SAME_SIGNAL_MS) {
+        say_asked(job, &asked);
         signals_relayed(job, signal);
-    hosts_tell_all(job->hosts, (int)host, HOSTS_SIGNAL, &signal, sizeof signal);
+    }
+    hosts_tell_all(job->hosts, (int)host, HOSTS_SIGNAL, &asked, sizeof asked);
 }
 
 void together_pause(struct job *job) {

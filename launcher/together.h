@@ -27,6 +27,12 @@ struct together_failure {
     uint32_t is_rank, is_silent;
 };
 
+/* Who has got the signal. */
+struct together_asked {
+    int32_t signal;
+    uint32_t host;
+};
+
 /* What a rank was doing when its launcher looked last; other hosts' boards have the same. */
 struct together_line {
     uint32_t rank, generation; /* 0: it has not claimed */

@@ -278,6 +278,26 @@ for step in range(6):
     all_say "AR-HOSTS-DIFFER: threads of each rank"
 }
 
+@test "a host that refuses its part is named on the others at once, whichever it is" {
+    options=(--start-timeout 100)
+    launchers=()
+    start_host 1 2 1 true
+    start_host 2 2 1 no-such-program
+    wait "${launchers[1]}" || code=$?
+    [ "$code" -eq 125 ]
+    wait "${launchers[2]}" || code=$?
+    [ "$code" -eq 127 ]
+    contains "$(cat err1)" "AR-EXEC-NOT-FOUND: host 1 (10.77.0.2): "
+    start_host 1 3 1 no-such-program
+    start_host 2 3 1 true
+    start_host 3 3 1 true
+    wait "${launchers[1]}" "${launchers[2]}" || true
+    wait "${launchers[3]}" || code=$?
+    [ "$code" -eq 125 ]
+    contains "$(cat err2)" "AR-EXEC-NOT-FOUND: host 0 (10.77.0.1): "
+    contains "$(cat err3)" "AR-EXEC-NOT-FOUND: host 0 (10.77.0.1): "
+}
+
 @test "two hosts with one number, a host that never comes, no first host: each is named" {
     options=(--start-timeout 5)
     launchers=()
@@ -403,4 +423,23 @@ below_torchrun() {
     contains "$(cat err1)" "exitcode  : 3"
     contains "$(cat err2)" "exitcode  : 3"
     contains "$(cat err1)" "AR-RANK-FAILED"
+}
+
+@test "below torchrun a host whose processes differ is named on the other one, with their numbers in the job" {
+    requires file "$BUILD/venv/bin/torchrun"
+    printf '#!/bin/sh\n[ "$RANK" != 3 ] || set -- --grace 3 "$@"\nexec %s "$@"\n' "$ACCEL_RUN" >wrapper
+    chmod +x wrapper
+    ACCEL_RUN=$T/wrapper below_torchrun true
+    wait_hosts 1
+    contains "$(cat err2)" "AR-ENGINE-DIFFERS: rank 3 was started with other options, another program or other arguments than rank 2"
+    contains "$(cat err1)" "AR-ENGINE-DIFFERS: host 1 (10.77.0.2): rank 3 was started with other options"
+}
+
+@test "a torchrun that is ended on one host is named by the other host's accel-run" {
+    requires file "$BUILD/venv/bin/torchrun"
+    below_torchrun --log-level warn sh -c 'echo >"started.$ACCEL_RUN_RANK"; exec sleep 300'
+    retry 300 0.1 files_exist host1/started.0 host1/started.1 host2/started.2 host2/started.3
+    kill -9 "${launchers[2]}"
+    wait "${launchers[1]}" "${launchers[2]}" || true
+    contains "$(cat err1)" "AR-HOST-SIGNAL: host 1 (10.77.0.2) was told to end by signal 15 (Terminated): the job ends on all hosts"
 }
