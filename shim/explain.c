@@ -10,7 +10,7 @@
 #include "link.h"
 #include "shim.h"
 
-enum { NOTES_MAX = 768, NAME_CHARS = 64, DETAIL_CHARS = 256 };
+enum { NOTES_MAX = 768, OBJECTS_MAX = 256, NAME_CHARS = 64, DETAIL_CHARS = 256 };
 
 struct note {
     const char *kind; /* literal */
@@ -20,6 +20,8 @@ struct note {
 
 static struct note notes[NOTES_MAX];
 static int note_count;
+static const void *objects[OBJECTS_MAX]; /* noted already; an address that is used again is not told apart */
+static int object_count;
 static uint64_t steps;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -50,8 +52,34 @@ void explain_note(const char *kind, const char *name, const char *detail) {
     pthread_mutex_unlock(&mutex);
 }
 
+/* Has it not been met yet? The mutex is held. */
+static bool object_is_new(const void *object) {
+    for (int i = 0; i < object_count; i++)
+        if (objects[i] == object)
+            return false;
+    if (object_count == OBJECTS_MAX)
+        return false;
+    objects[object_count++] = object;
+    return true;
+}
+
+void explain_object(const char *kind, const void *object, const char *name, const char *detail) {
+    if (!shim_records() || shim_rank() != 0)
+        return;
+    pthread_mutex_lock(&mutex);
+    bool is_new = object_is_new(object);
+    pthread_mutex_unlock(&mutex);
+    if (is_new)
+        explain_note(kind, name, detail);
+}
+
+uint64_t explain_steps(void) {
+    return steps;
+}
+
 void explain_reset(void) {
     note_count = 0;
+    object_count = 0;
     steps = 0;
 }
 

@@ -110,6 +110,10 @@ void shim_step_reset(void); /* after the self-check, which makes steps, too */
 
 /* For `accel-run explain` (explain.c), else nothing. kind: a literal of launcher/commands/explain.c's table; the same note is counted. Any thread. */
 void explain_note(const char *kind, const char *name, const char *detail);
+/* Likewise, once for each object. */
+void explain_object(const char *kind, const void *object, const char *name, const char *detail);
+/* Backward passes so far. */
+uint64_t explain_steps(void);
 /* To be called by all ranks at the same place: the run ends here, for the reason `why`. Returns only when nobody asked for an explanation. */
 void explain_end(const char *why);
 

@@ -29,7 +29,7 @@ some_python() {
         requires file "$program"
         run -0 --separate-stderr "$ACCEL_RUN" explain --steps 2 -n 2 "$program"
         contains "$output" "l2 with 2 ranks: 2 steps (backward passes); the steps are made"
-        contains "$output" "2 x  torch::optim::Adam"
+        contains "$output" "1 x  torch::optim::Adam" # as in Python: objects, not steps
         contains "$output" "binary_cross_entropy_with_logits  reduction mean"
         contains "$output" "60 rows  aten::addmm, training"
         contains "$output" "_local_scalar_dense  summed its parts"
@@ -37,6 +37,50 @@ some_python() {
         contains "$output" "-n 1 runs the program as it is"
         lacks "$stderr" "accel-run: error"
     done
+}
+
+@test "a C++ program with a loader, as text and JSON: what it is, and what a flag would change" {
+    for build in $(builds); do
+        program=$BUILD/programs/$build/mlp_loader
+        requires file "$program"
+        run -0 --separate-stderr "$ACCEL_RUN" explain --steps 2 -n 2 "$program"
+        contains "$output" "1 x  torch::data  batches of 64, 2 workers, RandomSampler"
+        contains "$output" "1 x  torch::optim::SGD"
+        contains "$output" "--no-shard-loading lets every rank read all rows"
+        run -0 --separate-stderr "$ACCEL_RUN" explain --json --steps 2 -n 2 --no-shard-loading "$program"
+        python3 - "$output" <<'END'
+import json, sys
+said = json.loads(sys.argv[1])
+met = {(note["kind"], note["name"]): note for note in said["met"]}
+assert "RandomSampler" in met["loader", "torch::data"]["detail"]
+assert met["whole", "batches of 64"]["detail"] == "--no-shard-loading", met
+assert met["optimizer", "torch::optim::SGD"]["count"] == 1
+assert sum("--scale-batch" in flag for flag in said["flags"]) == 1
+END
+    done
+}
+
+@test "a batch of too few rows counts once, though every layer meets it" {
+    some_python
+    cat >small.py <<'END'
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8), torch.nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for rows in (20, 2, 20, 2, 20):
+    optimizer.zero_grad()
+    model(torch.ones(rows, 4)).mean().backward()
+    optimizer.step()
+with torch.no_grad():
+    for _ in range(3):
+        model(torch.ones(3, 4)).sum().item()
+END
+    run -0 --separate-stderr "$ACCEL_RUN" explain --json --steps 50 "$python" small.py
+    python3 - "$output" <<'END'
+import json, sys
+met = {(note["kind"], note["name"]): note["count"] for note in json.loads(sys.argv[1])["met"]}
+assert met["batch", "20 rows"] == 3 and met["undivided", "2 rows"] == 2 and met["undivided", "3 rows"] == 3, met
+assert met["optimizer", "SGD"] == 1, met
+END
 }
 
 @test "a Python program, as JSON: loaders, optimizers, schedulers, random draws, evaluation; the save is not carried out" {
@@ -75,7 +119,8 @@ assert any(kind == "random" for kind, name in met)
 assert any(note["name"] == "10 rows" and "evaluation" in note["detail"] for note in said["met"])
 assert "there is no rule for it" in met["gathered", "renorm"]["detail"], met
 assert met["save", "libtorch"]["detail"] == "model.pt"
-assert any("--scale-batch" in flag for flag in said["flags"]) and said["changed"]
+assert any("--scale-batch is refused" in flag for flag in said["flags"]) and said["changed"]
+assert not any("--no-shard-loading" in flag for flag in said["flags"])
 END
     [ "$(cat model.pt)" = kept ]
     [ ! -e after ]
@@ -100,7 +145,7 @@ layer(torch.ones(3, 3)).sum().backward()
 sys.exit(int(sys.argv[1]))
 END
     run -0 --separate-stderr "$ACCEL_RUN" explain "$python" short.py 0
-    contains "$output" "1 steps (backward passes); the program has ended"
+    contains "$output" "1 step (backward pass); the program has ended"
     contains "$output" "3 rows  aten::linear, training"
     contains "$output" "a smaller -n divides batches"
     run -7 --separate-stderr "$ACCEL_RUN" explain "$python" short.py 7

@@ -66,6 +66,7 @@ struct loader {
     _Atomic uint32_t whole_lists; /* stacked by workers while watched */
     _Atomic int64_t short_lists;  /* handed out to workers and not yet stacked */
     struct list_rows tail;        /* the last batch of the epoch when it is short; rows 0: none */
+    bool is_noted;                /* for `accel-run explain` */
     bool is_at_end;               /* the sampler had nothing left; then an epoch begins */
     _Atomic uint64_t shapes;      /* sum over the stacked batches of a hash of their shape and type */
     struct worker workers[LOADER_WORKERS_MAX];

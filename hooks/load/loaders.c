@@ -1,6 +1,7 @@
 /* The data loaders that this rank has seen. They are told apart by their sampler's address, and looked at anew when anything about them has changed. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@ static void loader_begin(struct loader *loader, void *sampler, const struct load
     loader->view = *view;
     loader->batch = view->batch * (shim_scales_batch() ? shim_world_size() : 1);
     loader->divided = 0;
+    loader->is_noted = false;
     loader->tail = (struct list_rows){0, 0, 0};
     atomic_store(&loader->short_lists, 0);
     memset(loader->workers, 0, sizeof loader->workers);
@@ -112,8 +114,11 @@ struct loader *loaders_of_thread(struct worker **worker) {
 }
 
 void loader_leave_whole(struct loader *loader, const char *why) {
+    char words[48];
     loader->why = why;
     atomic_store(&loader->state, LOADER_WHOLE);
+    snprintf(words, sizeof words, "batches of %zu", loader->batch);
+    explain_note("whole", words, why);
     if (shim_rank() || !shim_explains())
         return;
     shim_log('w', "a data loader with batches of %zu is read whole by every rank: %s. Exact, but not divided among the ranks",

@@ -165,12 +165,22 @@ static void hand_out(struct loader *loader, struct list *list) {
     loader->tail = rows;
 }
 
+static void note_loader(struct loader *loader, const char *sampler) {
+    char detail[160];
+    if (!shim_records() || loader->is_noted)
+        return;
+    loader->is_noted = true;
+    snprintf(detail, sizeof detail, "batches of %zu, %zu workers, %s", loader->batch, (size_t)loader->view.workers, sampler);
+    explain_note("loader", "torch::data", detail);
+}
+
 typedef void *next_function(void *result, void *sampler, size_t size);
 
 static void *next_of(void *result, void *sampler, size_t size, next_function *original) {
     struct loader *loader = shim_training_begins() && watch_is_main_thread() ? loaders_find(sampler, size) : NULL;
     if (!loader)
         return original(result, sampler, size);
+    note_loader(loader, original == ORIGINAL(random_next) ? "RandomSampler" : "SequentialSampler");
     if (loader->batch != size)
         report_scaled();
     loader_settle(loader);

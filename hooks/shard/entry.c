@@ -124,7 +124,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
         comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
                   start_check_tensor(argument_tensor(data)));
     }
-    recognise_batch(call, total, long_enough);
+    recognise_batch(call, total, long_enough, shim_records() ? layer_of(call) : 0);
     if (!long_enough)
         return false;
     if (rule->entry == ENTRY_PACKED && !packed_enter(call))

@@ -63,9 +63,37 @@ void recognise_gathered(const struct shard_call *call, const char *what, const c
         explain_note("gathered", name, detail);
 }
 
-void recognise_batch(const struct shard_call *call, long long rows, bool is_divided) {
+/*
+ * A batch of too few rows stays as it is, so every layer meets it. In training it counts once for a backward pass; in evaluation, where there is none, when the
+ * layer comes again that met the first one.
+ */
+static bool is_new_undivided(long long rows, uint64_t layer) {
+    static struct {
+        long long rows;
+        bool is_training;
+        uint64_t layer, steps;
+    } met[16];
+    static int count;
+    bool is_training = grad_mode_is_enabled();
+    int i = 0;
+    while (i < count && (met[i].rows != rows || met[i].is_training != is_training))
+        i++;
+    if (i == sizeof met / sizeof *met)
+        return true;
+    if (i == count) {
+        met[count].rows = rows;
+        met[count].is_training = is_training;
+        met[count++].layer = layer;
+    } else if (is_training ? met[i].steps == explain_steps() : met[i].layer != layer) {
+        return false;
+    }
+    met[i].steps = explain_steps();
+    return true;
+}
+
+void recognise_batch(const struct shard_call *call, long long rows, bool is_divided, uint64_t layer) {
     char name[NAME_CHARS], detail[DETAIL_CHARS];
-    if (!shim_records())
+    if (!shim_records() || (!is_divided && !is_new_undivided(rows, layer)))
         return;
     snprintf(name, sizeof name, "%lld rows", rows);
     snprintf(detail, sizeof detail, "%s, %s", call->op->name, grad_mode_is_enabled() ? "training" : "evaluation (no gradients)");

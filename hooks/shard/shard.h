@@ -306,7 +306,8 @@ const struct rule *rule_of(const struct operator *op); /* never NULL: the rule "
 void recognise_call(const struct shard_call *call, const struct rule *rule); /* before the rule, which may change the arguments */
 void recognise_divided(const struct shard_call *call);
 void recognise_gathered(const struct shard_call *call, const char *what, const char *shapes);
-void recognise_batch(const struct shard_call *call, long long rows, bool is_divided); /* a batch has met a parameter */
+/* A batch has met a parameter; layer: tells the layer from others. */
+void recognise_batch(const struct shard_call *call, long long rows, bool is_divided, uint64_t layer);
 
 /* ---- notes for --explain (explain.c) */
 void explain_gather(const struct shard_call *call, const char *what);

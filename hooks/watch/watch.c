@@ -6,7 +6,7 @@
 #define WATCH_OPTIMIZER(row, words)                                                                                                        \
     void *hook_##row(void *result, void *self, void *closure) {                                                                            \
         if (shim_active())                                                                                                                 \
-            explain_note("optimizer", words, "");                                                                                          \
+            explain_object("optimizer", self, words, "");                                                                                  \
         return ORIGINAL(row)(result, self, closure);                                                                                       \
     }
 
@@ -19,6 +19,6 @@ WATCH_OPTIMIZER(watch_rmsprop, "torch::optim::RMSprop")
 
 void *hook_watch_step_lr(void *result, void *self) {
     if (shim_active())
-        explain_note("scheduler", "torch::optim::StepLR", "");
+        explain_object("scheduler", self, "torch::optim::StepLR", "");
     return ORIGINAL(watch_step_lr)(result, self);
 }

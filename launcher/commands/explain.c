@@ -17,6 +17,7 @@ static const struct {
     const char *kind, *heading;
 } kinds[] = {
     {"loader", "data loaders"},
+    {"whole", "data loaders that every rank reads whole, and why"},
     {"optimizer", "optimizers"},
     {"scheduler", "learning-rate schedulers"},
     {"batch", "batches, divided among the ranks"},
@@ -151,12 +152,21 @@ static struct words changes(const struct explain *explain, const struct plan *pl
     return words;
 }
 
+/* A loader of C++ (torch::data), whose sampler the library asks; else one of Python's. */
+static bool has_loader(const struct explain *explain, bool of_cpp) {
+    for (int i = 0; i < explain->count; i++)
+        if (!strcmp(explain->list[i].kind, "loader") && !strncmp(explain->list[i].name, "torch::", 7) == of_cpp)
+            return true;
+    return false;
+}
+
 static struct words flags(const struct explain *explain) {
     struct words words = {.count = 0};
     say(&words, true, "-n 1 runs the program as it is, and changes nothing");
     say(&words, count_of(explain, "undivided"), "a smaller -n divides batches of at least two rows for each rank");
-    say(&words, count_of(explain, "loader"), "--scale-batch makes each batch N times as large: another run, with N times fewer steps");
-    say(&words, count_of(explain, "loader"), "--no-shard-loading lets every rank read all rows");
+    say(&words, has_loader(explain, true), "--scale-batch makes each batch N times as large: another run, with N times fewer steps");
+    say(&words, has_loader(explain, true), "--no-shard-loading lets every rank read all rows");
+    say(&words, has_loader(explain, false), "--scale-batch is refused for Python's loaders: their batch size is set in the program");
     say(&words, count_of(explain, "gathered"),
         "no flag divides a gathered operator; a rule does (docs/adding-a-rule.md), or writing it with operators that have one");
     return words;
@@ -183,8 +193,9 @@ static void print_words(const char *heading, const struct words *words, FILE *ou
 
 static void print_text(const struct explain *explain, const struct plan *plan, const struct problem *problem, FILE *out) {
     struct words changed = changes(explain, plan), other = flags(explain);
-    fprintf(out, "%s with %u ranks: %llu steps (backward passes); %s\n", interpret_shown(plan->arguments), plan->ranks, explain->steps_made,
-            explain->why);
+    bool is_one = explain->steps_made == 1;
+    fprintf(out, "%s with %u ranks: %llu step%s (backward pass%s); %s\n", interpret_shown(plan->arguments), plan->ranks,
+            explain->steps_made, is_one ? "" : "s", is_one ? "" : "es", explain->why);
     for (int i = 0; i < KINDS; i++)
         print_notes(explain, kinds[i].kind, kinds[i].heading, out);
     print_words("what is changed", &changed, out);
