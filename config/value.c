@@ -136,10 +136,13 @@ static void store(struct config *config, enum config_id id, union value value) {
 }
 
 int config_set(struct config *config, enum config_id id, const char *text, enum config_origin origin, const char *shown, char *fault) {
-    union value value;
+    union value value = {.text = NULL};
     const char *expected;
     if (read_value(&value, config_options[id].type, text, &expected))
         return fault_set(fault, shown, text, expected);
+    bool is_wait = id == CONFIG_ID_collective_timeout_ms || id == CONFIG_ID_host_timeout_ms || id == CONFIG_ID_start_timeout_ms;
+    if (is_wait && !value.number)
+        return fault_set(fault, shown, text, "a number of seconds above 0 (a thousandth at least)");
     if (config_options[id].type == CONFIG_TEXT && !*text && origin == CONFIG_FROM_COMMAND_LINE) /* of "$FOLDER", which is not set */
         return fault_set(fault, shown, text, "a name: it is empty");
     if (origin < config->origin[id])

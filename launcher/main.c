@@ -92,7 +92,7 @@ static int print_asked(const struct settings *settings) {
                     config->completion);
         refuse(&problem);
     }
-    return fflush(stdout) ? EXIT_LAUNCHER : 0;
+    return command_flush();
 }
 
 /* What is made here lives as long as the process. */
@@ -218,7 +218,7 @@ int main(int argc, char **argv) {
     if (config.dry_run) {
         plan_print(&plan, stdout);
         plan_clear(&plan);
-        return fflush(stdout) ? EXIT_LAUNCHER : 0;
+        return command_flush();
     }
     struct job job = {.config = &config, .plan = &plan, .target = &target, .environment = environ};
     meet(&job, &plan);

@@ -158,6 +158,26 @@ in_terminal() {
     contains "$output" "ranks: 3"
 }
 
+@test "a file behind a link is written there; a pipe or a folder is not replaced; an option without its value says so" {
+    printf 'ranks: 3\n' >real.yaml
+    ln -s real.yaml link.yaml
+    run -0 "$ACCEL_RUN" config update --config-file link.yaml
+    [ -L link.yaml ]
+    grep -q '^# Settings of accel-run' real.yaml
+    mkfifo pipe
+    mkdir folder
+    for place in pipe folder; do # never a device of the machine: if this fails, it is gone
+        run -125 "$ACCEL_RUN" config default --overwrite --output-file $place
+        contains "$output" "AR-CONFIG-FILE: $place cannot be written: it is not a regular file"
+    done
+    [ -p pipe ]
+    for arguments in "config --config-file" "config default --output_file=" "test --only rust" "test -n 0" "env --config-file"; do
+        # shellcheck disable=SC2086
+        run -125 "$ACCEL_RUN" $arguments
+        contains "$output" "AR-OPTION-VALUE: 'accel-run ${arguments%% *} "
+    done
+}
+
 @test "what config does not take is refused, and a program called config is started behind --" {
     run -125 "$ACCEL_RUN" config defualt
     contains "$output" "AR-OPTION-UNKNOWN"

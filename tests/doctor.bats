@@ -191,9 +191,10 @@ END
     contains "$output" "  doctor   "
 }
 
-@test "what cannot be written is an error: a full disk" {
-    for command in env doctor "doctor --json"; do
+@test "what cannot be written is an error that is said: a full disk" {
+    for command in env doctor "doctor --json" --help "--completion bash" "--dry-run true"; do
         # shellcheck disable=SC2086
         run -125 sh -c "'$ACCEL_RUN' $command >/dev/full"
+        contains "$output" "AR-OUTPUT: stdout cannot be written"
     done
 }

@@ -136,6 +136,10 @@ refused() {
     refused 125 AR-OPTION-VALUE -n 0 ./program
     refused 125 AR-OPTION-VALUE -n 1000000 ./program
     refused 125 AR-OPTION-VALUE --stall-timeout soon ./program
+    refused 125 AR-OPTION-VALUE --collective-timeout 0 ./program
+    refused 125 AR-OPTION-VALUE --start-timeout 0.0001 ./program
+    refused 125 AR-OPTION-VALUE --log-dir "" ./program
+    refused 125 AR-OPTION-VALUE --config-file= ./program
     refused 125 AR-CONFIG --config-file bad.yaml ./program
     contains "$stderr" "bad.yaml:2:1"
     refused 125 AR-CONFIG --config-file typed.yaml ./program

@@ -1,5 +1,6 @@
 #include "command.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "../problem.h"
@@ -31,7 +32,7 @@ static const struct config_suboption options[] = {
     {"config", "--mixed-precision", "WORD", "no fp16 bf16", "of 'default', as Accelerate has it: only 'no' is available", .is_run = false},
     {"env", "--json", "", "", "print a list of names and values as JSON", .is_run = false},
     {"env", "--config-file", "FILE", "", "show the settings of this file", .is_run = false},
-    {"test", "-n", "N", "", "compare with N ranks (2)", .is_run = false},
+    {"test", "-n", "N", "", "compare with N ranks, 1 to 16 (2)", .is_run = false},
     {"test", "--only", "WHAT", "python c++", "train only one of the two programs", .is_run = false},
     {"test", "--python", "PROGRAM", "", "the interpreter that has torch", .is_run = false},
     {"test", "--libtorch", "FOLDER", "", "the libtorch to build with", .is_run = false},
@@ -97,7 +98,30 @@ int command_print_usage(const char *name, FILE *out) {
     return command_flush();
 }
 
+/* The row of an option that takes a value, in either spelling; NULL: none. */
+static const struct config_suboption *valued(const char *command, const char *argument) {
+    size_t n = strcspn(argument, "=");
+    for (int i = 0; i < OPTIONS; i++) {
+        const char *name = options[i].name;
+        size_t k = 0;
+        while (k < n && name[k] == (k > 1 && argument[k] == '_' ? '-' : argument[k]))
+            k++;
+        if (*options[i].argument && k == n && !name[k] && !strcmp(options[i].command, command))
+            return &options[i];
+    }
+    return NULL;
+}
+
 int command_refuse(const struct command_call *call, const char *argument) {
+    const struct config_suboption *option = valued(call->arguments[0], argument);
+    if (option) {
+        fprintf(stderr,
+                "accel-run: error AR-OPTION-VALUE: 'accel-run %s %s' needs a value: %s%s%s\n"
+                "  what to do: see 'accel-run %s --help'\n",
+                call->arguments[0], option->name, option->argument, *option->choices ? ", one of: " : "", option->choices,
+                call->arguments[0]);
+        return EXIT_LAUNCHER;
+    }
     fprintf(stderr,
             "accel-run: error AR-OPTION-UNKNOWN: 'accel-run %s' does not take '%s'\n"
             "  what to do: usage: accel-run %s; a program called %s is started as: accel-run -- %s\n",
@@ -106,5 +130,9 @@ int command_refuse(const struct command_call *call, const char *argument) {
 }
 
 int command_flush(void) {
-    return fflush(stdout) || ferror(stdout) ? EXIT_LAUNCHER : 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return 0;
+    fprintf(stderr, "accel-run: error AR-OUTPUT: stdout cannot be written: %s\n  what to do: is it open, and is there room?\n",
+            strerror(errno));
+    return EXIT_LAUNCHER;
 }

@@ -41,10 +41,11 @@ struct config_subcommands command_completions(void);
 /* Prints how the subcommand is used. Returns 0. */
 int command_print_usage(const char *name, FILE *out);
 
-/* "accel-run: error AR-OPTION-UNKNOWN: ..." for an argument that the subcommand does not take. Returns EXIT_LAUNCHER. */
+/* "accel-run: error AR-OPTION-UNKNOWN: ..." for an argument that the subcommand does not take, AR-OPTION-VALUE for an option of its own without a value that
+   it knows. Returns EXIT_LAUNCHER. */
 int command_refuse(const struct command_call *call, const char *argument);
 
-/* 0 when everything was written to stdout, else EXIT_LAUNCHER. */
+/* 0 when everything was written to stdout; else says that it was not, and returns EXIT_LAUNCHER. */
 int command_flush(void);
 
 int doctor_run(const struct command_call *call);

@@ -46,18 +46,20 @@ static int read_arguments(struct call *call) {
     const struct command_call *command = call->command;
     call->verb = "";
     for (int i = 1; i < command->argc; i++) {
-        const char *argument = command->arguments[i], *value;
+        const char *argument = command->arguments[i], *value = NULL;
         if (i == 1 && is_verb(argument))
             call->verb = argument;
         else if ((value = value_of(command, &i, "--config-file")))
             call->input = value;
         else if ((value = value_of(command, &i, "--output-file")))
             call->output = value;
-        else if (!strcmp(call->verb, "default") && (value = value_of(command, &i, "--mixed-precision")))
+        else if ((value = value_of(command, &i, "--mixed-precision")))
             call->precision = value;
         else if (!strcmp(argument, "--overwrite"))
             call->overwrite = true;
         else
+            return command_refuse(command, argument);
+        if (value && !*value)
             return command_refuse(command, argument);
     }
     return 0;
@@ -87,11 +89,24 @@ static int print_file(struct call *call, FILE *out) {
     return 0;
 }
 
-static int write_file(struct call *call, const char *path, bool may_exist) {
-    char part[PATH_MAX + 16];
+/* The file is replaced by rename: behind a link it is the one that the link names, and a device or a pipe would be gone. */
+static int resolve(struct call *call, const char *path, char *real) {
+    struct stat status;
+    if (!realpath(path, real))
+        snprintf(real, PATH_MAX, "%s", path);
+    if (stat(real, &status) == 0 && !S_ISREG(status.st_mode))
+        return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-FILE", "name another place with --output-file",
+                           "%s cannot be written: it is not a regular file", path);
+    return 0;
+}
+
+static int write_file(struct call *call, const char *named, bool may_exist) {
+    char part[PATH_MAX + 16], path[PATH_MAX];
+    if (resolve(call, named, path))
+        return -1;
     if (!may_exist && access(path, F_OK) == 0)
         return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS", "add --overwrite, or name another place with --output-file",
-                           "%s is there already", path);
+                           "%s is there already", named);
     make_folders(path);
     snprintf(part, sizeof part, "%s.part-%d", path, (int)getpid());
     FILE *out = fopen(part, "wx");
@@ -104,7 +119,7 @@ static int write_file(struct call *call, const char *path, bool may_exist) {
     if (status)
         unlink(part);
     else
-        printf("written: %s\n", path);
+        printf("written: %s\n", named);
     return status;
 }
 
@@ -248,7 +263,10 @@ int settings_command_run(const struct command_call *command) {
     int status = read_arguments(&call);
     if (status)
         return status;
-    if (!strcmp(call.verb, "default"))
+    if (call.precision && strcmp(call.verb, "default") != 0)
+        status = problem_set(&call.problem, EXIT_LAUNCHER, "AR-OPTION-UNKNOWN", "leave it out",
+                             "--mixed-precision is for 'accel-run config default'");
+    else if (!strcmp(call.verb, "default"))
         status = run_default(&call);
     else if (!strcmp(call.verb, "update"))
         status = run_update(&call);

@@ -159,7 +159,7 @@ static const char *read_options(struct trial *trial, const struct command_call *
         if (!strcmp(name, "-n")) {
             trial->ranks = (uint32_t)strtoul(value, &end, 10);
             if (!*value || *end || trial->ranks < 1 || trial->ranks > 16)
-                return "-n (a number from 1 to 16)";
+                return name;
         } else if (!strcmp(name, "--python") && *value) {
             trial->python = value;
         } else if (!strcmp(name, "--libtorch") && *value) {
