@@ -64,6 +64,17 @@ static void die_of_interrupt(void) {
     raise(SIGINT);
 }
 
+/* For who looks before it runs. A launcher that has started the ranks may have bound them: cores are not counted then. */
+static void say_advice(const struct config *config) {
+    static struct topology topology; /* 80 KiB */
+    struct problem advice[PLAN_ADVICE_MAX];
+    topology_read(&topology, "");
+    uint32_t cores = engine.mode == ENGINE_JOIN ? UINT32_MAX : topology_cores(&topology);
+    uint32_t count = config->log_level < CONFIG_LEVEL_WARN || engine.rank ? 0 : plan_advice(environ, config->ranks, cores, advice);
+    for (uint32_t i = 0; i < count; i++)
+        dprintf(STDERR_FILENO, "accel-run: warning %s: %s\n  what to do: %s\n", advice[i].id, advice[i].what, advice[i].cure);
+}
+
 static void show_config(const struct settings *settings) {
     char words[4 * ENGINE_TEXT_CHARS];
     engines_words(&engine, words, sizeof words);
@@ -72,6 +83,7 @@ static void show_config(const struct settings *settings) {
     if (settings->refused.exit_code)
         printf("# Refused: %s: %s\n", settings->refused.id, settings->refused.what);
     config_print(&settings->config, stdout);
+    say_advice(&settings->config);
 }
 
 /* What needs no program. Returns the exit code. */
@@ -217,6 +229,7 @@ int main(int argc, char **argv) {
     make_plan(&plan, &config, &target, arguments);
     if (config.dry_run) {
         plan_print(&plan, stdout);
+        say_advice(&config);
         plan_clear(&plan);
         return command_flush();
     }

@@ -61,6 +61,7 @@ int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem
         return problem_set(problem, EXIT_LAUNCHER, "AR-NESTED",
                            "start accel-run once, outside; unset " PROTOCOL_ENV_SOCKET " and " JOIN_ENV " if that is a mistake",
                            "accel-run was started inside a rank of another accel-run");
+    plan->config = facts->config;
     plan->ranks = facts->config->ranks;
     plan->cores = facts->cores;
     plan->placement = facts->placement;
@@ -116,13 +117,37 @@ char **plan_shell_arguments(const struct plan *plan) {
     return list;
 }
 
+uint32_t plan_advice(char *const *environment, uint32_t ranks, uint32_t cores, struct problem *list) {
+    char name[64];
+    const char *nearest = "";
+    uint32_t count = 0;
+    if (config_unknown_variable(environment, name, &nearest))
+        problem_set(&list[count++], 0, "AR-ENV-UNKNOWN", "correct its name, or unset it", "nobody reads the variable %s; did you mean %s?",
+                    name, nearest);
+    if (ranks > cores)
+        problem_set(&list[count++], 0, "AR-CORES", "run as many ranks as cores, or fewer",
+                    "%u ranks share %u core%s: they will wait for each other", ranks, cores, cores > 1 ? "s" : "");
+    return count;
+}
+
+static void print_hosts(const struct config *config, FILE *out) {
+    char master[256];
+    uint32_t port;
+    if (config->nnodes == 1 || config_master(config, master, sizeof master, &port))
+        return;
+    fprintf(out, "hosts               %u, and this is host %u\n", config->nnodes, config->node_rank);
+    fprintf(out, "meeting place       %s port %u\n", master, port);
+    fprintf(out, "world size          %u, if the other hosts have as many ranks\n", config->ranks * config->nnodes);
+}
+
 void plan_print(const struct plan *plan, FILE *out) {
     char words[3 * ENGINE_TEXT_CHARS] = "";
     if (plan->engine)
         engines_words(plan->engine, words, sizeof words);
     if (*words)
         fprintf(out, "other launcher      %s\n", words);
-    fprintf(out, "ranks               %u\n", plan->ranks);
+    print_hosts(plan->config, out);
+    fprintf(out, "ranks               %u%s\n", plan->ranks, plan->config->nnodes > 1 ? " on this host" : "");
     fprintf(out, "cores               %u\n", plan->cores);
     if (plan->threads)
         fprintf(out, "threads per rank    %u\n", plan->threads);

@@ -36,6 +36,7 @@ struct plan_variable {
 
 struct plan {
     uint32_t ranks, cores;
+    const struct config *config;                    /* borrowed */
     const struct placement *placement;              /* borrowed, or NULL */
     uint32_t threads;                               /* per rank; 0: the program's own choice */
     const struct engine *engine;                    /* borrowed; NULL: none */
@@ -61,6 +62,10 @@ struct protocol_grant plan_grant(const struct config *config, uint32_t ranks, ui
 
 /* argv for a text file without "#!": /bin/sh FILE arguments. The list is the caller's, the strings are not; NULL when out of memory. */
 char **plan_shell_arguments(const struct plan *plan);
+
+/* What the user may not have meant, whatever the program is. Returns how many; exit codes are 0. */
+#define PLAN_ADVICE_MAX 2
+uint32_t plan_advice(char *const *environment, uint32_t ranks, uint32_t cores, struct problem *list);
 
 /* What --dry-run prints. */
 void plan_print(const struct plan *plan, FILE *out);

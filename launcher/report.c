@@ -27,10 +27,11 @@ static void warn(struct job *job, const char *id, const char *cure, const char *
 
 void report_before(struct job *job) {
     const struct plan *plan = job->plan;
-    char name[64], list[1024] = "";
-    const char *nearest = "";
-    if (config_unknown_variable(job->environment, name, &nearest))
-        warn(job, "AR-ENV-UNKNOWN", "correct its name, or unset it", "nobody reads the variable %s; did you mean %s?", name, nearest);
+    char list[1024] = "";
+    struct problem advice[PLAN_ADVICE_MAX];
+    uint32_t count = job->config->log_level < CONFIG_LEVEL_WARN ? 0 : plan_advice(job->environment, plan->ranks, plan->cores, advice);
+    for (uint32_t i = 0; i < count; i++)
+        notices_problem(&job->notices, "warning", &advice[i]);
     for (uint32_t i = 0; i < plan->removed_count && strlen(list) < sizeof list - 100; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", strtok(strdupa(plan->removed[i]), "="));
     bool is_followed = plan->engine && plan->engine->mode == ENGINE_NODE; /* they have said how many hosts there are: no news */
@@ -38,9 +39,6 @@ void report_before(struct job *job) {
     if (plan->removed_count && !is_followed)
         warn(job, "AR-ENV-REMOVED", "unset them, or start accel-run outside of the other launcher",
              "another launcher's variables are kept from the ranks: %s%s%s", list, *ignored ? "; not followed: " : "", ignored);
-    if (plan->ranks > plan->cores)
-        warn(job, "AR-CORES", "run as many ranks as cores, or fewer", "%u ranks share %u core%s: they will wait for each other",
-             plan->ranks, plan->cores, plan->cores > 1 ? "s" : "");
     if (plan->placement->wanted > CONFIG_BIND_AUTO && !plan->placement->sets && plan->ranks > 1)
         warn(job, "AR-BIND", "leave --bind out, or run fewer ranks", "--bind %s binds nothing: %s",
              config_bind_name(plan->placement->wanted), plan->placement->why);

@@ -298,6 +298,13 @@ for step in range(6):
     contains "$(cat err3)" "AR-EXEC-NOT-FOUND: host 0 (10.77.0.1): "
 }
 
+@test "--dry-run shows the hosts, the meeting place and the world size" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 --nnodes 3 --node-rank 1 --master-addr 10.77.0.1 --dry-run true
+    contains "$output" "hosts               3, and this is host 1"
+    contains "$output" "meeting place       10.77.0.1 port 29500"
+    contains "$output" "world size          6, if the other hosts have as many ranks"
+}
+
 @test "two hosts with one number, a host that never comes, no first host: each is named" {
     options=(--start-timeout 5)
     launchers=()

@@ -97,6 +97,14 @@ END
     [ "$(grep -c AR-ENV-REMOVED <<<"$stderr")" -eq 1 ]
 }
 
+@test "--dry-run and --show-config warn, too" {
+    for look in --dry-run --show-config; do
+        ACCEL_RUN_LOG_LEVEL=warn ACCEL_RUN_RANK_COUNT=2 run -0 --separate-stderr "$ACCEL_RUN" -n 250 $look true
+        contains "$stderr" "AR-ENV-UNKNOWN: nobody reads the variable ACCEL_RUN_RANK_COUNT"
+        contains "$stderr" "AR-CORES: 250 ranks share"
+    done
+}
+
 @test "the user's preloads stay, after ours" {
     run -0 --separate-stderr env LD_PRELOAD=libm.so.6 "$ACCEL_RUN" sh -c 'echo "$LD_PRELOAD"'
     [ "$output" = "$FAKE/shim_stub.so:libm.so.6" ]

@@ -27,9 +27,9 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
 }
 
 @test "show-config says where every value came from, and its output is a file that can be read" {
-    printf 'ranks: 4\ngrace: 5\nstall_timeout: 6\nlog_dir: logs\n' >accel-run.yaml
+    printf 'ranks: 1\ngrace: 5\nstall_timeout: 6\nlog_dir: logs\n' >accel-run.yaml
     ACCEL_RUN_GRACE=7 ACCEL_RUN_STALL_TIMEOUT=8 run -0 --separate-stderr "$ACCEL_RUN" --stall-timeout 9 --show-config
-    [ "$(value ranks)" = "4 # accel-run.yaml:1" ]
+    [ "$(value ranks)" = "1 # accel-run.yaml:1" ]
     [ "$(value grace)" = "7 # environment (ACCEL_RUN_GRACE)" ]
     [ "$(value stall_timeout)" = "9 # command line" ]
     [ "$(value collective_timeout)" = "300 # default" ]
