@@ -96,3 +96,37 @@ PYTHON
         [ "$(grep -c "began with other values" "$BATS_TEST_TMPDIR/err")" = 1 ]
     done
 }
+
+@test "ranks whose optimizers make other steps are stopped after one; other rounding is not" {
+    requires file "$BUILD/venv/bin/python"
+    cat >"$BATS_TEST_TMPDIR/steps.py" <<'END'
+import os, sys, torch
+torch.manual_seed(1)
+rank = int(os.environ["ACCEL_RUN_RANK"])
+model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01 * (1 + (sys.argv[1] == "rate") * rank))
+data = torch.randn(64, 8)
+for step in range(100):
+    loss = (model(data) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    print("step", step, flush=True)
+    optimizer.step()
+    with torch.no_grad():
+        if sys.argv[1] == "rounding" and rank == 1:
+            model[0].weight.mul_(1 + 3e-7)
+        if sys.argv[1] == "late" and rank == 1 and step == 50:
+            model[2].bias.add_(0.1)
+END
+    run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$BATS_TEST_TMPDIR/steps.py" rate
+    [ "$status" -eq 125 ]
+    contains "$output" "AR-MODELS-PARTED: rank 1 has other values in parameter"
+    contains "$output" "step 0"
+    lacks "$output" "step 2"
+    run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$BATS_TEST_TMPDIR/steps.py" late
+    [ "$status" -eq 125 ]
+    contains "$output" "AR-MODELS-PARTED"
+    run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$BATS_TEST_TMPDIR/steps.py" rounding
+    [ "$status" -eq 0 ]
+    contains "$output" "differ by rounding"
+}

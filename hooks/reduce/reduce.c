@@ -289,14 +289,15 @@ static void sum_with_graph(struct backward *backward) {
     }
 }
 
-static bool sum_listed(struct backward *backward) {
+/* word: of what else must be the same where the lists are; 0: nothing. */
+static bool sum_listed(struct backward *backward, uint64_t word) {
     __attribute__((cleanup(targets_free))) struct targets targets = {.list = calloc(backward->count + 1, sizeof(struct target)),
                                                                      .spans = calloc(backward->count + 1, sizeof(struct comm_span)),
                                                                      .count = backward->count};
     for (size_t i = 0; i < backward->count; i++)
         targets.list[i] = target_of(&backward->leaves[i]);
     separate_overlaps(&targets);
-    bool summed = sum_targets(&targets, list_hash(backward));
+    bool summed = sum_targets(&targets, (list_hash(backward) ^ word) | 1);
     if (summed) {
         sum_sparse(backward, &targets);
         put_back(backward, &targets);
@@ -314,11 +315,13 @@ void reduce_gradients(struct backward *backward) {
         return;
     }
     SHIM_COMM_SCOPE;
-    if (sum_listed(backward))
+    drift_next();
+    if (sum_listed(backward, drift_word(backward)))
         return;
     add_missing(backward);
     qsort(backward->leaves, backward->count, sizeof *backward->leaves, by_ordinal);
-    if (!sum_listed(backward))
+    drift_examine(backward);
+    if (!sum_listed(backward, 0))
         stop_for_other_kinds();
 }
 

@@ -74,6 +74,11 @@ uint32_t edge_output(const char *edge, size_t edge_bytes);
 void reduce_gradients(struct backward *backward);
 /* The sum over the ranks of their parts of a sparse gradient (sparse.c). Owned. Communication lock held. */
 struct tensor *sparse_sum(struct tensor *gradient, const char *whose);
+/* drift.c: have the parameters remained the same? Called by all ranks for each backward that is summed. A word that differs where they have not, or 0; and,
+   with leaves that all ranks have, what is to be done then: a collective, which stops the job unless it was rounding. Communication lock held. */
+void drift_next(void);
+uint64_t drift_word(const struct backward *backward);
+void drift_examine(const struct backward *backward);
 /* In the middle of a backward: marks the gradients that have arrived so far as what they are, for code of the program that reads them. */
 void reduce_mark_parts(struct backward *backward);
 /* After a backward that has thrown: gradients are what they were before. */

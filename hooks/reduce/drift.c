@@ -1,0 +1,115 @@
+/*
+ * Do the ranks still train the same model? Equal parameters and equal gradients make equal parameters, so one comparison at the start would do, if it were
+ * not for what the gradients do not tell: an optimizer's state that one host has read from a checkpoint and another has not, a learning rate taken from a
+ * clock. So with the list of each backward's gradients goes a checksum of a few bytes of one of their parameters, another one each time. What an optimizer
+ * does with other numbers is seen in all parameters, so one step later this net has it, before the next step is made.
+ *
+ * Other processors round differently, and equal runs on them part by rounding: where the checksums differ the values are compared.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "reduce.h"
+
+enum { WINDOW_BYTES = 4096, SELDOM = 64 };
+
+static uint64_t backwards;  /* whose gradients were summed: the same number on all ranks */
+static unsigned every = 1;  /* backwards for each comparison; SELDOM, once rounding was seen to differ */
+static const double FAR = 1e-3; /* of the largest value */
+
+struct window {
+    const char *data;
+    size_t bytes, ordinal; /* 0 bytes: nothing is compared now */
+    enum torch_dtype dtype;
+};
+
+/* From the list of leaves and the number of the backward alone. */
+static struct window window_of(const struct backward *backward) {
+    struct window window = {0};
+    if (!backward->count || backwards % every)
+        return window;
+    const struct leaf_gradient *leaf = &backward->leaves[backwards / every % backward->count];
+    if (!tensor_is_plain(leaf->leaf) || !tensor_is_on_host(leaf->leaf) || !tensor_is_dense(leaf->leaf))
+        return window;
+    window.dtype = tensor_dtype(leaf->leaf);
+    window.ordinal = leaf->ordinal;
+    size_t bytes = (size_t)tensor_elements(leaf->leaf) * dtype_bytes(window.dtype);
+    size_t windows = (bytes + WINDOW_BYTES - 1) / WINDOW_BYTES;
+    size_t begin = windows ? backwards / every / backward->count % windows * WINDOW_BYTES : 0;
+    window.data = (const char *)tensor_data(leaf->leaf) + begin;
+    window.bytes = bytes - begin < WINDOW_BYTES ? bytes - begin : WINDOW_BYTES;
+    return window;
+}
+
+uint64_t drift_word(const struct backward *backward) {
+    struct window window = window_of(backward);
+    return window.bytes ? checksum_bytes(window.ordinal, window.data, window.bytes) : 0;
+}
+
+void drift_next(void) {
+    backwards++;
+}
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+static double distance(double a, double b) {
+    if (a == b || (isnan(a) && isnan(b)))
+        return 0;
+    return isfinite(a) && isfinite(b) ? larger(a - b, b - a) : HUGE_VAL;
+}
+
+static double value_at(const struct window *window, const char *data, size_t index) {
+    float single;
+    double value;
+    if (window->dtype == DTYPE_FLOAT64) {
+        memcpy(&value, data + index * sizeof value, sizeof value);
+        return value;
+    }
+    memcpy(&single, data + index * sizeof single, sizeof single);
+    return (double)single;
+}
+
+/* More than rounding? Types that are not looked into here are far when they differ. */
+static bool is_far(const struct window *window, const char *rank_0s) {
+    if (window->dtype != DTYPE_FLOAT32 && window->dtype != DTYPE_FLOAT64)
+        return memcmp(window->data, rank_0s, window->bytes) != 0;
+    double largest = 0, difference = 0;
+    for (size_t i = 0; i < window->bytes / dtype_bytes(window->dtype); i++) {
+        double own = value_at(window, window->data, i), other = value_at(window, rank_0s, i);
+        largest = larger(larger(largest, own), -own);
+        difference = larger(difference, distance(own, other));
+    }
+    return difference > FAR * largest;
+}
+
+/* The first rank whose word is not that of rank 0; the number of ranks: none. */
+static uint32_t first_other(const uint64_t *words) {
+    uint32_t rank = 1;
+    while (rank < shim_world_size() && words[rank] == words[0])
+        rank++;
+    return rank;
+}
+
+void drift_examine(const struct backward *backward) {
+    uint64_t all[BOARD_RANKS_MAX];
+    char rank_0s[WINDOW_BYTES];
+    struct window window = window_of(backward);
+    if (!window.bytes)
+        return;
+    comm_all_gather_words("checksum of a parameter", drift_word(backward), all);
+    if (first_other(all) == shim_world_size())
+        return;
+    memcpy(rank_0s, window.data, window.bytes);
+    comm_broadcast("values of a parameter", rank_0s, window.bytes, 0);
+    comm_all_gather_words("has another parameter", is_far(&window, rank_0s), all);
+    if (first_other(all) < shim_world_size())
+        shim_problem("AR-MODELS-PARTED",
+                     "What the program goes on from (a checkpoint, the optimizer's state in it) must be the same on every host, and learning rates must "
+                     "not come from a clock.",
+                     "rank %u has other values in parameter %zu than rank 0: its optimizer has made another step", first_other(all), window.ordinal);
+    if (every == 1 && shim_rank() == 0)
+        shim_log('w', "the ranks' parameters differ by rounding: are the processors of the hosts not the same?");
+    every = SELDOM;
+}
