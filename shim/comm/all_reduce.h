@@ -28,6 +28,7 @@ struct reduction {
     uint64_t bytes;
     size_t turns[3];             /* ring offset of chunk k at k % 3 */
     size_t sums[8];              /* over several hosts: ring offset of the leader's sum of chunk k at k % 8 */
+    unsigned char *places[8];    /* over several hosts: where the program has chunk k, at k % 8, if it is summed there */
     size_t element, chunk, slot; /* bytes of an element, of a chunk, of a part (the last may be shorter) */
 };
 

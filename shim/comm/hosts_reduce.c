@@ -25,8 +25,11 @@ struct exchange {
     uint64_t sums[CHUNKS_KEPT], results[CHUNKS_KEPT]; /* network_mark() when these were to come, of chunk k at k % CHUNKS_KEPT */
 };
 
-/* Where the sum of a host's ranks is, and later the whole sum: in the ring of the host's leader. */
+/* Where the sum of a host's ranks is, and later the whole sum: in the ring of the host's leader, or where the program has it. */
 static unsigned char *sum_of(const struct reduction *reduction, uint32_t host, size_t chunk) {
+    if (host == segment.host && reduction->places[chunk % CHUNKS_KEPT]) {
+        return reduction->places[chunk % CHUNKS_KEPT];
+    }
     return segment_stage(segment_leader(host), reduction->sums[chunk % CHUNKS_KEPT]);
 }
 
@@ -35,8 +38,25 @@ static void begin_chunk(struct reduction *reduction, size_t chunk) {
     reduction->sums[chunk % CHUNKS_KEPT] = segment_claim(reduction->chunk);
 }
 
+/* A host's only rank has the host's sum already: a chunk that lies in one piece of the program's memory is sent from there, and received there. */
+static int stays_in_place(struct reduction *reduction, size_t chunk) {
+    size_t length = reduction_chunk_length(reduction, chunk);
+    struct stream ahead = reduction->reduced;
+    unsigned char *data = NULL, **place = &reduction->places[chunk % CHUNKS_KEPT];
+    *place = NULL;
+    if (segment.last - segment.first > 1 || stream_take(&ahead, length, &data) < length) {
+        return 0;
+    }
+    *place = data;
+    reduction->reduced = ahead;
+    return 1;
+}
+
 /* This rank's part of the host's sum. */
 static void add_ranks(struct reduction *reduction, size_t chunk) {
+    if (stays_in_place(reduction, chunk)) {
+        return;
+    }
     uint32_t self = segment.options.rank, index = self - segment.first, ranks = segment.last - segment.first;
     size_t length = reduction_chunk_length(reduction, chunk), own = reduction_part(length, reduction->slot, index);
     size_t start = smaller(index * reduction->slot, length);
@@ -115,7 +135,12 @@ static void lead(struct exchange *exchange, size_t step, size_t chunks) {
 }
 
 static void copy_result(struct reduction *reduction, size_t chunk) {
-    stream_write(&reduction->finished, sum_of(reduction, segment.host, chunk), reduction_chunk_length(reduction, chunk));
+    size_t length = reduction_chunk_length(reduction, chunk);
+    if (reduction->places[chunk % CHUNKS_KEPT]) {
+        stream_skip(&reduction->finished, length);
+    } else {
+        stream_write(&reduction->finished, sum_of(reduction, segment.host, chunk), length);
+    }
 }
 
 int hosts_reduce(struct reduction *reduction) {
