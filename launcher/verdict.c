@@ -86,11 +86,13 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
     if (rank->signal)
         signalled(facts, rank, who, verdict);
     else
-        problem_set(&verdict->report, verdict->exit_code, "AR-RANK-FAILED",
-                    all ? "the program says why above; does it also happen without accel-run?"
-                        : "the other ranks did not fail: does the program depend on its process, time or place?",
-                    "%s of '%s' ended with exit code %d%s%s", who, facts->program, rank->exit_code, *facts->where ? ", " : "",
-                    facts->where);
+        problem_set(
+            &verdict->report, verdict->exit_code, "AR-RANK-FAILED",
+            all           ? "the program says why above; does it also happen without accel-run?"
+            : facts->host ? "no other rank is known to have failed before: does it also happen without accel-run? If not, does the program "
+                            "depend on its process, time or place?" /* other hosts' ends come later, or never: all are ended */
+                          : "the other ranks did not fail: does the program depend on its process, time or place?",
+            "%s of '%s' ended with exit code %d%s%s", who, facts->program, rank->exit_code, *facts->where ? ", " : "", facts->where);
 }
 
 /* Nobody failed by himself. After a user's stop some may have been killed by us. */

@@ -13,8 +13,8 @@
 
 enum { WINDOW_BYTES = 4096, SELDOM = 64 };
 
-static uint64_t backwards;  /* whose gradients were summed: the same number on all ranks */
-static unsigned every = 1;  /* backwards for each comparison; SELDOM, once rounding was seen to differ */
+static uint64_t backwards;      /* whose gradients were summed: the same number on all ranks */
+static unsigned every = 1;      /* backwards for each comparison; SELDOM, once rounding was seen to differ */
 static const double FAR = 1e-3; /* of the largest value */
 
 struct window {
@@ -106,9 +106,11 @@ void drift_examine(const struct backward *backward) {
     comm_all_gather_words("has another parameter", is_far(&window, rank_0s), all);
     if (first_other(all) < shim_world_size())
         shim_problem("AR-MODELS-PARTED",
-                     "What the program goes on from (a checkpoint, the optimizer's state in it) must be the same on every host, and learning rates must "
+                     "What the program goes on from (a checkpoint, the optimizer's state in it) must be the same on every host, and "
+                     "learning rates must "
                      "not come from a clock.",
-                     "rank %u has other values in parameter %zu than rank 0: its optimizer has made another step", first_other(all), window.ordinal);
+                     "rank %u has other values in parameter %zu than rank 0: its optimizer has made another step", first_other(all),
+                     window.ordinal);
     if (every == 1 && shim_rank() == 0)
         shim_log('w', "the ranks' parameters differ by rounding: are the processors of the hosts not the same?");
     every = SELDOM;
