@@ -13,9 +13,9 @@
 
 enum { WINDOW_BYTES = 4096, SELDOM = 64 };
 
-static uint64_t backwards;      /* whose gradients were summed: the same number on all ranks */
-static unsigned every = 1;      /* backwards for each comparison; SELDOM, once rounding was seen to differ */
-static const double FAR = 1e-3; /* of the largest value */
+static uint64_t backwards;                           /* whose gradients were summed: the same number on all ranks */
+static unsigned every = 1;                           /* backwards for each comparison; SELDOM, once rounding was seen to differ */
+static const double FAR = 1e-3, FAR_BFLOAT16 = 4e-2; /* of the largest value */
 
 struct window {
     const char *data;
@@ -29,6 +29,9 @@ static struct window window_of(const struct backward *backward) {
     if (!backward->count || backwards % every)
         return window;
     const struct leaf_gradient *leaf = &backward->leaves[backwards / every % backward->count];
+    enum record_kind kind = record_get(leaf->leaf).kind;
+    if (kind == RECORD_SHARD || kind == RECORD_PARTIAL) /* other values on each rank, as they should be */
+        return window;
     if (!tensor_is_plain(leaf->leaf) || !tensor_is_on_host(leaf->leaf) || !tensor_is_dense(leaf->leaf))
         return window;
     window.dtype = tensor_dtype(leaf->leaf);
@@ -60,20 +63,33 @@ static double distance(double a, double b) {
     return isfinite(a) && isfinite(b) ? larger(a - b, b - a) : HUGE_VAL;
 }
 
+static bool has_values(enum torch_dtype dtype) {
+    return dtype == DTYPE_FLOAT64 || dtype == DTYPE_FLOAT32 || dtype == DTYPE_BFLOAT16;
+}
+
 static double value_at(const struct window *window, const char *data, size_t index) {
     float single;
     double value;
-    if (window->dtype == DTYPE_FLOAT64) {
+    uint32_t bits = 0;
+    uint16_t upper;
+    switch (window->dtype) {
+    case DTYPE_FLOAT64:
         memcpy(&value, data + index * sizeof value, sizeof value);
         return value;
+    case DTYPE_BFLOAT16: /* the upper half of a float32 */
+        memcpy(&upper, data + index * sizeof upper, sizeof upper);
+        bits = (uint32_t)upper << 16;
+        memcpy(&single, &bits, sizeof single);
+        return (double)single;
+    default:
+        memcpy(&single, data + index * sizeof single, sizeof single);
+        return (double)single;
     }
-    memcpy(&single, data + index * sizeof single, sizeof single);
-    return (double)single;
 }
 
 /* More than rounding? Types that are not looked into here are far when they differ. */
 static bool is_far(const struct window *window, const char *rank_0s) {
-    if (window->dtype != DTYPE_FLOAT32 && window->dtype != DTYPE_FLOAT64)
+    if (!has_values(window->dtype))
         return memcmp(window->data, rank_0s, window->bytes) != 0;
     double largest = 0, difference = 0;
     for (size_t i = 0; i < window->bytes / dtype_bytes(window->dtype); i++) {
@@ -81,7 +97,7 @@ static bool is_far(const struct window *window, const char *rank_0s) {
         largest = larger(larger(largest, own), -own);
         difference = larger(difference, distance(own, other));
     }
-    return difference > FAR * largest;
+    return difference > (window->dtype == DTYPE_BFLOAT16 ? FAR_BFLOAT16 : FAR) * largest;
 }
 
 /* The first rank whose word is not that of rank 0; the number of ranks: none. */
@@ -112,6 +128,6 @@ void drift_examine(const struct backward *backward) {
                      "rank %u has other values in parameter %zu than rank 0: its optimizer has made another step", first_other(all),
                      window.ordinal);
     if (every == 1 && shim_rank() == 0)
-        shim_log('w', "the ranks' parameters differ by rounding: are the processors of the hosts not the same?");
+        shim_log('w', "the ranks' parameters differ by rounding, which is harmless: hosts with other processors do so");
     every = SELDOM;
 }
