@@ -9,7 +9,7 @@
  * All fields are written with atomics; nobody waits here (waiting is shim/comm's).
  *
  * Over several hosts each has a segment of its own, laid out alike: everything is indexed by the rank in the whole job. Lines, arrivals and answers of other
- * hosts' ranks are copied in by the launcher (launcher/relay.c), control blocks and staging memory by the host's leader (shim/comm/hosts.c). Pages that
+ * hosts' ranks are copied in by the launcher (launcher/hosts/relay.c), control blocks and staging memory by the host's leader (shim/comm/hosts.c). Pages that
  * nobody writes cost nothing.
  */
 #ifndef ACCEL_RUN_BOARD_H

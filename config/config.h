@@ -53,7 +53,7 @@ enum config_type {
 /* From the weakest to the strongest; what another launcher's variables say comes last and only where nothing else was said. */
 enum config_origin { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENVIRONMENT, CONFIG_FROM_COMMAND_LINE, CONFIG_FROM_LAUNCHER };
 enum config_level { CONFIG_LEVEL_ERROR, CONFIG_LEVEL_WARN, CONFIG_LEVEL_INFO, CONFIG_LEVEL_DEBUG };
-/* What a rank is bound to: processors of its own, or all that share a cache, a NUMA node, a socket with them; see launcher/placement.h. */
+/* What a rank is bound to: processors of its own, or all that share a cache, a NUMA node, a socket with them; see launcher/placement/placement.h. */
 enum config_bind { CONFIG_BIND_NONE, CONFIG_BIND_AUTO, CONFIG_BIND_CORE, CONFIG_BIND_CACHE, CONFIG_BIND_NUMA, CONFIG_BIND_SOCKET };
 enum config_shown { CONFIG_SHOWN_BRIEF, CONFIG_SHOWN_ALL };
 /* BRIEF, ALL: for people. FLAGS: those of other launchers. MARKDOWN, KEYS: lists in the manual pages. */

@@ -14,16 +14,16 @@
 #include <unistd.h>
 
 #include "../config/config.h"
-#include "ancestors.h"
+#include "engines/ancestors.h"
 #include "commands/command.h"
 #include "commands/explain.h"
-#include "front.h"
+#include "engines/front.h"
 #include "job.h"
 #include "options.h"
-#include "placement.h"
-#include "script.h"
+#include "placement/placement.h"
+#include "program/script.h"
 #include "settings.h"
-#include "stand_by.h"
+#include "engines/stand_by.h"
 
 /* The launcher that has started us, if any. */
 static struct engine engine = {.family = ENGINE_FAMILIES};

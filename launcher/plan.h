@@ -9,9 +9,9 @@
 
 #include "../config/config.h"
 #include "../config/protocol.h"
-#include "engines.h"
-#include "placement.h"
-#include "preflight.h"
+#include "engines/engines.h"
+#include "placement/placement.h"
+#include "program/preflight.h"
 
 #define PLAN_VARIABLES_MAX 16
 #define PLAN_REMOVED_MAX 256

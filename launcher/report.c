@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cgroup.h"
-#include "interpret.h"
+#include "placement/cgroup.h"
+#include "program/interpret.h"
 #include "job.h"
 #include "verdict.h"
 

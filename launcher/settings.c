@@ -9,9 +9,9 @@
 
 #include "../config/board.h"
 #include "../config/file.h"
-#include "engines.h"
+#include "engines/engines.h"
 #include "options.h"
-#include "topology.h"
+#include "placement/topology.h"
 
 static const char own_name[] = "accel-run.yaml";
 

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "cpus.h"
+#include "placement/cpus.h"
 #include "problem.h"
 
 struct spawn_request {

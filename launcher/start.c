@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "cgroup.h"
+#include "placement/cgroup.h"
 #include "environ.h"
 #include "job.h"
 #include "spawn.h"

@@ -6,7 +6,7 @@
 
 #include "../../config/config.h"
 #include "json.h"
-#include "../script.h"
+#include "../program/script.h"
 
 struct doctor_options {
     bool json, rows, help, module;

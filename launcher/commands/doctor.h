@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "findings.h"
-#include "../preflight.h"
+#include "../program/preflight.h"
 #include "rows.h"
 #include "torch_find.h"
 

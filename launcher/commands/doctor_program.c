@@ -5,7 +5,7 @@
 
 #include "../../config/config.h"
 #include "doctor.h"
-#include "../elf_target.h"
+#include "../program/elf_target.h"
 
 enum { LINE_CHARS = 512 };
 

@@ -12,10 +12,10 @@
 #include "../../config/protocol.h"
 #include "capture.h"
 #include "command.h"
-#include "../engines.h"
+#include "../engines/engines.h"
 #include "json.h"
 #include "machine.h"
-#include "../preflight.h"
+#include "../program/preflight.h"
 #include "../settings.h"
 #include "torch_find.h"
 

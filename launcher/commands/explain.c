@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../interpret.h"
+#include "../program/interpret.h"
 #include "json.h"
 
 enum { STEPS = 3 };

@@ -11,9 +11,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "../cgroup.h"
-#include "../system_file.h"
-#include "../topology.h"
+#include "../placement/cgroup.h"
+#include "../placement/system_file.h"
+#include "../placement/topology.h"
 
 static uint64_t read_kib(const char *root, const char *path, const char *key) {
     char value[64];

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "../topology.h"
+#include "../placement/topology.h"
 #include "fsdp2.h"
 #include "menu.h"
 #include "questions.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "capture.h"
-#include "../elf_target.h"
+#include "../program/elf_target.h"
 
 enum { PYTHON_MS = 6000 };
 

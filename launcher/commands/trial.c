@@ -11,7 +11,7 @@
 #include "../../config/config.h"
 #include "../clock.h"
 #include "command.h"
-#include "../compare.h"
+#include "../streams/compare.h"
 #include "../problem.h"
 
 enum { RUN_MS = 50000 }; /* some seconds, but machines may be loaded */

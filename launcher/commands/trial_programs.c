@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../preflight.h"
+#include "../program/preflight.h"
 #include "torch_find.h"
 #include "trial.h"
 #include "trial_sources.h"

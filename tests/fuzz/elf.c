@@ -1,4 +1,4 @@
-// sources: launcher/elf_target.c
+// sources: launcher/program/elf_target.c
 /* The reader of executables: any file whatever gives a kind and texts that end. */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../launcher/elf_target.h"
+#include "../../launcher/program/elf_target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct elf_target target;

@@ -1,4 +1,4 @@
-// sources: launcher/output.c launcher/compare.c
+// sources: launcher/streams/output.c launcher/streams/compare.c
 /*
  * What the ranks print, and its comparison. Input: pieces, each after a byte for the rank (two bits) and the clock (six bits), and a byte of length. Equal
  * bytes of all ranks must never be shown as different.
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../launcher/output.h"
+#include "../../launcher/streams/output.h"
 
 enum { RANKS = 3 };
 

@@ -1,12 +1,12 @@
-// sources: launcher/elf_target.c launcher/preflight.c launcher/interpret.c launcher/problem.c
+// sources: launcher/program/elf_target.c launcher/program/preflight.c launcher/program/interpret.c launcher/problem.c
 #define _GNU_SOURCE
 #include "unit.h"
 
 #include <elf.h>
 #include <sys/stat.h>
 
-#include "../../launcher/elf_target.h"
-#include "../../launcher/preflight.h"
+#include "../../launcher/program/elf_target.h"
+#include "../../launcher/program/preflight.h"
 
 static char path[] = "/tmp/accel-elf-XXXXXX";
 static struct elf_target target;

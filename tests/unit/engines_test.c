@@ -1,7 +1,7 @@
-// sources: launcher/engines.c launcher/engines_settle.c launcher/problem.c config/*.c
+// sources: launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c config/*.c
 #include "unit.h"
 
-#include "../../launcher/engines.h"
+#include "../../launcher/engines/engines.h"
 
 /* One process above us: its command line and what it was started with, words with terminators. */
 #define ABOVE(number, line, variables)                                                                                                     \

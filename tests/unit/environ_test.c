@@ -1,4 +1,4 @@
-// sources: launcher/environ.c launcher/engines.c launcher/engines_settle.c launcher/plan.c launcher/placement.c launcher/cpus.c launcher/topology.c launcher/cgroup.c launcher/system_file.c launcher/problem.c config/*.c
+// sources: launcher/environ.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/plan.c launcher/placement/placement.c launcher/placement/cpus.c launcher/placement/topology.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/problem.c config/*.c
 #include "unit.h"
 
 #include "../../launcher/environ.h"

@@ -1,8 +1,8 @@
-// sources: launcher/interpret.c
+// sources: launcher/program/interpret.c
 #define _GNU_SOURCE
 #include "unit.h"
 
-#include "../../launcher/interpret.h"
+#include "../../launcher/program/interpret.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define ARGUMENTS(...) ((char *[]){__VA_ARGS__, NULL})

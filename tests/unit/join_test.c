@@ -1,7 +1,7 @@
-// sources: launcher/join.c launcher/secret.c launcher/segment.c launcher/logs.c launcher/plan.c launcher/placement.c launcher/cpus.c launcher/topology.c launcher/cgroup.c launcher/system_file.c launcher/engines.c launcher/engines_settle.c launcher/problem.c config/*.c
+// sources: launcher/engines/join.c launcher/secret.c launcher/segment.c launcher/streams/logs.c launcher/plan.c launcher/placement/placement.c launcher/placement/cpus.c launcher/placement/topology.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c config/*.c
 #include "unit.h"
 
-#include "../../launcher/join.h"
+#include "../../launcher/engines/join.h"
 
 static struct rendezvous_hello hellos[3];
 

@@ -1,4 +1,4 @@
-// sources: launcher/commands/machine.c launcher/cgroup.c launcher/system_file.c launcher/cpus.c launcher/topology.c launcher/commands/json.c launcher/commands/capture.c
+// sources: launcher/commands/machine.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/placement/cpus.c launcher/placement/topology.c launcher/commands/json.c launcher/commands/capture.c
 #define _GNU_SOURCE
 #include "unit.h"
 

@@ -1,8 +1,8 @@
-// sources: launcher/output.c launcher/compare.c
+// sources: launcher/streams/output.c launcher/streams/compare.c
 #include "unit.h"
 
-#include "../../launcher/compare.h"
-#include "../../launcher/output.h"
+#include "../../launcher/streams/compare.h"
+#include "../../launcher/streams/output.h"
 
 static char shown[65536];
 

@@ -1,12 +1,12 @@
-// sources: launcher/placement.c launcher/topology.c launcher/cpus.c launcher/cgroup.c launcher/system_file.c config/*.c
+// sources: launcher/placement/placement.c launcher/placement/topology.c launcher/placement/cpus.c launcher/placement/cgroup.c launcher/placement/system_file.c config/*.c
 #define _GNU_SOURCE
 #include "unit.h"
 
 #include <sched.h>
 #include <sys/stat.h>
 
-#include "../../launcher/cgroup.h"
-#include "../../launcher/placement.h"
+#include "../../launcher/placement/cgroup.h"
+#include "../../launcher/placement/placement.h"
 
 /* ---- folders that stand for "/" */
 

@@ -1,4 +1,4 @@
-// sources: launcher/plan.c launcher/placement.c launcher/cpus.c launcher/environ.c launcher/engines.c launcher/engines_settle.c launcher/problem.c launcher/topology.c launcher/cgroup.c launcher/system_file.c config/*.c
+// sources: launcher/plan.c launcher/placement/placement.c launcher/placement/cpus.c launcher/environ.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c launcher/placement/topology.c launcher/placement/cgroup.c launcher/placement/system_file.c config/*.c
 #define _GNU_SOURCE
 #include "unit.h"
 

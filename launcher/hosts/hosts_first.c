@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "secret.h"
+#include "../clock.h"
+#include "../secret.h"
 
 /* ---- the first host: who has come, and do all mean the same? */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "../clock.h"
 #include "hosts_meet.h"
 
 #define TELL_MS 5000 /* launchers start their hosts within some seconds; whoever comes later finds nobody */

@@ -5,8 +5,8 @@
 #ifndef ACCEL_RUN_JOIN_MADE_H
 #define ACCEL_RUN_JOIN_MADE_H
 
-#include "../config/config.h"
-#include "../config/join.h"
+#include "../../config/config.h"
+#include "../../config/join.h"
 #include "engines.h"
 #include "rendezvous.h"
 

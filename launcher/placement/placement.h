@@ -18,7 +18,7 @@
 
 #include <stdio.h>
 
-#include "../config/config.h"
+#include "../../config/config.h"
 #include "topology.h"
 
 struct placement {

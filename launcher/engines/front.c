@@ -13,14 +13,14 @@
 #include <unistd.h>
 
 #include "ancestors.h"
-#include "clock.h"
-#include "environ.h"
-#include "hash.h"
+#include "../clock.h"
+#include "../environ.h"
+#include "../hash.h"
 #include "join.h"
-#include "placement.h"
-#include "plan.h"
+#include "../placement/placement.h"
+#include "../plan.h"
 #include "rendezvous.h"
-#include "spawn.h"
+#include "../spawn.h"
 
 enum { MEET_MS = 60000, TELL_MS = 2000, HIGH_DESCRIPTOR = 400, THREADS_FORK_FROM = 32 };
 

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "../clock.h"
 
 /* More than this waits for nobody: the other side reads as soon as it lives. */
 #define OUT_MAX (8u << 20)

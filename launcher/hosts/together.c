@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
-#include "job.h"
+#include "../clock.h"
+#include "../job.h"
 
 #define SAME_SIGNAL_MS 2000 /* a scheduler that signals all hosts: each has it once */
 

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../config/protocol.h"
-#include "cpus.h"
-#include "problem.h"
+#include "../../config/protocol.h"
+#include "../placement/cpus.h"
+#include "../problem.h"
 
 enum { RENDEZVOUS_MEMORY, RENDEZVOUS_OUT, RENDEZVOUS_ERROR, RENDEZVOUS_DESCRIPTORS };
 

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "hash.h"
-#include "system_file.h"
+#include "../clock.h"
+#include "../hash.h"
+#include "../placement/system_file.h"
 
 #define MOMENT_MS 5000   /* for the first host to say who is missing: it may have begun to wait a little later */
 #define PATIENCE_MS 3000 /* then the user is told who is waited for */

@@ -18,9 +18,9 @@
 #include <stdint.h>
 
 #include "console.h"
-#include "loop.h"
+#include "../loop.h"
 #include "output.h"
-#include "problem.h"
+#include "../problem.h"
 
 #define STREAMS_TAIL_BYTES 4096
 #define STREAMS_CHUNK_BYTES 65536

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "logs.h"
-#include "plan.h"
-#include "secret.h"
-#include "segment.h"
+#include "../streams/logs.h"
+#include "../plan.h"
+#include "../secret.h"
+#include "../segment.h"
 
 /* ---- cores. Open MPI binds each rank to cores of its own, torchrun gives all of them the same. */
 

@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "hash.h"
+#include "../clock.h"
+#include "../hash.h"
 
 enum { FIRST_NAP_MS = 1, LONGEST_NAP_MS = 20 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "../clock.h"
 #include "logs.h"
 
 /* A pipe that is ready takes this much without blocking; its O_NONBLOCK is not ours to set, others share the open file. */

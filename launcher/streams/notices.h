@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "printer.h"
-#include "problem.h"
+#include "../problem.h"
 
 #define NOTICES_WAIT_MS 300
 #define NOTICES_LINES_MAX 20

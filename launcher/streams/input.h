@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "console.h"
-#include "loop.h"
-#include "problem.h"
+#include "../loop.h"
+#include "../problem.h"
 
 #define INPUT_QUEUE_MAX (64u << 20)
 #define INPUT_QUEUE_LOW 65536 /* reading goes on while some rank has less than this */

@@ -9,9 +9,9 @@
 #ifndef ACCEL_RUN_FRONT_H
 #define ACCEL_RUN_FRONT_H
 
-#include "../config/config.h"
+#include "../../config/config.h"
 #include "engines.h"
-#include "preflight.h"
+#include "../program/preflight.h"
 #include "rendezvous.h"
 
 struct front {

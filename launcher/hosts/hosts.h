@@ -16,12 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../config/board.h"
-#include "../config/config.h"
-#include "../config/protocol.h"
-#include "loop.h"
-#include "plan.h"
-#include "problem.h"
+#include "../../config/board.h"
+#include "../../config/config.h"
+#include "../../config/protocol.h"
+#include "../loop.h"
+#include "../plan.h"
+#include "../problem.h"
 
 #define HOSTS_BEAT_MS 200
 #define HOSTS_MESSAGE_MAX (128u << 10)

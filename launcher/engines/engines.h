@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../config/config.h"
-#include "problem.h"
+#include "../../config/config.h"
+#include "../problem.h"
 
 enum engine_family {
 #define ENGINE(family, ...) ENGINE_##family,

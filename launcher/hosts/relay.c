@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "job.h"
+#include "../job.h"
 #include "together.h"
 
 /* ---- lines */

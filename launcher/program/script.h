@@ -7,9 +7,9 @@
 #ifndef ACCEL_RUN_SCRIPT_H
 #define ACCEL_RUN_SCRIPT_H
 
-#include "../config/config.h"
-#include "../config/notes.h"
-#include "problem.h"
+#include "../../config/config.h"
+#include "../../config/notes.h"
+#include "../problem.h"
 
 /* Takes *arguments, the program's name first, NULL at the end, and leaves them or puts a longer list in their place, which lives as long as the process.
    search: PATH. A file that Python was put before is noted. Returns 0, or -1 with *problem. */

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "problem.h"
+#include "../problem.h"
 
 /* The folder, and what is missing above it. Returns 0, or -1 with *problem. */
 int logs_make_folder(const char *folder, struct problem *problem);

@@ -5,7 +5,7 @@
 #ifndef ACCEL_RUN_STAND_BY_H
 #define ACCEL_RUN_STAND_BY_H
 
-#include "../config/board.h"
+#include "../../config/board.h"
 #include "front.h"
 
 struct stand_by {

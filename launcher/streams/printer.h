@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "loop.h"
+#include "../loop.h"
 
 #define PRINTER_QUEUE_MAX (1u << 20)
 

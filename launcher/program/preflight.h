@@ -1,6 +1,11 @@
 /*
  * Looks at the program and at our own library before anything is started, and refuses by name what cannot work: a static or setuid program
  * would run without the shim, N whole copies of it, and nobody would notice (P14, P15, P16).
+ *
+ * Rules of launcher/program/
+ *  - What the user has named becomes what exec gets (script.c), and that is followed through first lines and env to what runs in the end (interpret.c).
+ *  - Files are read, never executed: an ELF file by its headers (elf_target.c), a script by its first line.
+ *  - Every refusal has its own id and the exit status that a shell would give: 127 not found, 126 not executable, 125 ours.
  */
 #ifndef ACCEL_RUN_PREFLIGHT_H
 #define ACCEL_RUN_PREFLIGHT_H
@@ -8,7 +13,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "problem.h"
+#include "../problem.h"
 
 enum { TARGET_CHARS = 512 };
 

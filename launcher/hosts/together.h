@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "hosts.h"
-#include "problem.h"
+#include "../problem.h"
 
 struct job;
 
