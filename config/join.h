@@ -36,6 +36,7 @@ struct join_rank {
     uint64_t engine;          /* and of that launcher, or its parent */
     int32_t errors;           /* descriptor of the front: standard error as the other launcher has made it; -1: none */
     int32_t last_words;       /* descriptor of rank 0's front: what this rank prints; -1: none (rank 0) */
+    _Atomic uint32_t stalled; /* it has been named as one that makes no progress */
 } __attribute__((aligned(64)));
 
 struct join_page {
@@ -44,6 +45,7 @@ struct join_page {
     char program[JOIN_PROGRAM_CHARS], engine[JOIN_ENGINE_CHARS]; /* for messages */
     struct protocol_grant grant;                                 /* of every rank, but for its number */
     uint64_t slot_bytes;
+    uint64_t stall_timeout_ms;
     _Atomic uint32_t stopped;             /* 0, or 1 + the rank that says why the job ends */
     _Atomic uint32_t started[JOIN_SLOTS]; /* ranks that have claimed the slot's generation */
     _Atomic uint32_t freed;               /* generations whose slot is empty again */

@@ -37,7 +37,8 @@ int joined_open(uint64_t process, int32_t number, int flags);
 /* ---- joined_process.c */
 
 uint64_t joined_process_self(void);
-/* A zombie is not alive. */
+/* As in /proc/PID/stat: 'R' runs, 'S' sleeps, 'T' and 't' stopped...; 0: it is gone, or a zombie. */
+char joined_process_state(uint64_t process);
 bool joined_process_is_alive(uint64_t process);
 
 /* ---- joined_words.c */
@@ -54,6 +55,13 @@ void joined_words_settle(bool all);
 void joined_words_problem(const struct protocol_problem *problem, int rank);
 /* What this rank has printed does not fill the memory. */
 void joined_words_trim(void);
+
+/* ---- joined_stall.c */
+
+/* While waiting for rank late, now and then: names it when it makes no progress for --stall-timeout. */
+void joined_stall_look(uint32_t late);
+/* Says that the rank that this one has named goes on. */
+void joined_stall_settle(void);
 
 /* ---- joined_end.c */
 

@@ -137,8 +137,10 @@ bool joined_look(uint32_t late) {
     if (joined_step())
         return true;
     enum way way = way_of(&joined_page()->ranks[late]);
-    if (way == WAY_RUNS)
+    if (way == WAY_RUNS) {
+        joined_stall_look(late);
         return false;
+    }
     if (is_first_to_say())
         name_gone(late, way);
     return true;
@@ -151,6 +153,7 @@ bool joined_step(void) {
         return false;
     joined_words_settle(false);
     joined_words_trim();
+    joined_stall_settle();
     return atomic_load(&joined_page()->stopped) || (!joined_is_front() && !joined_process_is_alive(own->front)) ||
            (own->engine && !joined_process_is_alive(own->engine));
 }

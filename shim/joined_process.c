@@ -9,9 +9,9 @@
 
 #include "joined.h"
 
-/* Clock ticks since boot at which the process was started; 0: it is gone, or a zombie. */
-static uint64_t started(int32_t pid) {
-    char path[40], text[1024], state = 0;
+/* Clock ticks since boot at which the process was started, and its state; 0: it is gone, or a zombie. */
+static uint64_t look(int32_t pid, char *state) {
+    char path[40], text[1024];
     unsigned long long ticks = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
@@ -22,19 +22,24 @@ static uint64_t started(int32_t pid) {
         return 0;
     text[n] = 0;
     const char *after = strrchr(text, ')'); /* the name in brackets may hold anything */
-    if (!after ||
-        sscanf(after + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &ticks) != 2)
+    if (!after || sscanf(after + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state, &ticks) != 2)
         return 0;
-    return state == 'Z' || state == 'X' ? 0 : ticks;
+    return *state == 'Z' || *state == 'X' ? 0 : ticks;
 }
 
 uint64_t joined_process_self(void) {
-    return join_process(getpid(), started(getpid()));
+    char state;
+    return join_process(getpid(), look(getpid(), &state));
+}
+
+char joined_process_state(uint64_t process) {
+    int saved_errno = errno;
+    char state = 0;
+    uint64_t ticks = look(join_pid(process), &state);
+    errno = saved_errno;
+    return ticks && (uint32_t)ticks == (uint32_t)process ? state : 0;
 }
 
 bool joined_process_is_alive(uint64_t process) {
-    int saved_errno = errno;
-    uint64_t ticks = started(join_pid(process));
-    errno = saved_errno;
-    return ticks && (uint32_t)ticks == (uint32_t)process;
+    return joined_process_state(process) != 0;
 }

@@ -196,10 +196,12 @@ END
     contains "$output" "task 2: 125"
 }
 
-@test "a rank that hangs is named at the deadline, and ended" {
+@test "a rank that hangs is named, once, while the others wait, and ended at the deadline" {
     set_command debian-O2 faulty
-    launched srun 2
-    run "${launched[@]}" "$ACCEL_RUN" --collective-timeout 1 "${command[@]}" 2 hang forward 5 1
+    launched srun 3
+    run "${launched[@]}" "$ACCEL_RUN" --stall-timeout 0.5 --collective-timeout 2 "${command[@]}" 2 hang forward 5 1
+    [ "$(grep -c "AR-RANK-STALLED" <<<"$output")" -eq 1 ]
+    contains "$output" "AR-RANK-STALLED: rank 1 of 3"
     [ "$(grep -c "accel-run: error" <<<"$output")" -eq 1 ]
     contains "$output" "AR-COLLECTIVE-TIMEOUT: rank 1 has not come"
     contains "$output" "task 0: 125"

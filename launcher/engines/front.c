@@ -19,6 +19,7 @@
 #include "join.h"
 #include "../placement/placement.h"
 #include "../plan.h"
+#include "../program/interpret.h"
 #include "rendezvous.h"
 #include "../spawn.h"
 
@@ -144,7 +145,7 @@ static bool are_alike(const struct rendezvous_hello *hellos, uint32_t world_size
 static int give_out(const struct front *front, const struct rendezvous_hello *hellos, const int *connections, struct met *met,
                     struct problem *problem) {
     struct join join;
-    int status = join_make(&join, front->config, front->engine, front->arguments[0], hellos, problem);
+    int status = join_make(&join, front->config, front->engine, interpret_shown(front->arguments), hellos, problem);
     if (!status) {
         met->descriptors[RENDEZVOUS_MEMORY] = keep(join.memory);
         for (uint32_t rank = 1; rank < join.world_size; rank++)

@@ -59,6 +59,7 @@ static void fill_page(struct join *join, const struct config *config, const stru
     page->version = PROTOCOL_VERSION;
     page->world_size = join->world_size;
     page->slot_bytes = slot_bytes;
+    page->stall_timeout_ms = config->stall_timeout_ms;
     page->grant = plan_grant(config, join->world_size, join_cores(hellos, join->world_size));
     page->grant.segment_bytes = slot_bytes;
     for (uint32_t rank = 0; rank < join->world_size; rank++) {
