@@ -12,8 +12,11 @@ enum { LEVEL_WARN = 1, NOBODY = 0 };
 static uint64_t mark_of(uint32_t rank) {
     const struct board_rank *line = &link_board()->ranks[rank];
     uint64_t mark = 1 + rank;
-    uint64_t parts[] = {atomic_load(&joined_page()->ranks[rank].claims), atomic_load(&line->phase), atomic_load(&line->step),
-                        atomic_load(&line->collective), atomic_load(&line->waiting),
+    uint64_t parts[] = {atomic_load(&joined_page()->ranks[rank].claims),
+                        atomic_load(&line->phase),
+                        atomic_load(&line->step),
+                        atomic_load(&line->collective),
+                        atomic_load(&line->waiting),
                         atomic_load(&link_board()->meetings.arrivals[rank].number)};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         mark = mark * 1000003u + parts[i];
@@ -36,16 +39,17 @@ static void name(uint32_t late, uint64_t still_ms, char state) {
     memcpy(where, line->where, sizeof where);
     where[sizeof where - 1] = 0;
     uint64_t claimer = atomic_load(&rank->claimer);
-    say(text, snprintf(text, sizeof text,
-                       "accel-run: warning AR-RANK-STALLED: rank %u of %u (process %d) of '%.200s' has made no progress for %llu s while rank %u "
-                       "waits for it: step %llu, last in \"%s\"%s\n"
-                       "  what to do: 'gdb -p' or 'py-spy dump' on that process shows where it is; accel-run goes on waiting\n",
-                       late, page->world_size, (int)join_pid(claimer ? claimer : rank->front), page->program,
-                       (unsigned long long)(still_ms / 1000), joined_rank(), (unsigned long long)atomic_load(&line->step) + 1, where,
-                       state == 'T'   ? "; it was stopped by a signal"
-                       : state == 't' ? "; it was stopped by a debugger"
-                       : state == 'R' ? "; it is computing"
-                                      : ""));
+    say(text,
+        snprintf(text, sizeof text,
+                 "accel-run: warning AR-RANK-STALLED: rank %u of %u (process %d) of '%.200s' has made no progress for %llu s while rank %u "
+                 "waits for it: step %llu, last in \"%s\"%s\n"
+                 "  what to do: 'gdb -p' or 'py-spy dump' on that process shows where it is; accel-run goes on waiting\n",
+                 late, page->world_size, (int)join_pid(claimer ? claimer : rank->front), page->program,
+                 (unsigned long long)(still_ms / 1000), joined_rank(), (unsigned long long)atomic_load(&line->step) + 1, where,
+                 state == 'T'   ? "; it was stopped by a signal"
+                 : state == 't' ? "; it was stopped by a debugger"
+                 : state == 'R' ? "; it is computing"
+                                : ""));
 }
 
 void joined_stall_look(uint32_t late) {
