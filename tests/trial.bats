@@ -62,7 +62,7 @@ nothing_left() {
     contains "$output" SKIP
     contains "$output" "Nothing was tested"
     run -125 "$ACCEL_RUN" test -n 0
-    contains "$output" "AR-OPTION-VALUE: the value of 'accel-run test -n' is missing or not known: N (compare with N ranks, 1 to 16 (2))"
+    contains "$output" "AR-OPTION-VALUE: 'accel-run test -n' has no value, or one that is not known: N (compare with N ranks, 1 to 16 (2))"
     TMPDIR=/nowhere run -125 "$ACCEL_RUN" test
     contains "$output" AR-FOLDER
 }

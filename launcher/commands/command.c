@@ -116,7 +116,7 @@ int command_refuse(const struct command_call *call, const char *argument) {
     const struct config_suboption *option = valued(call->arguments[0], argument);
     if (option) {
         fprintf(stderr,
-                "accel-run: error AR-OPTION-VALUE: the value of 'accel-run %s %s' is missing or not known: %s%s%s (%s)\n"
+                "accel-run: error AR-OPTION-VALUE: 'accel-run %s %s' has no value, or one that is not known: %s%s%s (%s)\n"
                 "  what to do: see 'accel-run %s --help'\n",
                 call->arguments[0], option->name, option->argument, *option->choices ? ", one of: " : "", option->choices, option->help,
                 call->arguments[0]);
