@@ -47,7 +47,7 @@ static void __attribute__((noreturn)) refuse(const struct problem *problem) {
 static void find_engine(void) {
     struct ancestors ancestors;
     engines_find(&(struct engine_facts){environ, NULL, 0}, &engine);
-    if (engine.mode == ENGINE_SPAWN)
+    if (engine.mode == ENGINE_SPAWN && !*engine.ignored)
         return;
     ancestors_read(&ancestors);
     engines_find(&(struct engine_facts){environ, ancestors.list, ancestors.count}, &engine);

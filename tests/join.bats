@@ -16,6 +16,12 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || return 1
 }
 
+# fake_launcher NAME N VARIABLE=VALUE...: in $launched, one that is called NAME, and sets these variables
+fake_launcher() {
+    # shellcheck disable=SC2016
+    launched=(bash -c 'exec -a "$0" /usr/bin/python3 "$@"' "$1" "$REPOSITORY/tests/fake/ranks" "${@:2}" --)
+}
+
 # launched LAUNCHER N: the command that starts N processes, in $launched
 launched() {
     case $1 in
@@ -32,6 +38,7 @@ launched() {
         launched=(mpirun.mpich -n "$2")
         ;;
     # Slurm's own process above a task is called so
+    flux) fake_launcher flux-shell "$2" FLUX_TASK_RANK=%r FLUX_JOB_SIZE=%n FLUX_TASK_LOCAL_ID=%r FLUX_JOB_NNODES=1 FLUX_JOB_ID=f1 PMI_RANK=%r PMI_SIZE=%n ;;
     srun) launched=(bash -c 'exec -a slurmstepd /usr/bin/python3 "$@"' bash "$REPOSITORY/tests/fake/srun" "$2") ;;
     esac
 }
@@ -52,6 +59,33 @@ same_joined() {
     same_joined openmpi 2 debian-O2 mlp_loader same_numbers
     same_joined hydra 3 debian-O2 mlp_loader same_numbers
     same_joined srun 3 wheel-O2 save_modes
+}
+
+@test "MVAPICH, PALS, Flux and jsrun are followed by what they set" {
+    same_joined flux 2 debian-O2 mlp_loader same_numbers
+    followed() { # NAME, as --show-config calls it; the launcher's process; variables
+        fake_launcher "$2" 2 "${@:3}"
+        run -0 "${launched[@]}" "$ACCEL_RUN" --show-config
+        contains "$output" "# Other launcher: rank 1 of 2: $1 ("
+    }
+    followed "MVAPICH's mpirun_rsh" mpispawn MV2_COMM_WORLD_{RANK,LOCAL_RANK}=%r MV2_COMM_WORLD_{SIZE,LOCAL_SIZE}=%n PMI_ID=%r PMI_PORT=h:1
+    followed "PALS's mpiexec" palsd PALS_{RANKID,LOCAL_RANKID}=%r PALS_NODEID=0 PMI_{RANK,LOCAL_RANK}=%r PMI_{SIZE,LOCAL_SIZE}=%n
+    followed jsrun jsmd JSM_NAMESPACE_{RANK,LOCAL_RANK}=%r JSM_NAMESPACE_{SIZE,LOCAL_SIZE}=%n PMIX_RANK=%r PMIX_NAMESPACE=1
+}
+
+@test "below a launcher that does not say how many ranks there are nothing is started: each would train alone" {
+    for variables in "prted PMIX_RANK=%r PMIX_NAMESPACE=1" "hydra_pmi_proxy PMI_ID=%r PMI_PORT=h:1" "aprun ALPS_APP_PE=%r" "res LSF_PM_TASKID=%r" \
+        "horovodrun HOROVOD_RANK=%r HOROVOD_SIZE=%n HOROVOD_LOCAL_RANK=%r" "torchrun RANK=%r WORLD_SIZE=%n LOCAL_RANK=%r" "flux-shell FLUX_TASK_RANK=%r"; do
+        # shellcheck disable=SC2086
+        fake_launcher ${variables%% *} 2 ${variables#* }
+        run -125 "${launched[@]}" "$ACCEL_RUN" touch started
+        contains "$output" "AR-ENGINE-HOSTS: the variables of another launcher"
+        [ ! -e started ]
+    done
+    run -0 "${launched[@]}" "$ACCEL_RUN" --engine none touch started
+    # of a shell they are left over
+    PMIX_RANK=0 LSF_PM_TASKID=1 run -0 bash -c '"$@"; exit' bash "$ACCEL_RUN" true
+    lacks "$output" AR-ENGINE
 }
 
 @test "below another launcher files are written once, too" {

@@ -168,7 +168,7 @@ static bool is_running(const struct row *row, const struct engine_facts *facts, 
         finding->distance = i;
         return true;
     }
-    finding->distance = setter_of(facts, row->rank);
+    finding->distance = setter_of(facts, finding->name);
     return finding->distance == UNSEEN || !process_is_shell(&facts->ancestors[finding->distance]);
 }
 
@@ -190,6 +190,8 @@ static void take_place(const struct row *row, const struct engine_facts *facts, 
 }
 
 static const char no_fit[] = "the variables that belong to it do not fit";
+static const char alone[] = "only one process";
+static const char lone[] = "how many ranks there are on which host is not in the environment";
 
 /* One process for each rank. Returns NULL when the family may decide, else the reason why not. */
 static const char *judge_ranks(const struct row *row, const struct engine_facts *facts, struct engine *engine) {
@@ -201,7 +203,9 @@ static const char *judge_ranks(const struct row *row, const struct engine_facts 
     engine->local_world_size = tasks ? engines_tasks_of(tasks, strpbrk(tasks, "(,") ? engine->node_rank : 0) : 0;
     engine->nodes = number_of(facts, row->nodes, 0);
     if (engine->world_size == 1)
-        return "only one process";
+        return alone;
+    if (!*row->local_size)
+        engine->local_world_size = engine->nodes == 1 ? engine->world_size : engine->nodes == engine->world_size;
     if (engine->rank >= engine->world_size || engine->local_rank >= engine->local_world_size ||
         engine->local_world_size > engine->world_size)
         return no_fit;
@@ -230,7 +234,20 @@ static const char *judge_nodes(const struct row *row, const struct engine_facts 
                       : engine->nodes > 1 && !is_numbered                  ? "which host this is, is missing"
                                                                            : NULL;
     engine->is_unclear = why && is_meant;
-    return why || engine->nodes > 1 || ranks ? why : "only one process";
+    return why || engine->nodes > 1 || ranks ? why : alone;
+}
+
+/* Ranks that are numbered, and nothing more is known of them. */
+static bool is_lone(const struct row *row) {
+    return *row->processes && !*row->local_rank;
+}
+
+static const char *judge_family(const struct row *row, const struct engine_facts *facts, struct engine *engine) {
+    if (!value_of(facts, row->needs, NULL))
+        return row->missing;
+    if (is_lone(row))
+        return number_of(facts, row->size, 0) == 1 ? alone : lone;
+    return *row->local_rank ? judge_ranks(row, facts, engine) : judge_nodes(row, facts, engine);
 }
 
 /* Without its local rank a variable may be of another kind: RANK of a pod. */
@@ -255,14 +272,12 @@ static void judge(enum engine_family family, const struct engine_facts *facts, s
         finding->value = value_of(facts, row->needs, &finding->name);
     if (!finding->value)
         return;
-    if (!value_of(facts, row->needs, NULL))
-        finding->why = row->missing;
-    else
-        finding->why = *row->local_rank ? judge_ranks(row, facts, found) : judge_nodes(row, facts, found);
+    finding->why = judge_family(row, facts, found);
     bool is_above = is_running(row, facts, finding);
-    if (finding->why == no_fit && found->process) /* no left-over: its launcher is there, and has started this process */
+    /* no left-over: its launcher is there, and has started this process */
+    if ((finding->why == no_fit && found->process) || (finding->why == lone && is_above))
         found->is_unclear = true;
-    if (!finding->why && !is_above)
+    if ((!finding->why || finding->why == lone) && !is_above)
         finding->why = "its launcher is not running above this process";
     take_place(row, facts, found);
 }
@@ -292,6 +307,19 @@ static void note_ignored(struct engine *engine, const struct finding *finding) {
     engines_ignore(engine, finding->name, finding->value, finding->why ? finding->why : outside);
 }
 
+static bool is_same_variable(const char *a, const char *b) {
+    size_t n = strcspn(a, " ");
+    return n == strcspn(b, " ") && !strncmp(a, b, n);
+}
+
+/* Would a later family say the same variable, and more of it? */
+static bool is_said_later(const struct finding *findings, int family) {
+    for (int other = family + 1; other < ENGINE_FAMILIES; other++)
+        if (findings[other].value && is_same_variable(findings[other].name, findings[family].name))
+            return true;
+    return false;
+}
+
 void engines_find(const struct engine_facts *facts, struct engine *engine) {
     struct finding findings[ENGINE_FAMILIES];
     for (int family = 0; family < ENGINE_FAMILIES; family++)
@@ -301,7 +329,7 @@ void engines_find(const struct engine_facts *facts, struct engine *engine) {
     for (int family = 0; family < ENGINE_FAMILIES; family++) {
         const struct finding *finding = &findings[family];
         bool is_shared = nearest >= 0 && list_has(rows[nearest].rank, finding->name, strcspn(finding->name, " "));
-        if (family == nearest || !finding->value || is_shared)
+        if (family == nearest || !finding->value || is_shared || is_said_later(findings, family))
             continue;
         note_ignored(engine, finding);
         engine->is_unclear |= nearest < 0 && finding->engine.is_unclear;

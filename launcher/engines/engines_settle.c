@@ -123,10 +123,10 @@ static void spread(struct engine *engine, struct config *config) {
 static int refuse_unclear(const struct engine *engine, const struct config *config, struct problem *problem) {
     if (!engine->is_unclear || !is_open(config, CONFIG_ID_nnodes))
         return 0;
-    return problem_set(
-        problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS",
-        "correct them; or say what is meant: -n RANKS, and on several hosts --nnodes, --node-rank and --master-addr; or --engine none",
-        "the variables of another launcher ask for several ranks or hosts and cannot be followed: %s", engine->ignored);
+    return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS",
+                       "correct them; one process on each host: --nnodes, --node-rank, --master-addr and -n; this host alone: --nnodes 1; "
+                       "or --engine none",
+                       "the variables of another launcher ask for several ranks or hosts and cannot be followed: %s", engine->ignored);
 }
 
 int engines_settle(struct engine *engine, struct config *config, struct problem *problem) {

@@ -102,9 +102,29 @@ TEST("Open MPI: its node rank is the rank on its host, not the host's number") {
 TEST("MPICH and Intel: hydra's proxy") {
     BELOW("/usr/bin/hydra_pmi_proxy\0--control-port", HYDRA);
     EXPECT(engine.mode == ENGINE_JOIN && engine.rank == 2 && engine.world_size == 3 && engine.local_rank == 2 && engine.process == 50);
-    BELOW("hydra_pmi_proxy", "PMI_RANK=0", "PMI_SIZE=2"); /* of something else that speaks PMI */
-    EXPECT(engine.mode == ENGINE_SPAWN);
-    EXPECT_TEXT(words(), "ignored: PMI_RANK=0, incomplete");
+}
+
+TEST("MVAPICH, PALS, Flux and jsrun: a rank by the variables that each of them sets") {
+    BELOW("/opt/mpispawn\00", "MV2_COMM_WORLD_RANK=1", "MV2_COMM_WORLD_SIZE=2", "MV2_COMM_WORLD_LOCAL_RANK=1",
+          "MV2_COMM_WORLD_LOCAL_SIZE=2", "MPIRUN_RANK=1", "PMI_ID=1", "PMI_PORT=h:1");
+    EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_MVAPICH && engine.rank == 1 && engine.world_size == 2 &&
+           engine.process == 50);
+    EXPECT_TEXT(words(), "rank 1 of 2: MVAPICH's mpirun_rsh (MV2_COMM_WORLD_LOCAL_RANK)");
+    EXPECT(engines_hides(&engine, "MV2_COMM_WORLD_RANK=1") && engines_hides(&engine, "PMI_ID=1"));
+    BELOW("hydra_pmi_proxy", HYDRA, "MV2_COMM_WORLD_RANK=2", "MV2_COMM_WORLD_SIZE=3", "MV2_COMM_WORLD_LOCAL_RANK=2",
+          "MV2_COMM_WORLD_LOCAL_SIZE=3");
+    EXPECT(engine.family == ENGINE_HYDRA && !*engine.ignored);
+    BELOW("palsd", "PALS_RANKID=1", "PALS_LOCAL_RANKID=1", "PALS_NODEID=0", "PMI_RANK=1", "PMI_SIZE=2", "PMI_LOCAL_RANK=1",
+          "PMI_LOCAL_SIZE=2");
+    EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_PALS && engine.rank == 1 && engine.local_world_size == 2);
+    BELOW("flux-shell\00012", "FLUX_TASK_RANK=3", "FLUX_JOB_SIZE=4", "FLUX_TASK_LOCAL_ID=3", "FLUX_JOB_NNODES=1", "PMI_RANK=3",
+          "PMI_SIZE=4");
+    EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_FLUX && engine.rank == 3 && engine.local_world_size == 4);
+    BELOW("flux-shell\00012", "FLUX_TASK_RANK=1", "FLUX_JOB_SIZE=2", "FLUX_TASK_LOCAL_ID=0", "FLUX_JOB_NNODES=2");
+    EXPECT(engine.mode == ENGINE_NODE && engine.node_rank == 1 && engine.nodes == 2);
+    BELOW("jsmd", "JSM_NAMESPACE_RANK=0", "JSM_NAMESPACE_SIZE=2", "JSM_NAMESPACE_LOCAL_RANK=0", "JSM_NAMESPACE_LOCAL_SIZE=2",
+          "PMIX_RANK=0");
+    EXPECT(engine.mode == ENGINE_JOIN && engine.family == ENGINE_JSM);
 }
 
 TEST("srun: a task of a step, on its host of the compressed lists") {
@@ -237,6 +257,27 @@ TEST("what would let each of several pods train by itself is refused, unless the
     EXPECT(settle("2", NULL, "auto") == -1 && strstr(problem.what, "RANK=1, the variables that belong to it do not fit"));
 }
 
+TEST("launchers that number their processes and say no more are refused: each would train alone") {
+    BELOW("prted", "PMIX_RANK=1", "PMIX_NAMESPACE=prterun-1");
+    refused("PMIX_RANK=1, how many ranks there are on which host is not in the environment");
+    EXPECT(settle("2", NULL, "none") == 0 && engine.mode == ENGINE_SPAWN);
+    BELOW("hydra_pmi_proxy", "PMI_RANK=0", "PMI_SIZE=2"); /* of something else that speaks PMI */
+    refused("PMI_RANK=0, how many");
+    BELOW("aprun", "ALPS_APP_PE=0");
+    refused("ALPS_APP_PE=0, how many");
+    BELOW("res", "LSF_PM_TASKID=1"); /* whoever has set it, a shell has not */
+    refused("LSF_PM_TASKID=1, how many");
+    BELOW("python3\0horovodrun", "HOROVOD_RANK=1", "HOROVOD_SIZE=2", "HOROVOD_LOCAL_RANK=1", "HOROVOD_LOCAL_SIZE=2");
+    refused("HOROVOD_RANK=1, how many");
+    BELOW("flux-shell", "FLUX_TASK_RANK=1", "FLUX_JOB_SIZE=8", "FLUX_TASK_LOCAL_ID=1", "FLUX_JOB_NNODES=2"); /* how many are here? */
+    refused("FLUX_TASK_RANK=1, the variables that belong to it do not fit");
+    BELOW("hydra_pmi_proxy", "PMI_RANK=0", "PMI_SIZE=1");
+    EXPECT(settle("2", NULL, "auto") == 0 && strstr(words(), "only one process"));
+    /* where another one decides, it is not in the way */
+    BELOW("slurmstepd: [9.0]", SLURM, "PMIX_RANK=2");
+    EXPECT(engine.family == ENGINE_SLURM && engine.mode == ENGINE_JOIN && !engine.is_unclear);
+}
+
 TEST("left-overs are not refused: shells inside of jobs, a world of one, half a set") {
     const char *kept[][8] = {{"SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_LOCALID=0", "SLURM_NODEID=0", "SLURM_JOB_ID=9"}, /* salloc */
                              {"RANK=0", "WORLD_SIZE=1"},
@@ -245,7 +286,10 @@ TEST("left-overs are not refused: shells inside of jobs, a world of one, half a 
                              {"RANK=x", "WORLD_SIZE=8"},
                              {"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=m"},
                              {"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1"},
-                             {"PMI_RANK=0", "PMI_SIZE=2"}};
+                             {"PMI_RANK=0", "PMI_SIZE=2"},
+                             {"PMIX_RANK=0", "PMIX_NAMESPACE=1"},
+                             {"FLUX_JOB_ID=f1", "FLUX_TASK_RANK=1", "FLUX_JOB_SIZE=2", "FLUX_TASK_LOCAL_ID=1", "FLUX_JOB_NNODES=1"},
+                             {"ALPS_APP_PE=1"}};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         find((char **)(uintptr_t)kept[i], (struct engine_process[]){ABOVE(40, "bash", "A=1")}, 1);
         EXPECT(settle(NULL, NULL, "auto") == 0 && engine.mode == ENGINE_SPAWN && *words());
