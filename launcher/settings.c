@@ -117,7 +117,7 @@ static int apply_accelerates(struct settings *settings, char *const *environment
     return 0;
 }
 
-/* torchrun's "--nproc-per-node auto" or "cpu". */
+/* torchrun's "--nproc-per-node auto" or "cpu", also as a variable. */
 static void count_cores(struct settings *settings) {
     static struct topology topology; /* 80 KiB */
     struct config *config = &settings->config;
@@ -127,8 +127,9 @@ static void count_cores(struct settings *settings) {
     uint32_t cores = topology_cores(&topology);
     config->ranks = cores < BOARD_RANKS_MAX ? cores : BOARD_RANKS_MAX;
     config->ranks_are_cores = false;
-    config_note(&settings->notes, CONFIG_NOTICE, "AR-RANKS-CORES", "--nproc-per-node: %u rank%s, as many as cores may be used",
-                config->ranks, config->ranks == 1 ? "" : "s");
+    bool is_variable = config->origin[CONFIG_ID_ranks] == CONFIG_FROM_LAUNCHER;
+    config_note(&settings->notes, CONFIG_NOTICE, "AR-RANKS-CORES", "%s: %u rank%s, as many as cores may be used",
+                is_variable ? "PET_NPROC_PER_NODE" : "--nproc-per-node", config->ranks, config->ranks == 1 ? "" : "s");
 }
 
 /* What all sources come to: with the launcher that has started us, over all hosts. */

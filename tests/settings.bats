@@ -275,10 +275,15 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
 
 @test "variables of Kubeflow that cannot be followed are refused: each host would train alone" {
     for variables in "PET_NNODES=2 PET_NODE_RANK=0 PET_NPROC_PER_NODE=2" "PET_NNODES=1:2 PET_NPROC_PER_NODE=2" \
-        "PET_NNODES=2 PET_RDZV_ENDPOINT=a:1 PET_NPROC_PER_NODE=1" "PET_NNODES=1 PET_NPROC_PER_NODE=auto"; do
+        "PET_NNODES=2 PET_RDZV_ENDPOINT=a:1 PET_NPROC_PER_NODE=1" "PET_NNODES=1 PET_NPROC_PER_NODE=gpu"; do
         # shellcheck disable=SC2086
         run -125 env $variables "$ACCEL_RUN" true
         contains "$output" AR-ENGINE-HOSTS
     done
-    run -0 env PET_NNODES=1 PET_NPROC_PER_NODE=auto "$ACCEL_RUN" -n 2 true
+    run -0 env PET_NNODES=1 PET_NPROC_PER_NODE=gpu "$ACCEL_RUN" -n 2 true
+    for word in auto cpu; do
+        run -0 --separate-stderr taskset -c 0 env PET_NNODES=1 PET_NPROC_PER_NODE=$word "$ACCEL_RUN" --dry-run true
+        contains "$output" "ranks               1"
+        contains "$stderr" "AR-RANKS-CORES: PET_NPROC_PER_NODE: 1 rank, as many as cores may be used"
+    done
 }

@@ -227,7 +227,8 @@ static const char *judge_nodes(const struct row *row, const struct engine_facts 
         return engine->node_rank == UINT32_MAX ? no_fit : NULL;
     engine->nodes = number_of(facts, row->size, size ? 0 : 1); /* torchrun's "1:4" is refused: it may change while the job runs */
     engine->ranks_here = number_of(facts, row->local_size, 0);
-    engine->ranks_are_unclear = ranks && !engine->ranks_here;
+    engine->ranks_are_cores = ranks && (!strcmp(ranks, "auto") || !strcmp(ranks, "cpu"));
+    engine->ranks_are_unclear = ranks && !engine->ranks_here && !engine->ranks_are_cores;
     /* WORLD_SIZE by itself may be left over from anything */
     bool is_meant = *row->local_size || (is_numbered && engine->node_rank != UINT32_MAX && engine->nodes > 1);
     const char *why = !engine->nodes || engine->node_rank >= engine->nodes ? no_fit

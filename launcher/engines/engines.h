@@ -68,6 +68,7 @@ struct engine {
     bool threads_are_its;            /* OMP_NUM_THREADS is its default, not the user's choice */
     bool is_unclear;                 /* SPAWN: several hosts or ranks are asked for in words that cannot be followed; `ignored` says why */
     bool ranks_are_unclear;          /* NODE: the number of ranks here is none */
+    bool ranks_are_cores;            /* NODE: it is torchrun's "auto" or "cpu" */
     bool counts_ranks;               /* its variables count ranks, not hosts */
     char ignored[ENGINE_TEXT_CHARS]; /* what was found and not followed, with the reason; "": nothing */
 };

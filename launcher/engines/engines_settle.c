@@ -64,7 +64,7 @@ static int refuse_nodes(const struct engine *engine, const struct config *config
     bool has_address = *engine->address || !is_open(config, CONFIG_ID_master_addr);
     if (engine->ranks_are_unclear && is_open(config, CONFIG_ID_ranks))
         return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS", "say how many ranks this host has: -n RANKS",
-                           "%s ask for a number of processes that is no number", name);
+                           "%s ask for a number of processes that is no number, nor auto or cpu", name);
     if (!is_open(config, CONFIG_ID_nnodes))
         return 0;
     if (!engine->nodes)
@@ -93,6 +93,10 @@ static void give(struct config *config, enum config_id id, uint32_t *field, uint
 static void give_place(const struct engine *engine, struct config *config) {
     if (engine->ranks_here && engine->ranks_here <= ENGINE_RANKS_MAX)
         give(config, CONFIG_ID_ranks, &config->ranks, engine->ranks_here);
+    if (engine->ranks_are_cores && is_open(config, CONFIG_ID_ranks)) {
+        give(config, CONFIG_ID_ranks, &config->ranks, 1);
+        config->ranks_are_cores = true; /* settings.c counts */
+    }
     if (engine->nodes > 1)
         give(config, CONFIG_ID_nnodes, &config->nnodes, engine->nodes);
     if (config->nnodes == 1)

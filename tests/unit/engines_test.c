@@ -215,9 +215,12 @@ TEST("Kubeflow's trainer: PET_*, how many ranks on which host") {
     EXPECT_TEXT(engine.address, "t-node-0-0.t");
     LEAKED("PET_NNODES=1", "PET_NPROC_PER_NODE=2");
     EXPECT(engine.mode == ENGINE_NODE && engine.nodes == 1 && engine.ranks_here == 2);
-    LEAKED("PET_NPROC_PER_NODE=auto");
+    LEAKED("PET_NPROC_PER_NODE=gpu");
     EXPECT(settle("2", NULL, "auto") == 0 && config.ranks == 2);
     EXPECT(settle(NULL, NULL, "auto") == -1 && strstr(problem.what, "no number"));
+    LEAKED("PET_NPROC_PER_NODE=auto");
+    EXPECT(settle("2", NULL, "auto") == 0 && config.ranks == 2 && !config.ranks_are_cores);
+    EXPECT(settle(NULL, NULL, "auto") == 0 && config.ranks_are_cores && config.origin[CONFIG_ID_ranks] == CONFIG_FROM_LAUNCHER);
     LEAKED("PET_NNODES=1:4", "PET_NODE_RANK=0", "PET_NPROC_PER_NODE=2");
     EXPECT(engine.mode == ENGINE_SPAWN && strstr(words(), "do not fit"));
 }
