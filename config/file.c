@@ -118,24 +118,6 @@ static bool one_of(const char *value, const char *const *list) {
     return false;
 }
 
-static int check_words(struct reader *reader) {
-    static const char *const kinds[] = {
-        "NO",         "false",       "MULTI_CPU", "MULTI_GPU",     "MULTI_NPU",      "MULTI_MLU", "MULTI_SDAA",
-        "MULTI_MUSA", "MULTI_XPU",   "MULTI_HPU", "MULTI_NEURON",  "DEEPSPEED",      "FSDP",      "XLA",
-        "TPU",        "MEGATRON_LM", "TP",        "DATA_PARALLEL", "MODEL_PARALLEL", NULL};
-    static const char *const precisions[] = {"no", "none", "false", "fp16", "bf16", "fp8", NULL};
-    static const char *const environments[] = {"LOCAL_MACHINE", "AMAZON_SAGEMAKER", NULL};
-    const struct yaml_entry *kind = find(reader, "", "distributed_type"), *precision = find(reader, "", "mixed_precision");
-    const struct yaml_entry *environment = find(reader, "", "compute_environment");
-    if (kind && !one_of(kind->value, kinds))
-        return fault_of_value(reader, kind, "no such kind of job (NO, MULTI_CPU, MULTI_GPU, DEEPSPEED, FSDP, MEGATRON_LM, XLA...)");
-    if (precision && !one_of(precision->value, precisions))
-        return fault_of_value(reader, precision, "no, fp16, bf16 or fp8 is expected");
-    if (environment && !one_of(environment->value, environments))
-        return fault_of_value(reader, environment, "LOCAL_MACHINE or AMAZON_SAGEMAKER is expected");
-    return 0;
-}
-
 static long number_of(const struct yaml_entry *entry, long otherwise) {
     return entry ? strtol(entry->value, NULL, 10) : otherwise;
 }
@@ -188,5 +170,5 @@ int config_read_file(struct config *config, const struct yaml *yaml, const char 
     for (uint32_t i = 0; i < yaml->count; i++)
         if (yaml->entries[i].parent < 0 && read_entry(&reader, i))
             return -1;
-    return check_words(&reader) || check_twins(&reader) || check_contradictions(&reader) ? -1 : 0;
+    return check_twins(&reader) || check_contradictions(&reader) ? -1 : 0;
 }

@@ -9,8 +9,8 @@
 #define KEY FOREIGN_KEY
 #define CONFIG_ID_none CONFIG_OPTIONS
 const struct foreign_row foreign_rows[FOREIGN_ROWS] = {
-#define FOREIGN(name, letter, homes, engine, type, plain, verdict, target, words)                                                          \
-    {#name, letter, homes, FOREIGN_##engine, FOREIGN_##type, plain, FOREIGN_##verdict, CONFIG_ID_##target, words},
+#define FOREIGN(name, letter, homes, engine, type, plain, verdict, target, values, words)                                                  \
+    {#name, letter, homes, FOREIGN_##engine, FOREIGN_##type, plain, FOREIGN_##verdict, CONFIG_ID_##target, values, words},
 #include "foreign.def"
 #undef FOREIGN
 };
@@ -133,32 +133,35 @@ static bool is_listed(const char *list, const char *value) {
     return false;
 }
 
-/* What an engine that is not there would refuse: its values are known, and its sizes are not negative. */
-static const char *fault_of_part(const struct foreign_row *row, const char *value) {
-    static _Thread_local char expected[160];
-    bool is_size = (row->type == FOREIGN_INTEGER || row->type == FOREIGN_NUMBER) && row->engine != FOREIGN_FP8;
-    if (is_size && strtod(value, NULL) < 0)
-        return "0 or more";
-    if (!*row->words || is_listed(row->words, value) || !strcasecmp(value, "none"))
-        return NULL;
-    size_t n = (size_t)snprintf(expected, sizeof expected, "one of ");
-    for (const char *sign = row->words; *sign && n < sizeof expected - 3; sign++)
-        n += (size_t)snprintf(expected + n, sizeof expected - n, *sign == '|' ? ", " : "%c", *sign);
-    return expected;
+/* "one of a, b, c", cut where it gets long. */
+static const char *list_of(const char *values) {
+    static _Thread_local char text[128];
+    size_t n = (size_t)snprintf(text, sizeof text, "one of ");
+    for (const char *sign = values; *sign; sign++) {
+        if (*sign == '|' && n > sizeof text - 40) {
+            snprintf(text + n, sizeof text - n, "...");
+            break;
+        }
+        n += (size_t)snprintf(text + n, sizeof text - n, *sign == '|' ? ", " : "%c", *sign);
+    }
+    return text;
 }
 
-static const char *fault_of(const struct foreign_row *row, const char *value) {
-    switch (row->type) {
-    case FOREIGN_SWITCH:
-    case FOREIGN_BOOL:
-        return config_truth(value) < 0 ? "yes or no" : NULL;
-    case FOREIGN_INTEGER:
-        return is_number(value, true) ? NULL : "a whole number";
-    case FOREIGN_NUMBER:
-        return is_number(value, false) || !strcmp(value, "auto") ? NULL : "a number";
-    default:
+/* What a value must be, when it is not; of what sets an option of ours, the option tells (config_set). */
+static const char *fault_of(enum foreign_id id, const char *value) {
+    const struct foreign_row *row = &foreign_rows[id];
+    bool is_number_type = row->type == FOREIGN_INTEGER || row->type == FOREIGN_NUMBER;
+    if ((row->type == FOREIGN_SWITCH || row->type == FOREIGN_BOOL) && config_truth(value) < 0)
+        return "yes or no";
+    if (row->type == FOREIGN_INTEGER && !is_number(value, true))
+        return "a whole number";
+    if (row->type == FOREIGN_NUMBER && !is_number(value, false) && strcmp(value, "auto") != 0)
+        return "a number";
+    if (is_number_type && row->verdict != FOREIGN_WORKS && row->engine != FOREIGN_FP8 && strtod(value, NULL) < 0)
+        return "0 or more";
+    if (!*row->values || is_listed(row->values, value) || foreign_is_plain(id, value) || !strcasecmp(value, "none"))
         return NULL;
-    }
+    return list_of(row->values);
 }
 
 static bool word_is_plain(const struct foreign_row *row, const char *plain, size_t n, const char *value) {
@@ -183,9 +186,7 @@ bool foreign_is_plain(enum foreign_id id, const char *value) {
 
 int foreign_give(struct foreign *foreign, const struct foreign_given *given, struct config *config, const char *shown, char *fault) {
     const struct foreign_row *row = &foreign_rows[given->id];
-    const char *expected = given->value ? fault_of(row, given->value) : NULL;
-    if (given->value && !expected && row->verdict == FOREIGN_PART)
-        expected = fault_of_part(row, given->value);
+    const char *expected = given->value ? fault_of(given->id, given->value) : NULL;
     if (expected) {
         snprintf(fault, CONFIG_FAULT_CHARS, "%s: '%.80s' is not %s", shown, given->value, expected);
         return -1;

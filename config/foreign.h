@@ -46,7 +46,7 @@ struct foreign_row {
     const char *plain;
     enum foreign_verdict verdict;
     int target; /* enum config_id, or CONFIG_OPTIONS: none */
-    const char *words;
+    const char *values, *words;
 };
 extern const struct foreign_row foreign_rows[FOREIGN_ROWS];
 

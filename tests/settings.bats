@@ -125,6 +125,23 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
     lacks "$output" hidden
 }
 
+@test "every option of the torchrun that is installed is known, with and without a value as there" {
+    requires file "$BUILD/venv/bin/torchrun"
+    "$BUILD/venv/bin/python" - >options <<'END'
+from torch.distributed.run import get_args_parser
+for action in get_args_parser()._actions:
+    for name in action.option_strings:
+        value = "" if action.nargs == 0 else (action.choices or ["7"])[0]
+        if name not in ("-h", "--help"):
+            print(name, value)
+END
+    [ "$(wc -l <options)" -ge 40 ]
+    while read -r name value; do
+        run -0 "$ACCEL_RUN" "$name" ${value:+"$value"} --version
+        [[ ${lines[-1]} == "accel-run "* ]]
+    done <options
+}
+
 @test "a file that is missing, malformed or contradictory is said with its place, and nothing is started" {
     run -125 "$ACCEL_RUN" --config-file missing.yaml touch started
     contains "$output" "AR-CONFIG-FILE"

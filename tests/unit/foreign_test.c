@@ -93,6 +93,7 @@ static const char *const valued[] = {
     "--fsdp-cpu-ram-efficient-loading",
     "--fsdp-sync-module-states",
     "--fsdp-activation-checkpointing",
+    "--fsdp-activation-checkpointing-offload",
     "--megatron-lm-tp-degree",
     "--megatron-lm-use-custom-fsdp",
     "--megatron-lm-no-load-optim",
@@ -194,36 +195,17 @@ static int read_options(char **argv) {
 }
 #define READ(...) read_options((char *[]){"accel-run", __VA_ARGS__, NULL})
 
-/* A value that the flag takes, and that asks for something; the words of flags that know them stand at the end. */
+/* A value that the flag takes; the first of the words that it can have, where it has some. */
 static const char *value_for(const char *flag) {
-    char *values[] = {"7",       "true",         "something",       "false",     "node",    "2",  "cpu",  "FULL_SHARD",
-                      "NO_WRAP", "BACKWARD_PRE", "FULL_STATE_DICT", "selective", "uniform", "TE", "E4M3", "max",
-                      "O1"};
+    static char word[40];
+    int id = flag[1] == '-' ? foreign_find_flag(flag + 2, strlen(flag) - 2) : foreign_find_letter(flag[1]);
+    const char *list = id < 0 ? "" : foreign_rows[id].values;
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(list, "|"), list);
+    const char *values[] = {"7", "true", "something", "node", word};
     for (size_t i = 0; i < COUNT(values); i++)
-        if (READ((char *)flag, values[i], "program") == 3 && !(foreign.count && foreign_is_plain(foreign.given[0].id, values[i])))
+        if (READ((char *)flag, (char *)values[i], "program") == 3)
             return values[i];
     return NULL;
-}
-
-/* Known, and one of: it works, it is said to have no effect, it is refused by name. Nothing else may have happened. */
-static void expect_fate(const char *flag) {
-    int id = flag[1] == '-' ? config_find(flag + 2, strlen(flag) - 2) : config_find_letter(flag[1]);
-    if (id >= 0)
-        return;
-    int other = flag[1] == '-' ? foreign_find_flag(flag + 2, strlen(flag) - 2) : foreign_find_letter(flag[1]);
-    EXPECT(other >= 0 && foreign.count == 1 && (int)foreign.given[0].id == other);
-    enum foreign_verdict verdict = other >= 0 ? foreign_rows[other].verdict : FOREIGN_SAME;
-    if (verdict == FOREIGN_SAME) {
-        EXPECT(notes.count == 0);
-    } else if (verdict == FOREIGN_WORKS) {
-        int target = foreign_rows[other].target;
-        bool is_of_hosts = target == CONFIG_ID_master_addr || target == CONFIG_ID_master_port || target == CONFIG_ID_job_id;
-        EXPECT(notes.count == is_of_hosts && config.origin[target] == CONFIG_FROM_COMMAND_LINE); /* there is one host here, which is said */
-    } else {
-        EXPECT(notes.count == 1 && strstr(notes.list[0].text, foreign_rows[other].name) != NULL);
-        EXPECT(strlen(notes.list[0].text) > strlen(foreign_rows[other].name) + 15);
-        EXPECT((notes.list[0].weight == CONFIG_REFUSED) == (verdict != FOREIGN_NOTICE));
-    }
 }
 
 static const char *underscored(const char *flag) {
@@ -234,19 +216,16 @@ static const char *underscored(const char *flag) {
     return text;
 }
 
-TEST("every flag of other launchers works, is said to have no effect, or is refused by name") {
+TEST("every flag of other launchers is known, with and without a value as there; what becomes of it is in foreign_rows_test.c") {
     for (size_t i = 0; i < COUNT(switches); i++) {
         printf(READ((char *)switches[i], "program") == 2 ? "" : "    %s\n", switches[i]);
         EXPECT(READ((char *)switches[i], "program") == 2);
-        expect_fate(switches[i]);
         EXPECT(READ((char *)underscored(switches[i]), "program") == 2);
     }
     for (size_t i = 0; i < COUNT(valued); i++) {
         const char *value = value_for(valued[i]);
         printf(value ? "" : "    %s\n", valued[i]);
-        EXPECT(value != NULL);
-        expect_fate(valued[i]);
-        EXPECT(READ((char *)underscored(valued[i]), (char *)value, "program") == 3);
+        EXPECT(value && READ((char *)underscored(valued[i]), (char *)value, "program") == 3);
     }
 }
 
