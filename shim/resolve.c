@@ -1,8 +1,12 @@
 /*
  * Originals of hooked functions.
  *
- * `import torch` loads libtorch in a local scope, so RTLD_NEXT and RTLD_DEFAULT see nothing of it (style.md fact 1); the way that always works is
- * dl_iterate_phdr → dlopen(path, RTLD_NOLOAD) → dlsym on that handle. A handle, once found, stays valid: libtorch is never unloaded.
+ * Where the program is linked with libtorch, RTLD_NEXT sees it, and the original is what would have been bound without us. `import torch` loads it in a
+ * local scope, so neither RTLD_NEXT nor RTLD_DEFAULT see anything of it (style.md fact 1): then dl_iterate_phdr → dlopen(path, RTLD_NOLOAD) → dlsym on
+ * that handle. A handle, once found, stays valid: libtorch is never unloaded.
+ *
+ * Originals are not looked for by dlopen first, because exit() calls hooks: libc10 destroys tensors of its own then, and dlopen runs the constructors of a
+ * library whose destructors have run. Its flags were registered twice, and a program that had only printed its usage ended with exit code 1.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -97,7 +101,9 @@ const char *resolve_libtorch_path(void) {
 void *resolve_original(enum hook_id id) {
     struct hook_row *row = &hook_table[id];
     int saved_errno = errno;
-    void *original = resolve_function(row->library, row->symbol);
+    void *original = dlsym(RTLD_NEXT, row->symbol);
+    if (!original)
+        original = resolve_function(row->library, row->symbol);
     if (!original)
         original = dlsym(RTLD_DEFAULT, row->symbol);
     if (!original || original == row->own)

@@ -93,6 +93,18 @@ END
     record preload env LD_PRELOAD="$SHIM" "$BUILD/programs/debian-O2/throws"
     same_as_plain preload
 }
+@test "a program linked with libtorch that ends before it uses it (help, a wrong argument) ends as without us, on each build" {
+    echo 'int main(int count, char **arguments) { return count > 1 ? arguments[1][0] - 48 : 0; }' >usage.c
+    for build in $(builds); do
+        mapfile -t libraries < <(ldd "$BUILD/programs/$build/index_loop" | awk '$1 ~ /^lib(torch_cpu|c10)\./ { print $3 }')
+        [ "${#libraries[@]}" -eq 2 ]
+        gcc -o usage usage.c -Wl,--no-as-needed "${libraries[@]}" -Wl,-rpath,"${libraries[0]%/*}" -Wl,--allow-shlib-undefined
+        inert ./usage 3
+        ACCEL_RUN_LOG_LEVEL=error record ranks "$ACCEL_RUN" -n 2 ./usage
+        record plain ./usage
+        same_as_plain ranks
+    done
+}
 @test "the shim needs libc only" {
     run -0 readelf -d "$SHIM"
     local needed
