@@ -6,12 +6,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static bool asks_to_end(int signal) {
+    return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
+/* A stopped process does not hear that it should end: it is continued, as by a shell's kill and by systemd. */
 int rank_signal(const struct rank *rank, int signal) {
     if (rank->pid <= 1) {
         errno = ESRCH;
         return -1;
     }
-    return kill(-rank->pid, signal);
+    int status = kill(-rank->pid, signal);
+    if (!status && asks_to_end(signal))
+        kill(-rank->pid, SIGCONT);
+    return status;
 }
 
 void rank_store_end(struct rank *rank) {

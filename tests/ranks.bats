@@ -210,6 +210,18 @@ END
     pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
 }
 
+@test "a rank that is stopped ends, too, when it is asked to" {
+    for signal in TERM:143 INT:130; do
+        rm -f pid.*
+        spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" pause
+        await_files pid.0 pid.1
+        kill -STOP "$(cat pid.1)"
+        kill "-${signal%:*}" "$bg_pid"
+        wait_bg
+        [ "$status" -eq "${signal#*:}" ]
+    done
+}
+
 @test "nohup holds for the ranks too" {
     run -0 --separate-stderr sh -c "trap '' HUP; exec \"$ACCEL_RUN\" -n 2 sh -c 'kill -HUP \$\$; echo alive'"
     [ "$output" = alive ]
