@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* basename */
 #include "libraries.h"
 
 #include <stdint.h>
@@ -55,7 +56,7 @@ int libraries_read(struct libraries *libraries, const char *interpreter, const c
 const struct library *libraries_find(const struct libraries *libraries, const char *name) {
     size_t length = strlen(name);
     for (int i = 0; i < libraries->count; i++) {
-        const char *slash = strrchr(libraries->list[i].name, '/'), *file = slash ? slash + 1 : libraries->list[i].name;
+        const char *file = basename(libraries->list[i].name);
         if (!strncmp(file, name, length) && (!strncmp(file + length, ".so", 3) || file[length] == '-'))
             return &libraries->list[i];
     }

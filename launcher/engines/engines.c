@@ -97,21 +97,16 @@ void engines_first_host(const char *list, char *host, size_t size) {
 
 /* ---- the processes above */
 
-static const char *base_name(const char *word) {
-    const char *slash = strrchr(word, '/');
-    return slash ? slash + 1 : word;
-}
-
 /* Is the word one of the names? What follows a dot or colon does not count: mpirun.openmpi, "slurmstepd: [12.0]". */
 static bool word_is_one_of(const char *word, const char *names) {
-    const char *base = base_name(word);
+    const char *base = basename(word);
     return list_has(names, base, strcspn(base, ":")) || list_has(names, base, strcspn(base, ".:"));
 }
 
 /* The program, or what an interpreter runs: python -m torch.distributed.run, python /usr/bin/torchrun. */
 static bool process_is_one_of(const struct engine_process *process, const char *names) {
     const char *word = process->words, *end = word + process->words_bytes;
-    bool is_interpreter = process->words_bytes && !strncmp(base_name(word), "python", 6);
+    bool is_interpreter = process->words_bytes && !strncmp(basename(word), "python", 6);
     for (int i = 0; word < end && i < (is_interpreter ? 5 : 1); i++, word += strlen(word) + 1)
         if (word_is_one_of(word, names))
             return true;

@@ -1,13 +1,9 @@
+#define _GNU_SOURCE /* basename */
 #include "interpret.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char *base_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 /* Only where the system has it: a program of the user's may be called ./env. */
 bool interpret_is_env(const char *path) {
@@ -16,7 +12,12 @@ bool interpret_is_env(const char *path) {
 }
 
 bool interpret_is_python(const char *path) {
-    return !strncmp(base_of(path), "python", strlen("python"));
+    return !strncmp(basename(path), "python", strlen("python"));
+}
+
+bool interpret_is_python_file(const char *name) {
+    size_t length = strlen(name);
+    return length > 3 && !strcmp(name + length - 3, ".py");
 }
 
 /* ---- first lines */

@@ -16,6 +16,7 @@ struct interpret_line {
 
 bool interpret_is_env(const char *path);
 bool interpret_is_python(const char *path);
+bool interpret_is_python_file(const char *name); /* by its name: *.py */
 
 /* The argument that stands behind the interpreter in a first line ("" none), then the script. The kernel makes one word of it; that of env is split where it
    is "-S ...". Returns false where it cannot be told how: quotes and variables are left to env. */

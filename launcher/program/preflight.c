@@ -17,11 +17,6 @@
 
 #define CURE_PYTHON "check the spelling; a Python file that lies elsewhere is named with its folder"
 
-static bool is_python(const char *name) {
-    size_t length = strlen(name);
-    return length > 3 && !strcmp(name + length - 3, ".py");
-}
-
 static bool file_exists(const char *path) {
     struct stat status;
     return stat(path, &status) == 0;
@@ -56,7 +51,7 @@ int preflight_find(const char *name, const char *search, char *path, struct prob
     } else {
         int result = *name ? search_path(name, search, path) : ENOENT;
         if (result == ENOENT)
-            return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", is_python(name) ? CURE_PYTHON : CURE_PATH,
+            return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", interpret_is_python_file(name) ? CURE_PYTHON : CURE_PATH,
                                "no program '%s' in PATH", name);
     }
     if (stat(path, &status)) {
@@ -220,7 +215,7 @@ static int follow_env(struct walk *walk) {
 /* The file that an interpreter of Python would be the first to miss, N times. */
 static int check_python_file(struct walk *walk) {
     const char *file = walk->words ? interpret_python(walk->words) : NULL;
-    if (!file || !is_python(file) || access(file, R_OK) == 0)
+    if (!file || !interpret_is_python_file(file) || access(file, R_OK) == 0)
         return 0;
     return problem_set(walk->problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", CURE_PYTHON, "'%s' cannot be read: %s", file, strerror(errno));
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "elf_target.h"
+#include "interpret.h"
 #include "preflight.h"
 
 static const char *find_python(const char *search) {
@@ -23,8 +24,7 @@ static bool is_python_file(const char *name, const char *search) {
     char path[PATH_MAX];
     struct problem problem;
     struct stat status;
-    size_t length = strlen(name);
-    if (length < 4 || strcmp(name + length - 3, ".py") != 0)
+    if (!interpret_is_python_file(name))
         return false;
     if (preflight_find(name, search, path, &problem) == 0) {
         elf_target_read(path, &file);
