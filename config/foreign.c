@@ -164,23 +164,13 @@ static const char *fault_of(enum foreign_id id, const char *value) {
     return list_of(row->values);
 }
 
-static bool word_is_plain(const struct foreign_row *row, const char *plain, size_t n, const char *value) {
-    bool truth = row->type == FOREIGN_SWITCH || row->type == FOREIGN_BOOL;
-    if (truth)
-        return (config_truth(value) == 1) == (*plain == 'y');
-    return strlen(value) == n && !strncasecmp(plain, value, n);
-}
-
 bool foreign_is_plain(enum foreign_id id, const char *value) {
     const struct foreign_row *row = &foreign_rows[id];
     if (!value)
         return true;
-    for (const char *plain = row->plain; *plain;) {
-        size_t n = strcspn(plain, "|");
-        if (word_is_plain(row, plain, n, value))
-            return true;
-        plain += n + (plain[n] == '|');
-    }
+    bool is_truth = row->type == FOREIGN_SWITCH || row->type == FOREIGN_BOOL;
+    if (is_listed(row->plain, !is_truth ? value : config_truth(value) == 1 ? "yes" : "no"))
+        return true;
     return row->type == FOREIGN_WORDS && row->homes & FOREIGN_KEY && !strcasecmp(value, "none");
 }
 
