@@ -238,15 +238,12 @@ static void say_processors(const struct meet *meet) {
 static void answer_all(struct meet *meet, int status) {
     struct hosts *hosts = meet->hosts;
     static struct hosts_welcome welcome;
-    struct protocol_problem refusal = {{0}, {0}, {0}};
+    struct protocol_problem refusal = meet_refusal(meet->problem);
     memcpy(welcome.cookie, hosts->cookie, PROTOCOL_COOKIE_CHARS);
     welcome.threads = hosts->threads;
     welcome.hosts = hosts->count;
     welcome.port = meet->own.port;
     memcpy(welcome.list, hosts->list, sizeof welcome.list);
-    snprintf(refusal.id, sizeof refusal.id, "%s", meet->problem->id);
-    snprintf(refusal.what, sizeof refusal.what, "%s", meet->problem->what);
-    snprintf(refusal.cure, sizeof refusal.cure, "%s", meet->problem->cure);
     if (status) {
         for (int i = 0; i < MEET_STRANGERS; i++) /* the one that differs is among them */
             hosts_tell_peer(&meet->strangers[i], HOSTS_REFUSE, &refusal, sizeof refusal);

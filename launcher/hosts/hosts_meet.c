@@ -30,6 +30,14 @@ bool meet_is_over(const struct meet *meet) {
     return clock_ms() - meet->begin_ms >= meet->config->start_timeout_ms;
 }
 
+struct protocol_problem meet_refusal(const struct problem *problem) {
+    struct protocol_problem refusal = {.id = ""};
+    snprintf(refusal.id, sizeof refusal.id, "%s", problem->id);
+    snprintf(refusal.what, sizeof refusal.what, "%s", problem->what);
+    snprintf(refusal.cure, sizeof refusal.cure, "%s", problem->cure);
+    return refusal;
+}
+
 void meet_say_waiting(struct meet *meet, const char *for_whom) {
     if (meet->is_said || clock_ms() - meet->begin_ms < PATIENCE_MS || meet->config->log_level < CONFIG_LEVEL_WARN)
         return;
@@ -47,7 +55,6 @@ static uint64_t hash_of(char *const *arguments) {
 }
 
 static void make_hello(struct hosts_hello *hello, const struct config *config, const struct plan *plan) {
-    const char *slash = strrchr(plan->arguments[0], '/');
     *hello = (struct hosts_hello){.magic = MEET_MAGIC,
                                   .protocol = PROTOCOL_VERSION,
                                   .version = ACCEL_RUN_VERSION,
@@ -60,7 +67,7 @@ static void make_hello(struct hosts_hello *hello, const struct config *config, c
                                   .threads_are_users = plan->threads_are_users,
                                   .arguments = hash_of(plan->arguments + 1)};
     snprintf(hello->job_id, sizeof hello->job_id, "%s", config->job_id);
-    snprintf(hello->program, sizeof hello->program, "%s", slash ? slash + 1 : plan->arguments[0]);
+    snprintf(hello->program, sizeof hello->program, "%s", basename(plan->arguments[0]));
     system_file_line("", "/proc/cpuinfo", "model name", hello->processor, sizeof hello->processor);
 }
 

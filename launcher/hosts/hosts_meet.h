@@ -29,6 +29,8 @@ struct meet {
 
 /* Sets the problem. Returns -1. */
 int meet_fail(struct meet *meet, const char *id, const char *cure, const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* As it is told to other hosts. */
+struct protocol_problem meet_refusal(const struct problem *problem);
 /* Is --start-timeout over? */
 bool meet_is_over(const struct meet *meet);
 /* After a while, once. */

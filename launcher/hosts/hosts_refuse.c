@@ -17,13 +17,10 @@ static bool is_time_left(const struct meet *meet) {
 
 /* The first host answers all when it has heard it. */
 static void tell_first(struct meet *meet, const struct problem *problem) {
-    struct hosts_cannot cannot = {.magic = MEET_MAGIC, .host = meet->config->node_rank};
+    struct hosts_cannot cannot = {.magic = MEET_MAGIC, .host = meet->config->node_rank, .problem = meet_refusal(problem)};
     struct sockaddr_storage address;
     const char *reason;
     snprintf(cannot.job_id, sizeof cannot.job_id, "%s", meet->config->job_id);
-    snprintf(cannot.problem.id, sizeof cannot.problem.id, "%s", problem->id);
-    snprintf(cannot.problem.what, sizeof cannot.problem.what, "%s", problem->what);
-    snprintf(cannot.problem.cure, sizeof cannot.problem.cure, "%s", problem->cure);
     for (bool is_heard = false; !is_heard && is_time_left(meet);) {
         struct hosts_peer first = {.descriptor = meet_connect(meet, &address, &reason)};
         struct hosts_header header;
@@ -63,11 +60,9 @@ static uint32_t tell_strangers(struct meet *meet, const struct protocol_problem 
 }
 
 static void tell_others(struct meet *meet, const struct problem *problem) {
-    struct protocol_problem refusal = {{0}, {0}, {0}};
+    struct protocol_problem refusal = meet_refusal(problem);
     struct sockaddr_storage address;
-    snprintf(refusal.id, sizeof refusal.id, "%s", problem->id);
     snprintf(refusal.what, sizeof refusal.what, "host 0 (%.60s): %.1900s", meet->master, problem->what);
-    snprintf(refusal.cure, sizeof refusal.cure, "%s", problem->cure);
     int listener = meet_resolve(meet, &address) ? -1 : meet_listen(&address);
     struct pollfd knock = {listener, POLLIN, 0};
     for (uint32_t told = 0; listener >= 0 && told + 1 < meet->config->nnodes && is_time_left(meet);) {
