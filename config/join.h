@@ -15,6 +15,8 @@
 #ifndef ACCEL_RUN_JOIN_H
 #define ACCEL_RUN_JOIN_H
 
+#include <stdatomic.h>
+
 #include "board.h"
 #include "protocol.h"
 
@@ -63,6 +65,12 @@ static inline uint64_t join_process(int32_t pid, uint64_t started) {
 
 static inline int32_t join_pid(uint64_t process) {
     return (int32_t)(process >> 32);
+}
+
+/* The process that trains, or did; before one has come, the one that was started. */
+static inline uint64_t join_trainer(const struct join_rank *rank) {
+    uint64_t claimer = atomic_load(&rank->claimer);
+    return claimer ? claimer : rank->front;
 }
 
 #endif

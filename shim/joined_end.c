@@ -115,7 +115,6 @@ static void name_gone(uint32_t number, enum way way) {
     const struct board_rank *line = &link_board()->ranks[number];
     struct protocol_problem problem = {.id = ""};
     char how[64];
-    uint64_t claimer = atomic_load(&rank->claimer);
     uint32_t ended = atomic_load(&rank->ended) > 1 ? atomic_load(&rank->ended) : atomic_load(&rank->left);
     snprintf(how, sizeof how,
              way == WAY_FAILED  ? "ended with exit code %u in"
@@ -125,7 +124,7 @@ static void name_gone(uint32_t number, enum way way) {
     snprintf(problem.id, sizeof problem.id, "%s", ids[way]);
     snprintf(problem.cure, sizeof problem.cure, "%s", cures[way]);
     snprintf(problem.what, sizeof problem.what, "rank %u of %u (process %d) of '%s' %s step %llu, last in \"%.*s\"; rank %u waits for it",
-             number, page->world_size, (int)join_pid(claimer ? claimer : rank->front), page->program, how,
+             number, page->world_size, (int)join_pid(join_trainer(rank)), page->program, how,
              (unsigned long long)atomic_load(&line->step) + (way != WAY_EARLY), BOARD_WHERE_CHARS - 1, line->where, joined_rank());
     joined_words_problem(&problem, way == WAY_EARLY ? -1 : (int)number);
 }

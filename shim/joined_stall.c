@@ -27,10 +27,6 @@ static uint64_t mark_of(uint32_t rank) {
 static _Atomic uint32_t named; /* 1 + rank */
 static _Atomic uint64_t named_mark;
 
-static void say(const char *text, int length) {
-    joined_words_print(text, (size_t)length);
-}
-
 static void name(uint32_t late, uint64_t still_ms, char state) {
     const struct join_page *page = joined_page();
     const struct join_rank *rank = &page->ranks[late];
@@ -38,18 +34,18 @@ static void name(uint32_t late, uint64_t still_ms, char state) {
     char text[1024], where[BOARD_WHERE_CHARS];
     memcpy(where, line->where, sizeof where);
     where[sizeof where - 1] = 0;
-    uint64_t claimer = atomic_load(&rank->claimer);
-    say(text,
+    int length =
         snprintf(text, sizeof text,
                  "accel-run: warning AR-RANK-STALLED: rank %u of %u (process %d) of '%.200s' has made no progress for %llu s while rank %u "
                  "waits for it: step %llu, last in \"%s\"%s\n"
                  "  what to do: 'gdb -p' or 'py-spy dump' on that process shows where it is; accel-run goes on waiting\n",
-                 late, page->world_size, (int)join_pid(claimer ? claimer : rank->front), page->program,
-                 (unsigned long long)(still_ms / 1000), joined_rank(), (unsigned long long)atomic_load(&line->step) + 1, where,
+                 late, page->world_size, (int)join_pid(join_trainer(rank)), page->program, (unsigned long long)(still_ms / 1000),
+                 joined_rank(), (unsigned long long)atomic_load(&line->step) + 1, where,
                  state == 'T'   ? "; it was stopped by a signal"
                  : state == 't' ? "; it was stopped by a debugger"
                  : state == 'R' ? "; it is computing"
-                                : ""));
+                                : "");
+    joined_words_print(text, (size_t)length);
 }
 
 void joined_stall_look(uint32_t late) {
@@ -59,11 +55,11 @@ void joined_stall_look(uint32_t late) {
     uint64_t mark = mark_of(late), now = clock_ms();
     if (atomic_exchange(&seen, mark) != mark)
         atomic_store(&since_ms, now);
-    uint64_t still_ms = now - atomic_load(&since_ms), claimer = atomic_load(&rank->claimer);
+    uint64_t still_ms = now - atomic_load(&since_ms);
     joined_stall_settle();
     if (still_ms < page->stall_timeout_ms || page->grant.log_level < LEVEL_WARN || atomic_load(&named))
         return;
-    char state = joined_process_state(claimer ? claimer : rank->front);
+    char state = joined_process_state(join_trainer(rank));
     bool is_stopped = state == 'T' || state == 't';
     if (atomic_load(&link_board()->ranks[late].waiting) && !is_stopped) /* for another one, who is named by it */
         return;
@@ -81,5 +77,6 @@ void joined_stall_settle(void) {
     if (was == NOBODY || mark_of(was - 1) == atomic_load(&named_mark) || !atomic_compare_exchange_strong(&named, &was, NOBODY))
         return;
     atomic_store(&joined_page()->ranks[was - 1].stalled, 0);
-    say(text, snprintf(text, sizeof text, "accel-run: rank %u goes on\n", was - 1));
+    int length = snprintf(text, sizeof text, "accel-run: rank %u goes on\n", was - 1);
+    joined_words_print(text, (size_t)length);
 }
