@@ -112,20 +112,13 @@ static void broadcast_leaf(struct tensor *leaf) {
     free(packed);
 }
 
-static bool all_equal(const uint64_t *words, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++)
-        if (words[i] != words[0])
-            return false;
-    return true;
-}
-
 /* sums: of this rank's leaves. Every rank finds the same leaves to differ, since all see all sums. Returns how many. */
 static size_t make_equal(struct tensor *const *leaves, const uint64_t *sums, size_t count) {
     uint64_t all[BOARD_RANKS_MAX];
     size_t different = 0;
     for (size_t i = 0; i < count; i++) {
         comm_all_gather_words("checksums of parameters", sums[i], all);
-        if (all_equal(all, shim_world_size()))
+        if (comm_first_other(all) == shim_world_size())
             continue;
         different++;
         broadcast_leaf(leaves[i]);
@@ -161,7 +154,7 @@ void start_check_leaves(struct tensor **leaves, size_t count) {
         sums[i] = leaves[i] ? start_check_tensor(leaves[i]) : 0;
     comm_note("types and sizes of the parameters", checksum_shapes(leaves, count));
     comm_all_gather_words("checksum of all parameters", checksum_bytes(0, sums, count * sizeof *sums), all);
-    size_t different = all_equal(all, shim_world_size()) ? 0 : make_equal(leaves, sums, count);
+    size_t different = comm_first_other(all) == shim_world_size() ? 0 : make_equal(leaves, sums, count);
     if (different && shim_rank() == 0)
         shim_log(
             'w',

@@ -68,23 +68,17 @@ static bool has_values(enum torch_dtype dtype) {
 }
 
 static double value_at(const struct window *window, const char *data, size_t index) {
-    float single;
+    float single = 0;
     double value;
-    uint32_t bits = 0;
-    uint16_t upper;
-    switch (window->dtype) {
-    case DTYPE_FLOAT64:
+    if (window->dtype == DTYPE_FLOAT64) {
         memcpy(&value, data + index * sizeof value, sizeof value);
         return value;
-    case DTYPE_BFLOAT16: /* the upper half of a float32 */
-        memcpy(&upper, data + index * sizeof upper, sizeof upper);
-        bits = (uint32_t)upper << 16;
-        memcpy(&single, &bits, sizeof single);
-        return (double)single;
-    default:
-        memcpy(&single, data + index * sizeof single, sizeof single);
-        return (double)single;
     }
+    if (window->dtype == DTYPE_BFLOAT16) /* the upper half of a float32 */
+        memcpy((char *)&single + sizeof single / 2, data + index * sizeof single / 2, sizeof single / 2);
+    else
+        memcpy(&single, data + index * sizeof single, sizeof single);
+    return (double)single;
 }
 
 /* More than rounding? Types that are not looked into here are far when they differ. */
@@ -100,14 +94,6 @@ static bool is_far(const struct window *window, const char *rank_0s) {
     return difference > (window->dtype == DTYPE_BFLOAT16 ? FAR_BFLOAT16 : FAR) * largest;
 }
 
-/* The first rank whose word is not that of rank 0; the number of ranks: none. */
-static uint32_t first_other(const uint64_t *words) {
-    uint32_t rank = 1;
-    while (rank < shim_world_size() && words[rank] == words[0])
-        rank++;
-    return rank;
-}
-
 void drift_examine(const struct backward *backward) {
     uint64_t all[BOARD_RANKS_MAX];
     char rank_0s[WINDOW_BYTES];
@@ -115,18 +101,18 @@ void drift_examine(const struct backward *backward) {
     if (!window.bytes)
         return;
     comm_all_gather_words("checksum of a parameter", drift_word(backward), all);
-    if (first_other(all) == shim_world_size())
+    if (comm_first_other(all) == shim_world_size())
         return;
     memcpy(rank_0s, window.data, window.bytes);
     comm_broadcast("values of a parameter", rank_0s, window.bytes, 0);
     comm_all_gather_words("has another parameter", is_far(&window, rank_0s), all);
-    if (first_other(all) < shim_world_size())
-        shim_problem("AR-MODELS-PARTED",
-                     "What the program goes on from (a checkpoint, the optimizer's state in it) must be the same on every host, and "
-                     "learning rates must "
-                     "not come from a clock.",
-                     "rank %u has other values in parameter %zu than rank 0: its optimizer has made another step", first_other(all),
-                     window.ordinal);
+    if (comm_first_other(all) < shim_world_size())
+        shim_problem(
+            "AR-MODELS-PARTED",
+            "What the program goes on from (a checkpoint, the optimizer's state in it) must be the same on every host, and learning "
+            "rates must not come from a clock.",
+            "rank %u has other values in parameter %zu than rank 0: its optimizer has made another step", comm_first_other(all),
+            window.ordinal);
     if (every == 1 && shim_rank() == 0)
         shim_log('w', "the ranks' parameters differ by rounding, which is harmless: hosts with other processors do so");
     every = SELDOM;

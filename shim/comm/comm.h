@@ -92,6 +92,8 @@ void comm_broadcast(const char *label, void *data, size_t bytes, uint32_t root);
 
 /* One word from each rank, in rank order, into all[world_size]. */
 void comm_all_gather_words(const char *label, uint64_t mine, uint64_t *all);
+/* Of such words: the first rank whose word is not that of rank 0; the number of ranks: none. No collective. */
+uint32_t comm_first_other(const uint64_t *all);
 
 /* How often and how long (nanoseconds) this rank was in collectives so far; for the report. */
 struct comm_statistics {

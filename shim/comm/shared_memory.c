@@ -164,3 +164,11 @@ void comm_all_gather_words(const char *label, uint64_t mine, uint64_t *all) {
     }
     agree_leave();
 }
+
+uint32_t comm_first_other(const uint64_t *all) {
+    uint32_t rank = 1;
+    while (rank < segment.options.world_size && all[rank] == all[0]) {
+        rank++;
+    }
+    return rank;
+}

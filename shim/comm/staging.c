@@ -11,8 +11,8 @@
  */
 #include "staging.h"
 
-#include "clock.h"
 #include "barrier.h"
+#include "clock.h"
 
 #include <string.h>
 
