@@ -16,7 +16,7 @@ static bool name_is_in_place(const char *name) {
 }
 
 /* Names do not tell: max.dim_max, topk.values and xlogy.OutTensor write, too. What a method writes (retain_grad, set_data) is no value. */
-static uint64_t schema_writes(const char *argument, int count, bool is_in_place) {
+static uint64_t written_arguments(const char *argument, int count, bool is_in_place) {
     uint64_t written = 0;
     for (int i = 0; i < count && i < 64; i++, argument += torch_facts.argument_bytes) {
         const char *alias = torch_facts.alias ? *(char *const *)(argument + torch_facts.alias) : NULL;
@@ -36,7 +36,7 @@ static struct operator *operator_new(const struct handle *handle) {
     op->argument_count = (int)((end - begin) / torch_facts.argument_bytes);
     op->is_composite = torch_functions.has_kernel_for_key(handle->definition, torch_facts.key_composite);
     op->is_in_place = name_is_in_place(op->short_name);
-    op->written = schema_writes(begin, op->argument_count, op->is_in_place);
+    op->written = written_arguments(begin, op->argument_count, op->is_in_place);
     op->is_out = (op->written & ~1ull) && !op->is_in_place;
     dispatch_client.operator_met(op);
     return op;
