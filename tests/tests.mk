@@ -67,7 +67,7 @@ check-operators: all
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(O)/bench/%,$(wildcard tests/bench/*.c))
 BENCH_SCRIPTS := $(shell find tests/bench -maxdepth 1 -type f -perm -u+x 2>/dev/null | sort)
 
-$(O)/bench/%: tests/bench/%.c $$(call UNIT_SOURCES,tests/bench/%.c) $(wildcard shim/*.h shim/*/*.h config/*.h config/*.def)
+$(O)/bench/%: tests/bench/%.c $$(call UNIT_SOURCES,tests/bench/%.c) $(wildcard tests/bench/*.h tests/unit/*.h shim/*.h shim/*/*.h config/*.h config/*.def)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) -o $@ $< $(call UNIT_SOURCES,$<) -lm -lpthread
 

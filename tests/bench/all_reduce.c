@@ -12,15 +12,13 @@
 #define _GNU_SOURCE
 #include "../../shim/comm/comm.h"
 #include "../../shim/comm/kernels.h"
+#include "bench.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { RANKS_MAX = 64, REPEATS_MAX = 256, BLOCK = 16 << 10 };
 
@@ -33,17 +31,6 @@ struct timing {
 
 static unsigned char *shared; /* one buffer of the current size per rank */
 static float *private;
-
-__attribute__((noreturn)) static void fail(const char *id, const char *what) {
-    fprintf(stderr, "%s: %s\n", id, what);
-    _exit(1);
-}
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static void ours(size_t bytes) {
     comm_all_reduce("bench", &(struct comm_span){private, bytes / sizeof(float)}, 1, COMM_FLOAT32, COMM_SUM);

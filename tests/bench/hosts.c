@@ -7,44 +7,16 @@
  */
 #define _GNU_SOURCE
 #include "../../shim/comm/comm.h"
+#include "../unit/loopback.h"
+#include "bench.h"
 
-#include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { HOSTS = 2 };
 
 static struct board_host list[HOSTS];
 static int listeners[HOSTS];
-
-__attribute__((noreturn)) static void fail(const char *id, const char *what) {
-    fprintf(stderr, "%s: %s\n", id, what);
-    _exit(1);
-}
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static void make_host(uint32_t host) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    listeners[host] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (listeners[host] < 0 || bind(listeners[host], (struct sockaddr *)&address, size) || listen(listeners[host], 8) ||
-        getsockname(listeners[host], (struct sockaddr *)&address, &size)) {
-        fail("listen", "no socket");
-    }
-    list[host] = (struct board_host){.first = host, .count = 1, .address_bytes = size};
-    memcpy(list[host].address, &address, size);
-}
 
 /* Of one size: the best of many. */
 static double best_of(float *buffer, size_t bytes) {
@@ -107,7 +79,9 @@ int main(int argc, char **argv) {
         sizes[count++] = (size_t)atol(argv[i]);
     }
     for (uint32_t host = 0; host < HOSTS; host++) {
-        make_host(host);
+        list[host].first = host;
+        list[host].count = 1;
+        listeners[host] = loopback_listen(&list[host]);
     }
     for (uint32_t host = 0; host < HOSTS; host++) {
         if (fork() == 0) {

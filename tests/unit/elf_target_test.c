@@ -8,16 +8,18 @@
 #include "../../launcher/program/elf_target.h"
 #include "../../launcher/program/preflight.h"
 
-static char path[] = "/tmp/accel-elf-XXXXXX";
 static struct elf_target target;
 #define ARGUMENTS(...) ((char *[]){__VA_ARGS__, NULL})
 
+/* What is said of a file with these bytes. */
 static void with_file(const void *bytes, size_t count) {
+    char path[] = "/tmp/accel-elf-XXXXXX";
     int fd = mkstemp(path);
     EXPECT(write(fd, bytes, count) == (ssize_t)count);
     fchmod(fd, 0755);
     close(fd);
     elf_target_read(path, &target);
+    unlink(path);
 }
 
 TEST("this test is a dynamic program, linked with a sanitizer or not") {
@@ -33,7 +35,6 @@ TEST("a script's interpreter") {
     with_file("#! /usr/bin/env python3\nrest", 28);
     EXPECT(target.kind == ELF_TARGET_SCRIPT);
     EXPECT_TEXT(target.interpreter, "/usr/bin/env");
-    unlink(path);
 }
 
 static void expect_line(const char *line, const char *interpreter, const char *argument) {
@@ -56,82 +57,62 @@ TEST("first lines of all kinds, as the kernel takes them") {
 TEST("text, rubbish, half an ELF file, nothing, no file") {
     with_file("echo hi\n", 8);
     EXPECT(target.kind == ELF_TARGET_OTHER);
-    unlink(path);
-    strcpy(path, "/tmp/accel-elf-XXXXXX");
     with_file("a\0b", 3);
     EXPECT(target.kind == ELF_TARGET_BINARY);
-    unlink(path);
-    strcpy(path, "/tmp/accel-elf-XXXXXX");
     with_file("\177ELF\2\1", 6);
     EXPECT(target.kind == ELF_TARGET_BROKEN);
-    unlink(path);
-    strcpy(path, "/tmp/accel-elf-XXXXXX");
     with_file("", 0);
     EXPECT(target.kind == ELF_TARGET_OTHER);
-    unlink(path);
     elf_target_read("/no/such/file", &target);
     EXPECT(target.kind == ELF_TARGET_UNREADABLE);
 }
 
-TEST("a program that is cut off, an object file, a library and a static program are told apart") {
-    struct {
-        Elf64_Ehdr header;
-        Elf64_Phdr load;
-    } file;
+struct headers {
+    Elf64_Ehdr header;
+    Elf64_Phdr part;
+};
+
+static struct headers headers_of(Elf64_Half machine, Elf64_Word type_of_part) {
+    struct headers file;
     memset(&file, 0, sizeof file);
     memcpy(file.header.e_ident, "\177ELF\2\1\1", 7);
-    file.header.e_machine = EM_X86_64;
+    file.header.e_machine = machine;
     file.header.e_version = EV_CURRENT;
     file.header.e_ehsize = sizeof file.header;
     file.header.e_phoff = sizeof file.header;
-    file.header.e_phentsize = sizeof file.load;
+    file.header.e_phentsize = sizeof file.part;
     file.header.e_phnum = 1;
-    file.load.p_type = PT_LOAD;
-    file.load.p_filesz = sizeof file;
+    file.part.p_type = type_of_part;
+    return file;
+}
+
+TEST("a program that is cut off, an object file, a library and a static program are told apart") {
+    struct headers file = headers_of(EM_X86_64, PT_LOAD);
+    file.part.p_filesz = sizeof file;
     static const struct {
         int type;
         enum elf_target_form form;
     } types[] = {{ET_EXEC, ELF_FORM_PROGRAM}, {ET_DYN, ELF_FORM_LIBRARY}, {ET_REL, ELF_FORM_OBJECT}, {ET_CORE, ELF_FORM_CORE}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         file.header.e_type = (Elf64_Half)types[i].type;
-        strcpy(path, "/tmp/accel-elf-XXXXXX");
         with_file(&file, sizeof file);
         EXPECT(target.kind == ELF_TARGET_PROGRAM && target.form == types[i].form && !target.is_truncated);
-        unlink(path);
     }
-    file.load.p_filesz++;
-    strcpy(path, "/tmp/accel-elf-XXXXXX");
+    file.part.p_filesz++;
     with_file(&file, sizeof file);
     EXPECT(target.is_truncated);
-    unlink(path);
-    strcpy(path, "/tmp/accel-elf-XXXXXX");
     with_file(&file, sizeof file.header);
     EXPECT(target.is_truncated);
-    unlink(path);
-    strcpy(path, "/tmp/accel-elf-XXXXXX");
 }
 
 TEST("a header of another machine, with program headers that lie about their place") {
-    struct {
-        Elf64_Ehdr header;
-        Elf64_Phdr interpreter;
-    } file;
-    memset(&file, 0, sizeof file);
-    memcpy(file.header.e_ident, "\177ELF\2\1\1", 7);
+    struct headers file = headers_of(EM_RISCV, PT_INTERP);
     file.header.e_type = ET_DYN;
-    file.header.e_machine = EM_RISCV;
-    file.header.e_version = EV_CURRENT;
-    file.header.e_ehsize = sizeof file.header;
-    file.header.e_phoff = sizeof file.header;
-    file.header.e_phentsize = sizeof file.interpreter;
-    file.header.e_phnum = 1;
-    file.interpreter.p_type = PT_INTERP;
-    file.interpreter.p_offset = 1 << 30;
-    file.interpreter.p_filesz = 100;
+    file.part.p_offset = 1 << 30;
+    file.part.p_filesz = 100;
     with_file(&file, sizeof file);
     EXPECT(target.kind == ELF_TARGET_PROGRAM && target.machine == EM_RISCV && target.is_dynamic);
     EXPECT_TEXT(target.interpreter, "");
-    unlink(path);
 }
 
 TEST("preflight refuses by id and exit code") {

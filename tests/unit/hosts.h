@@ -4,10 +4,9 @@
 #ifndef ACCEL_TESTS_HOSTS_H
 #define ACCEL_TESTS_HOSTS_H
 
+#include "loopback.h"
 #include "ranks.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum { HOSTS_MAX = 4 };
@@ -25,20 +24,6 @@ static uint32_t hosts;
 static struct board *boards[HOSTS_MAX];
 static int listeners[HOSTS_MAX];
 
-/* A socket that listens on the loopback device; its address to *line. */
-static int make_listener(struct board_host *line) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int made = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (made < 0 || bind(made, (struct sockaddr *)&address, size) || listen(made, 256) ||
-        getsockname(made, (struct sockaddr *)&address, &size)) {
-        abort();
-    }
-    memcpy(line->address, &address, size);
-    line->address_bytes = size;
-    return made;
-}
-
 static void make_hosts(const struct layout *wanted) {
     static struct board_host list[HOSTS_MAX];
     layout = *wanted;
@@ -47,7 +32,7 @@ static void make_hosts(const struct layout *wanted) {
         snprintf(list[hosts].name, sizeof list[hosts].name, "127.0.0.%u", hosts + 1);
         list[hosts].first = world;
         list[hosts].count = layout.counts[hosts];
-        listeners[hosts] = make_listener(&list[hosts]);
+        listeners[hosts] = loopback_listen(&list[hosts]);
         world += layout.counts[hosts];
     }
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
