@@ -160,6 +160,8 @@ void config_print_help(enum config_topic topic, FILE *out);
 
 /* Every setting that a file can hold, as such a file, with where its value came from. */
 void config_print(const struct config *config, FILE *out);
+/* Can a file hold the value? Paths may be bytes that are no UTF-8. */
+bool config_can_be_kept(const struct config *config, enum config_id id);
 /* One value as YAML has it. Returns its characters. */
 int config_print_value(const struct config *config, enum config_id id, FILE *out);
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "utf8.h"
 
 static void print_origin(const struct config *config, enum config_id id, FILE *out) {
     switch (config->origin[id]) {
@@ -22,27 +23,43 @@ static void print_origin(const struct config *config, enum config_id id, FILE *o
     }
 }
 
-/* Between double quotes, with what YAML wants to be written otherwise there. */
+/* Has YAML the character as it is between double quotes? (YAML 1.1, c-printable; libyaml refuses the others) */
+static bool is_plain(uint32_t code) {
+    return (code >= 0x20 && code < 0x7f) || code == 0x85 || (code >= 0xa0 && code <= 0xfffd && code != 0xfeff) || code >= 0x10000;
+}
+
+/* Between double quotes, with what YAML wants to be written otherwise there. What is no character becomes U+FFFD. */
 static void print_quoted(const char *text, FILE *out) {
     fputc('"', out);
-    for (; *text; text++) {
-        unsigned char sign = (unsigned char)*text;
-        if (sign == '"' || sign == '\\')
-            fprintf(out, "\\%c", sign);
-        else if (sign < 32 || sign == 127)
-            fprintf(out, "\\x%02x", sign);
+    while (*text) {
+        uint32_t code;
+        int bytes = utf8_character(text, &code);
+        if (!bytes)
+            fputs("\xef\xbf\xbd", out);
+        else if (code == '"' || code == '\\')
+            fprintf(out, "\\%c", (char)code);
+        else if (is_plain(code))
+            fwrite(text, 1, (size_t)bytes, out);
         else
-            fputc(sign, out);
+            fprintf(out, "\\u%04x", code);
+        text += bytes ? bytes : 1;
     }
     fputc('"', out);
+}
+
+static const char *text_of(const struct config *config, enum config_id id) {
+    return *(const char *const *)((const char *)config + config_options[id].offset);
+}
+
+bool config_can_be_kept(const struct config *config, enum config_id id) {
+    return config_options[id].type != CONFIG_TEXT || utf8_is_text(text_of(config, id));
 }
 
 int config_print_value(const struct config *config, enum config_id id, FILE *out) {
     char text[64];
     if (config_options[id].type == CONFIG_TEXT) {
-        const char *value = *(const char *const *)((const char *)config + config_options[id].offset);
-        print_quoted(value, out);
-        return (int)strlen(value) + 2;
+        print_quoted(text_of(config, id), out);
+        return (int)strlen(text_of(config, id)) + 2;
     }
     config_text(config, id, text, sizeof text);
     fputs(text, out);
@@ -54,9 +71,10 @@ void config_print(const struct config *config, FILE *out) {
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         if (!*config_options[i].key)
             continue;
-        int width = fprintf(out, "%s: ", config_options[i].key) + config_print_value(config, (enum config_id)i, out);
+        bool is_kept = config_can_be_kept(config, (enum config_id)i);
+        int width = fprintf(out, "%s%s: ", is_kept ? "" : "# ", config_options[i].key) + config_print_value(config, (enum config_id)i, out);
         fprintf(out, "%*s # ", width < 32 ? 32 - width : 0, "");
         print_origin(config, (enum config_id)i, out);
-        fputc('\n', out);
+        fputs(is_kept ? "\n" : "; it is not UTF-8, and no file can hold it\n", out);
     }
 }

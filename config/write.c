@@ -10,8 +10,8 @@ void config_write(const struct config *config, FILE *out) {
             const struct config_option *option = &config_options[i];
             if (!*option->key || (int)option->group != group)
                 continue;
-            bool is_default = config->origin[i] == CONFIG_FROM_DEFAULT;
-            fprintf(out, "\n# %s\n%s%s: ", option->help, is_default ? "# " : "", option->key);
+            bool is_left_out = config->origin[i] == CONFIG_FROM_DEFAULT || !config_can_be_kept(config, (enum config_id)i);
+            fprintf(out, "\n# %s\n%s%s: ", option->help, is_left_out ? "# " : "", option->key);
             config_print_value(config, (enum config_id)i, out);
             fputc('\n', out);
         }

@@ -7,6 +7,7 @@
 
 struct reader {
     struct yaml *yaml;
+    const char *text;
     yaml_document_t document;
     char *fault;
 };
@@ -16,12 +17,22 @@ static int fault_at(char *fault, yaml_mark_t mark, const char *what) {
     return -1;
 }
 
+/* Where a byte is: its reader, which looks ahead, says no line. */
+static yaml_mark_t mark_at(const char *text, size_t offset) {
+    yaml_mark_t mark = {0};
+    for (size_t i = 0; i < offset; i++) {
+        mark.column = text[i] == '\n' ? 0 : mark.column + 1;
+        mark.line += text[i] == '\n';
+    }
+    return mark;
+}
+
 /* What libyaml says, in "what" and "while doing what". */
-static int fault_of_parser(const yaml_parser_t *parser, char *fault) {
+static int fault_of_parser(const yaml_parser_t *parser, const char *text, char *fault) {
     char what[160];
     yaml_mark_t mark = parser->problem_mark;
     if (parser->error == YAML_READER_ERROR)
-        mark = parser->mark;
+        mark = mark_at(text, parser->problem_offset);
     if (parser->problem && strstr(parser->problem, "cannot start any token"))
         return fault_at(fault, mark, "no value begins with this sign (a tab? YAML takes blanks only)");
     snprintf(what, sizeof what, "%s%s%s", parser->problem ? parser->problem : "not YAML", parser->context ? ", " : "",
@@ -101,6 +112,9 @@ static int walk(struct reader *reader, const yaml_node_t *mapping, int parent, i
         if (memchr(key->data.scalar.value, 0, key->data.scalar.length) ||
             (value->type == YAML_SCALAR_NODE && memchr(value->data.scalar.value, 0, value->data.scalar.length)))
             return fault_at(reader->fault, value->start_mark, "a zero byte in a text");
+        if (!strcmp((const char *)key->data.scalar.value, "<<") && key->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+            return fault_at(reader->fault, key->start_mark,
+                            "'<<' takes over the keys of another dictionary, which is not done here: write them out");
         if (add_entry(reader, key, value, parent) || check_twice(reader, key))
             return -1;
         if (value->type == YAML_MAPPING_NODE && walk(reader, value, (int)reader->yaml->count - 1, depth + 1))
@@ -122,32 +136,61 @@ static int walk_document(struct reader *reader) {
 static int expect_end(struct reader *reader, yaml_parser_t *parser) {
     yaml_document_t second;
     if (!yaml_parser_load(parser, &second))
-        return fault_of_parser(parser, reader->fault);
+        return fault_of_parser(parser, reader->text, reader->fault);
     const yaml_node_t *root = yaml_document_get_root_node(&second);
     int status = root ? fault_at(reader->fault, root->start_mark, "a second document") : 0;
     yaml_document_delete(&second);
     return status;
 }
 
-int yaml_read(struct yaml *yaml, const char *text, size_t bytes, char *fault) {
-    struct reader reader = {.yaml = yaml, .fault = fault};
+/* Its scanner and loader take a time that grows with the square of the depth: minutes for a file of brackets. */
+static int check_depth(struct reader *reader, yaml_parser_t *parser) {
+    int depth = 0, status = 0;
+    for (bool ends = false; !ends && !status;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(parser, &event))
+            return fault_of_parser(parser, reader->text, reader->fault);
+        depth += event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
+        depth -= event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
+        ends = event.type == YAML_STREAM_END_EVENT;
+        if (depth > YAML_NESTED_MAX)
+            status = fault_at(reader->fault, event.start_mark, "lists or dictionaries too deep in one another");
+        yaml_event_delete(&event);
+    }
+    return status;
+}
+
+static int read_document(struct reader *reader, yaml_parser_t *parser) {
+    if (!yaml_parser_load(parser, &reader->document))
+        return fault_of_parser(parser, reader->text, reader->fault);
+    int status = walk_document(reader);
+    if (status == 0)
+        status = expect_end(reader, parser);
+    yaml_document_delete(&reader->document);
+    return status;
+}
+
+/* One pass over the text, with a parser of its own. */
+static int pass(struct reader *reader, size_t bytes, int (*step)(struct reader *, yaml_parser_t *)) {
     yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser)) {
+        snprintf(reader->fault, YAML_FAULT_CHARS, "1:1: out of memory");
+        return -1;
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)reader->text, bytes);
+    int status = step(reader, &parser);
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+int yaml_read(struct yaml *yaml, const char *text, size_t bytes, char *fault) {
+    struct reader reader = {.yaml = yaml, .text = text, .fault = fault};
     *yaml = (struct yaml){0};
-    if (bytes > YAML_BYTES_MAX || !yaml_parser_initialize(&parser)) {
+    if (bytes > YAML_BYTES_MAX) {
         snprintf(fault, YAML_FAULT_CHARS, "1:1: longer than 1 MiB");
         return -1;
     }
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
-    int status = 0;
-    if (!yaml_parser_load(&parser, &reader.document))
-        status = fault_of_parser(&parser, fault);
-    else {
-        status = walk_document(&reader);
-        if (status == 0)
-            status = expect_end(&reader, &parser);
-        yaml_document_delete(&reader.document);
-    }
-    yaml_parser_delete(&parser);
+    int status = pass(&reader, bytes, check_depth) || pass(&reader, bytes, read_document) ? -1 : 0;
     if (status)
         yaml_clear(yaml); /* half a list would have dictionaries without their entries */
     return status;

@@ -2,7 +2,7 @@
  * The text of a YAML (or JSON) file → a flat list of its keys and values, with their places. Knows no setting. The only user of libyaml.
  *
  * A file is one dictionary; values are scalars, lists, or dictionaries one or more levels down. Aliases are followed; what grows beyond YAML_ENTRIES_MAX
- * entries or YAML_DEPTH_MAX levels is refused, so that no file costs more than a moment.
+ * entries, YAML_DEPTH_MAX or YAML_NESTED_MAX levels is refused, so that no file costs more than a moment.
  */
 #ifndef ACCEL_RUN_CONFIG_YAML_H
 #define ACCEL_RUN_CONFIG_YAML_H
@@ -13,7 +13,8 @@
 
 #define YAML_BYTES_MAX (1u << 20)
 #define YAML_ENTRIES_MAX 2000
-#define YAML_DEPTH_MAX 8
+#define YAML_DEPTH_MAX 8   /* of dictionaries, behind aliases, too */
+#define YAML_NESTED_MAX 64 /* as written, lists included */
 #define YAML_FAULT_CHARS 256
 
 enum yaml_kind { YAML_SCALAR, YAML_LIST, YAML_DICTIONARY };

@@ -2,39 +2,29 @@
 
 #include <string.h>
 
-/* Bytes of the UTF-8 character that begins here; 0: none does. */
-static int character_bytes(const unsigned char *text) {
-    int bytes = text[0] < 0x80                      ? 1
-                : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
-                : (text[0] & 0xf0) == 0xe0          ? 3
-                : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
-                                                    : 0;
-    for (int i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    return bytes;
-}
+#include "../../config/utf8.h"
 
-static void write_character(FILE *out, const unsigned char *text, int bytes) {
+/* Writes the character that text begins with. Returns its bytes. */
+static int write_character(FILE *out, const char *text) {
     static const char escaped[] = "\"\\\n\t\r", letters[] = "\"\\ntr";
-    const char *found = strchr(escaped, text[0]);
+    const char *found = strchr(escaped, *text);
+    uint32_t code;
+    int bytes = utf8_character(text, &code);
     if (bytes == 0)
         fputs("\\ufffd", out);
     else if (found)
         fprintf(out, "\\%c", letters[found - escaped]);
-    else if (text[0] < 0x20)
-        fprintf(out, "\\u%04x", text[0]);
+    else if (code < 0x20)
+        fprintf(out, "\\u%04x", code);
     else
         fwrite(text, 1, (size_t)bytes, out);
+    return bytes ? bytes : 1;
 }
 
 void json_string(FILE *out, const char *text) {
     fputc('"', out);
-    for (const unsigned char *at = (const unsigned char *)text; *at;) {
-        int bytes = character_bytes(at);
-        write_character(out, at, bytes);
-        at += bytes ? bytes : 1;
-    }
+    while (*text)
+        text += write_character(out, text);
     fputc('"', out);
 }
 

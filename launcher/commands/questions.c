@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../config/utf8.h"
 #include "menu.h"
 
 static const struct question {
@@ -101,6 +102,10 @@ enum { STEP_END = 2 };
 
 static int take(const struct question *question, char *answer, struct config *config, FILE *out) {
     char fault[CONFIG_FAULT_CHARS];
+    if (!utf8_is_text(answer)) {
+        fprintf(out, "That is not UTF-8, and a file could not hold it.\n");
+        return 0;
+    }
     if (config_set(config, question->id, answer, CONFIG_FROM_COMMAND_LINE, "That", fault) == 0)
         return 1;
     fprintf(out, "%s.\n", fault);

@@ -187,16 +187,46 @@ TEST("what is shown can be read again and says the same") {
     yaml_clear(&yaml);
 }
 
+/* The file of a folder's name, shown, and read again. */
+static const char *shown_and_read(const char *name) {
+    static char shown[8192];
+    config_defaults(&config);
+    config_set(&config, CONFIG_ID_log_dir, name, CONFIG_FROM_ENVIRONMENT, "v", fault);
+    FILE *out = fmemopen(shown, sizeof shown, "w");
+    config_print(&config, out);
+    fclose(out);
+    yaml_clear(&yaml);
+    config_defaults(&config);
+    EXPECT(yaml_read(&yaml, shown, strlen(shown), fault) == 0);
+    EXPECT(config_read_file(&config, &yaml, "f.yaml", &foreign, &notes, fault) == 0);
+    return config.log_dir;
+}
+
+TEST("what is shown can be read as a file, whatever signs are in it; what is not UTF-8 is left out of it") {
+    EXPECT_TEXT(shown_and_read("a\x01\x1b\x7f \xc2\x80\xef\xbb\xbf\xef\xbf\xbf\xf0\x9f\x98\x80"),
+                "a\x01\x1b\x7f \xc2\x80\xef\xbb\xbf\xef\xbf\xbf\xf0\x9f\x98\x80");
+    EXPECT_TEXT(shown_and_read("caf\xe9"), "");
+    yaml_clear(&yaml);
+}
+
 TEST("what is not YAML, or too much of it, is a fault with its place") {
     EXPECT(READ("ranks: 'open\n") == -1 && strchr(fault, ':') != NULL);
     EXPECT(READ("- 1\n- 2\n") == -1);
     EXPECT_TEXT(fault, "1:1: not a dictionary: lines 'key: value' are expected");
+    EXPECT(READ("ranks: 2\nlog_dir: \"caf\xe9\"\n") == -1);
+    EXPECT_TEXT(fault, "2:15: invalid trailing UTF-8 octet");
+    EXPECT(READ("a: &b {ranks: 2}\n<<: *b\n") == -1);
+    EXPECT(!strncmp(fault, "2:1: '<<' takes over", 20));
     EXPECT(READ("a: 1\n---\nb: 2\n") == -1);
     EXPECT(READ("[a, b]: 1\n") == -1);
     EXPECT(READ("a: \"\\0\"\n") == -1);
     EXPECT(READ("a: &x {b: *x}\n") == -1);
     EXPECT(READ("a: &a {k: 1, l: 1, m: 1, n: 1}\nb: &b {k: *a, l: *a, m: *a, n: *a}\nc: &c {k: *b, l: *b, m: *b, n: *b}\n"
                 "d: &d {k: *c, l: *c, m: *c, n: *c}\ne: &e {k: *d, l: *d, m: *d, n: *d}\nf: {k: *e, l: *e}\n") == -1);
+    char deep[200] = "a: ";
+    memset(deep + 3, '[', 100); /* a file full of them would take minutes */
+    EXPECT(READ(deep) == -1);
+    EXPECT_TEXT(fault, "1:67: lists or dictionaries too deep in one another");
     EXPECT(read_text("ranks: 2\0", 9) == -1);
     EXPECT(READ("") == 0 && READ("# nothing\n") == 0 && READ("~") == 0 && READ("ranks:\n") == 0 && config.ranks == 1);
     EXPECT(READ("\xef\xbb\xbfranks: 2\r\n") == 0 && config.ranks == 2);

@@ -1,4 +1,4 @@
-// sources: launcher/commands/machine.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/placement/cpus.c launcher/placement/topology.c launcher/commands/json.c launcher/commands/capture.c
+// sources: launcher/commands/machine.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/placement/cpus.c launcher/placement/topology.c launcher/commands/json.c launcher/commands/capture.c config/utf8.c
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -89,6 +89,11 @@ TEST("strings are escaped, and bytes that are no UTF-8 replaced") {
     expect_json("a \"b\" \\ \n\t\r \x01", "\"a \\\"b\\\" \\\\ \\n\\t\\r \\u0001\"");
     expect_json("\xc3\xa4 \xe2\x82\xac", "\"\xc3\xa4 \xe2\x82\xac\"");
     expect_json("\xff\xc3", "\"\\ufffd\\ufffd\"");
+    /* a surrogate, a character that is longer than it need be, and the last and the first beyond it: readers refuse them */
+    expect_json("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");
+    expect_json("\xe0\x80\x80\xc1\x81", "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");
+    expect_json("\xf4\x8f\xbf\xbf", "\"\xf4\x8f\xbf\xbf\"");
+    expect_json("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
 }
 
 /* ---- capture_run */
