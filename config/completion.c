@@ -67,7 +67,8 @@ static void print_bash_words(const char *words, bool is_folder, FILE *out) {
 
 /* What may stand behind an option that takes a value. */
 static void print_bash_values(const struct config_subcommands *commands, FILE *out) {
-    fputs("    case ${COMP_WORDS[COMP_CWORD - 1]} in\n", out);
+    fprintf(out, "    case $before in\n    -h|--help) mapfile -t COMPREPLY < <(compgen -W 'all flags %s' -- \"$word\"); return ;;\n",
+            commands->names);
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
         if (!takes_value(option))
@@ -118,14 +119,19 @@ static void print_bash_commands(const struct config_subcommands *commands, FILE 
 }
 
 static void print_bash(const struct config_subcommands *commands, FILE *out) {
-    fputs("# bash completion of accel-run\n_accel_run() {\n    local word=${COMP_WORDS[COMP_CWORD]} i=1 ends='' verbs='' options='", out);
+    fputs("# bash completion of accel-run\n_accel_run() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i=1 ends='' verbs='' options='",
+          out);
     for (int i = 0; i < CONFIG_OPTIONS; i++)
         fprintf(out, "%s--%s", i ? " " : "", config_options[i].name);
-    fputs("'\n", out);
+    fputs("'\n    # '=' and ':' are words of their own\n"
+          "    if [[ $word == = ]]; then word=''; elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD - 2]}; fi\n",
+          out);
     print_bash_commands(commands, out);
     fputs("    while ((i < COMP_CWORD)); do\n        case ${COMP_WORDS[i]} in\n        ", out);
     print_bash_pattern(commands, out);
-    fputs(") ((i += 1)) ;;\n        --) ((i += 1)); break ;;\n        -*) ;;\n        *) break ;;\n        esac\n        ((i += 1))\n"
+    fputs(") [[ ${COMP_WORDS[i + 1]} != = ]] || ((i += 1)); ((i += 1)) ;;\n        --) ((i += 1)); break ;;\n        =|:) ((i += 1)) ;;\n  "
+          "      -*) ;;\n        *) break ;;\n        esac\n        ((i += 1))\n"
           "    done\n"
           "    if ((i < COMP_CWORD)); then # the program is named: what follows is its own\n"
           "        if declare -F _command_offset >/dev/null; then _command_offset \"$i\"; else mapfile -t COMPREPLY < <(compgen -f -- "
@@ -143,7 +149,7 @@ static void print_bash(const struct config_subcommands *commands, FILE *out) {
 
 /* ---- zsh */
 
-static void print_zsh_option(const struct config_option *option, FILE *out) {
+static void print_zsh_option(const struct config_option *option, const char *commands, FILE *out) {
     const char *words = words_of(option);
     bool takes = takes_value(option);
     if (option->letter)
@@ -153,7 +159,9 @@ static void print_zsh_option(const struct config_option *option, FILE *out) {
         fprintf(out, "    '--%s%s[", option->name, takes ? "=" : "");
     print_quoted(option->help, out);
     fputc(']', out);
-    if (takes && words)
+    if (option->type == CONFIG_TOPIC)
+        fprintf(out, "::TOPIC:(%s %s)", words, commands);
+    else if (takes && words)
         fprintf(out, ":%s:(%s)", option->argument, words);
     else if (takes)
         fprintf(out, ":%s:_files%s", option->argument, strcmp(option->argument, "DIR") ? "" : " -/");
@@ -179,7 +187,7 @@ static void print_zsh_command(const struct config_subcommands *commands, int ind
     fprintf(out, "    %s) shift words; ((CURRENT -= 1)); _arguments -s -S", first->command);
     for (int i = index; i < commands->count && !strcmp(commands->options[i].command, first->command); i++)
         print_zsh_suboption(&commands->options[i], out);
-    fputs(first->is_run ? " $options" : " '--help[show how it is used]'", out);
+    fputs(first->is_run ? " $flags" : " '--help[show how it is used]'", out);
     if (first->is_before_program)
         fputs(" $program", out);
     else if (is_verb(first)) {
@@ -191,9 +199,11 @@ static void print_zsh_command(const struct config_subcommands *commands, int ind
 }
 
 static void print_zsh(const struct config_subcommands *commands, FILE *out) {
-    fputs("#compdef accel-run\n# zsh completion of accel-run\nlocal -a options program\noptions=(\n", out);
+    fputs("#compdef accel-run\n# zsh completion of accel-run, found as a file _accel-run in $fpath, or sourced behind compinit\n"
+          "_accel-run() {\nlocal -a flags program\nflags=(\n",
+          out);
     for (int i = 0; i < CONFIG_OPTIONS; i++)
-        print_zsh_option(&config_options[i], out);
+        print_zsh_option(&config_options[i], commands->names, out);
     fputs(")\nprogram=('(-)1:program:{_command_names -e; _files}' '*::arguments:_normal')\n"
           "if ((CURRENT > 2)); then\n    case $words[2] in\n",
           out);
@@ -201,7 +211,9 @@ static void print_zsh(const struct config_subcommands *commands, FILE *out) {
         if (is_first_of_command(commands, i))
             print_zsh_command(commands, i, out);
     fprintf(out, "    esac\nelse\n    program[1]='(-)1:program:{compadd %s; _command_names -e; _files}'\nfi\n", commands->names);
-    fputs("_arguments -s -S $options $program\n", out);
+    fputs("_arguments -s -S $flags $program\n}\n"
+          "if [[ $funcstack[1] == _accel-run ]]; then _accel-run \"$@\"; else compdef _accel-run accel-run; fi\n",
+          out);
 }
 
 /* ---- fish */
@@ -218,7 +230,8 @@ static void print_fish_words(const char *words, bool takes, const char *help, FI
 }
 
 static void print_fish_suboption(const struct config_suboption *option, FILE *out) {
-    fprintf(out, "complete -c accel-run -n '__accel_run_at %s'", option->command);
+    fprintf(out, "complete -c accel-run -n '__accel_run_at %s%s'", option->command,
+            option->is_before_program ? "; and not __accel_run_rest >/dev/null" : "");
     if (is_verb(option))
         fprintf(out, " -f -a %s", option->name);
     else
@@ -234,13 +247,36 @@ static void print_fish_at(const struct config_subcommands *commands, bool takes_
             fprintf(out, " %s", commands->options[i].command);
 }
 
+/* "__accel_run_rest" prints the program and what follows it, when it has been named; its status says so. */
+static void print_fish_rest(const struct config_subcommands *commands, FILE *out) {
+    fputs("function __accel_run_rest\n    set -l words (commandline -opc)\n    set -l i 2\n    contains -- \"$words[2]\"", out);
+    for (int i = 0; i < commands->count; i++)
+        if (is_first_of_command(commands, i) && commands->options[i].is_before_program)
+            fprintf(out, " %s", commands->options[i].command);
+    fputs("; and set i 3\n    while test $i -le (count $words)\n        switch $words[$i]\n            case", out);
+    for (int i = 0; i < CONFIG_OPTIONS; i++)
+        if (takes_value(&config_options[i])) {
+            if (config_options[i].letter)
+                fprintf(out, " -%c", config_options[i].letter);
+            fprintf(out, " --%s", config_options[i].name);
+        }
+    for (int i = 0; i < commands->count; i++)
+        if (*commands->options[i].argument && commands->options[i].is_before_program)
+            fprintf(out, " %s", commands->options[i].name);
+    fputs("\n                set i (math $i + 2)\n            case '-*'\n                set i (math $i + 1)\n            case '*'\n"
+          "                string join ' ' -- (string escape -- $words[$i..-1]) (commandline -ct)\n                return 0\n        end\n"
+          "    end\n    return 1\nend\n",
+          out);
+}
+
 static void print_fish(const struct config_subcommands *commands, FILE *out) {
     fputs("# fish completion of accel-run\nfunction __accel_run_at\n    set -l words (commandline -opc)\n"
           "    test (count $words) -gt 1; and contains -- $words[2] $argv\nend\n",
           out);
+    print_fish_rest(commands, out);
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
-        fputs("complete -c accel-run -n 'not ", out);
+        fputs("complete -c accel-run -n 'not __accel_run_rest >/dev/null; and not ", out);
         print_fish_at(commands, true, out);
         fprintf(out, "' -l %s", option->name);
         if (option->letter)
@@ -252,9 +288,12 @@ static void print_fish(const struct config_subcommands *commands, FILE *out) {
     fputs("complete -c accel-run -f -n '", out);
     print_fish_at(commands, false, out);
     fprintf(out, "'\ncomplete -c accel-run -n '__fish_use_subcommand' -a '%s'\n", commands->names);
-    fputs("complete -c accel-run -n 'not __fish_seen_subcommand_from --; and not ", out);
+    fprintf(out, "complete -c accel-run -n '__fish_prev_arg_in -h --help' -a 'all flags %s'\n", commands->names);
+    fputs("complete -c accel-run -n 'not __accel_run_rest >/dev/null; and not ", out);
     print_fish_at(commands, false, out);
-    fputs("' -a '(__fish_complete_subcommand)'\n", out);
+    fputs("' -a '(__fish_complete_command)'\ncomplete -c accel-run -n '__accel_run_rest >/dev/null; and not ", out);
+    print_fish_at(commands, false, out);
+    fputs("' -a '(complete -C (__accel_run_rest))'\n", out);
 }
 
 int config_print_completion(const char *shell, const struct config_subcommands *commands, FILE *out) {

@@ -220,22 +220,53 @@ END
     [ "$(completed accel-run config default --mixed-precision b)" = bf16 ]
     [ "$(completed accel-run test --only py)" = python ]
     lacks " $(completed accel-run -n 2 doc) " " doctor "
-    if command -v fish >/dev/null; then
-        [ "$(fish -c 'source completion.fish; complete -C "accel-run doctor --ro"' | cut -f 1)" = --rows ]
-        [ "$(fish -c 'source completion.fish; complete -C "accel-run config u"' | cut -f 1)" = update ]
-        [ "$(fish -c 'source completion.fish; complete -C "accel-run explain --ste"' | cut -f 1)" = --steps ]
-    fi
-    ! command -v zsh >/dev/null || zsh -n completion.zsh
-    ! command -v fish >/dev/null || fish -n completion.fish
+    # '=' and ':' are words of their own to bash
+    [ "$(completed accel-run --bind = c)" = "core cache" ]
+    [ "$(completed accel-run --log-level =)" = "error warn info debug" ]
+    [ "$(completed accel-run --bind = core --show)" = --show-config ]
+    [ "$(completed accel-run --master-addr h : 29500 --show)" = --show-config ]
+    [ "$(completed accel-run --help fl)" = flags ]
+}
+
+@test "fish completes with them: options, values, subcommands, and nothing of ours behind the program" {
+    requires command fish
+    "$ACCEL_RUN" --completion fish >completion.fish
+    fish -n completion.fish
+    touch only-file
+    offered() { # LINE: the first that is offered
+        fish --no-config -c 'source completion.fish; complete -C "$argv"' "$1" | cut -f 1 | head -1
+    }
+    [ "$(offered "accel-run --ra")" = --ranks ]
+    [ "$(offered "accel-run --bind=ca")" = --bind=cache ]
+    [ "$(offered "accel-run --help fl")" = flags ]
+    [ "$(offered "accel-run doctor --ro")" = --rows ]
+    [ "$(offered "accel-run config u")" = update ]
+    [ "$(offered "accel-run explain --ste")" = --steps ]
+    [ "$(offered "accel-run -n 2 true only")" = only-file ]
+    for line in "accel-run -n 2 true --sho" "accel-run -- true --sho" "accel-run doctor true --ro" "accel-run explain --steps 3 true --sho"; do
+        [ -z "$(offered "$line")" ]
+    done
+}
+
+@test "zsh completes with them, from a file in its path and where they are sourced" {
+    requires command zsh
+    mkdir functions
+    "$ACCEL_RUN" --completion zsh >functions/_accel-run
+    zsh -n functions/_accel-run
+    for way in 'fpath=(functions $fpath); autoload -U compinit; compinit -u -D' 'autoload -U compinit; compinit -u -D; . functions/_accel-run'; do
+        # what is typed comes back as an echo, what is expected is not in it
+        TERM=dumb run -0 "$REPOSITORY/tests/terminal" "send=$way; print READ''Y\\n" expect=READY 'send=accel-run --ra\t' expect=nks= 'send=2 --bi\t' expect=nd= \
+            'send=ca\t' expect=che 'send=\x15accel-run config up\t' expect=date 'send=\x15exit 0\n' ended=0 -- zsh -f -i
+    done
 }
 
 @test "every option that a shell completes for a subcommand is one that it takes, and its --help names" {
     "$ACCEL_RUN" --completion fish >completion.fish
     for option in doctor.--json doctor.--rows doctor.--module config.--overwrite env.--json; do
-        grep -q "__accel_run_at ${option%.*}' -l ${option#*.--}" completion.fish
+        grep -q "__accel_run_at ${option%.*}[';].* -l ${option#*.--}" completion.fish
         contains "$("$ACCEL_RUN" "${option%.*}" --help)" "  ${option#*.} "
     done
-    grep -o "__accel_run_at [a-z]*' -[ls] [a-z-]*" completion.fish | sed "s/.*at \([a-z]*\)' -\([ls]\) /\1 \2 /" >listed
+    sed -n "s/.*__accel_run_at \([a-z]*\)[';].* -\([ls]\) \([a-z0-9-]*\).*/\1 \2 \3/p" completion.fish >listed
     [ "$(wc -l <listed)" -ge 14 ]
     while read -r command kind name; do
         words=("$([ "$kind" = l ] && printf -- --%s "$name" || printf -- -%s "$name")")
