@@ -55,6 +55,12 @@ in_terminal() {
     TERM=dumb run -0 "$REPOSITORY/tests/terminal" 'expect=[1] > ' 'send=\x04' ended=125 -- "$ACCEL_RUN" config
 }
 
+@test "in a narrow terminal no line of a list is longer than it: the way up would be wrong" {
+    TERM=xterm run -0 "$REPOSITORY/tests/terminal" 'expect=Arrow keys or a num' raw 'send=\x1b[B' 'expect=Arrow keys or a num' 'send=\x04' ended=125 -- \
+        bash -c 'stty cols 20; exec "$0" config' "$ACCEL_RUN"
+    lacks "$output" "Arrow keys or a numb"
+}
+
 @test "the terminal is given back as it was: after Ctrl-C, Ctrl-D, signals, a crash, and while Ctrl-Z holds the questions" {
     ulimit -c 0
     in_terminal 'expect=then Enter' raw 'send=\x03' ended=-2
@@ -181,8 +187,13 @@ in_terminal() {
 @test "what config does not take is refused, and a program called config is started behind --" {
     run -125 "$ACCEL_RUN" config defualt
     contains "$output" "AR-OPTION-UNKNOWN"
-    run -0 "$ACCEL_RUN" config --help
-    contains "$output" "usage: accel-run config"
+    for words in "config --help" "config default --help" "config update --config-file x -h" "env --json --help" "test --only=python -h" "--help config"; do
+        # shellcheck disable=SC2086
+        run -0 "$ACCEL_RUN" $words
+        contains "$output" "usage: accel-run "
+    done
+    run -0 "$ACCEL_RUN" env --config_file=/dev/null
+    contains "$output" "/dev/null"
     run -0 "$ACCEL_RUN" --help
     contains "$output" "config "
 }

@@ -59,11 +59,20 @@ static bool asks_help(const char *argument) {
     return !strcmp(argument, "--help") || !strcmp(argument, "-h");
 }
 
+/* Behind the options of some a program follows, whose --help is its own. */
+static bool takes_program(const struct command *command) {
+    for (int i = 0; i < OPTIONS; i++)
+        if (!strcmp(options[i].command, command->name))
+            return options[i].is_before_program;
+    return false;
+}
+
 const struct command *command_find(int argc, char *const *argv) {
     static const struct command help = {.run = print_usage_of};
     const struct command *command = argc > 1 ? find(argv[1]) : NULL;
-    if (command && !command->run && argc > 2 && asks_help(argv[2]))
-        return &help;
+    for (int i = 2; command && i < (takes_program(command) ? 3 : argc) && i < argc; i++)
+        if (asks_help(argv[i]))
+            return &help;
     if (argc == 3 && asks_help(argv[1]) && find(argv[2]))
         return &help;
     return command && command->run ? command : NULL;
@@ -96,6 +105,17 @@ int command_print_usage(const char *name, FILE *out) {
             fprintf(out, "  %s%s%-*s %s\n", options[i].name, *options[i].argument ? " " : "",
                     (int)(26 - strlen(options[i].name) - (*options[i].argument != 0)), options[i].argument, options[i].help);
     return command_flush();
+}
+
+const char *command_value(const struct command_call *call, int *index, const char *name) {
+    const char *argument = call->arguments[*index];
+    size_t n = strlen(name);
+    for (size_t i = 0; i < n; i++)
+        if ((i > 1 && argument[i] == '_' ? '-' : argument[i]) != name[i])
+            return NULL;
+    if (argument[n] == '=' && name[1] == '-')
+        return argument + n + 1;
+    return !argument[n] && *index + 1 < call->argc ? call->arguments[++*index] : NULL;
 }
 
 /* The row of an option that takes a value, in either spelling; NULL: none. */

@@ -41,6 +41,9 @@ struct config_subcommands command_completions(void);
 /* Prints how the subcommand is used. Returns 0. */
 int command_print_usage(const char *name, FILE *out);
 
+/* "--name VALUE" or "--name=VALUE", '_' as good as '-'; "-n VALUE": the value, with *index moved to it; NULL: another argument, or no value. */
+const char *command_value(const struct command_call *call, int *index, const char *name);
+
 /* "accel-run: error AR-OPTION-UNKNOWN: ..." for an argument that the subcommand does not take, AR-OPTION-VALUE for an option of its own without a value that
    it knows. Returns EXIT_LAUNCHER. */
 int command_refuse(const struct command_call *call, const char *argument);

@@ -217,11 +217,11 @@ static void print_json(const struct facts *facts) {
 static const char *read_options(const struct command_call *call, bool *json, const char **file) {
     for (int i = 1; i < call->argc; i++) {
         const char *argument = call->arguments[i];
-        bool is_file = !strcmp(argument, "--config-file") || !strcmp(argument, "--config_file");
+        const char *value = command_value(call, &i, "--config-file");
         if (!strcmp(argument, "--json"))
             *json = true;
-        else if (is_file && i + 1 < call->argc)
-            *file = call->arguments[++i];
+        else if (value && *value)
+            *file = value;
         else
             return argument;
     }
@@ -230,10 +230,8 @@ static const char *read_options(const struct command_call *call, bool *json, con
 
 int environment_report_run(const struct command_call *call) {
     static struct facts facts; /* 90 KiB */
-    const char *option = call->argc > 1 ? call->arguments[1] : "", *file = NULL;
+    const char *file = NULL;
     bool json = false;
-    if (!strcmp(option, "--help") || !strcmp(option, "-h"))
-        return command_print_usage(call->arguments[0], stdout);
     const char *unknown = read_options(call, &json, &file);
     if (unknown)
         return command_refuse(call, unknown);

@@ -11,7 +11,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-enum { ESCAPE_MS = 100, COLUMNS_MIN = 20 };
+enum { ESCAPE_MS = 100, COLUMNS_MIN = 9 };
 enum key { KEY_OTHER, KEY_UP, KEY_DOWN, KEY_LEFT, KEY_ENTER, KEY_END, KEY_AGAIN };
 
 /* ---- the terminal's settings. Static, because a signal's handler has nothing else. */
@@ -129,9 +129,11 @@ static void draw(const char *const *choices, int count, int chosen) {
     struct winsize size;
     int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
     columns = columns < COLUMNS_MIN ? COLUMNS_MIN : columns;
+    const char *hint =
+        columns > 60 ? "Arrow keys or a number, then Enter; b goes back, ? tells more" : "Arrow keys or a number, then Enter; b goes back";
     for (int i = 0; i < count; i++)
         printf("\r\033[K%s %d  %.*s\n", i == chosen ? ">" : " ", i + 1, columns - 8, choices[i]);
-    printf("\r\033[KArrow keys or a number, then Enter; b goes back%.*s", columns > 60 ? 14 : 0, ", ? tells more");
+    printf("\r\033[K%.*s", columns - 1, hint);
     fflush(stdout);
 }
 

@@ -26,18 +26,6 @@ struct call {
     struct problem problem;
 };
 
-/* "--name VALUE" or "--name=VALUE", '_' as good as '-': the value, with *index moved past it; NULL: another argument. */
-static const char *value_of(const struct command_call *command, int *index, const char *name) {
-    const char *argument = command->arguments[*index];
-    size_t n = strlen(name);
-    for (size_t i = 0; i < n; i++)
-        if ((argument[i] == '_' ? '-' : argument[i]) != name[i])
-            return NULL;
-    if (argument[n] == '=')
-        return argument + n + 1;
-    return !argument[n] && *index + 1 < command->argc ? command->arguments[++*index] : NULL;
-}
-
 static bool is_verb(const char *word) {
     return !strcmp(word, "default") || !strcmp(word, "update") || !strcmp(word, "to-fsdp2");
 }
@@ -49,11 +37,11 @@ static int read_arguments(struct call *call) {
         const char *argument = command->arguments[i], *value = NULL;
         if (i == 1 && is_verb(argument))
             call->verb = argument;
-        else if ((value = value_of(command, &i, "--config-file")))
+        else if ((value = command_value(command, &i, "--config-file")))
             call->input = value;
-        else if ((value = value_of(command, &i, "--output-file")))
+        else if ((value = command_value(command, &i, "--output-file")))
             call->output = value;
-        else if ((value = value_of(command, &i, "--mixed-precision")))
+        else if ((value = command_value(command, &i, "--mixed-precision")))
             call->precision = value;
         else if (!strcmp(argument, "--overwrite"))
             call->overwrite = true;
@@ -250,6 +238,8 @@ static int run_questions(struct call *call) {
         status = output ? questions_ask(&questions, &call->settings->config, stdin, stdout) : -1;
     }
     if (status)
+        putchar('\n'); /* behind the question */
+    if (status)
         return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-UNFINISHED", "'accel-run config default' asks nothing",
                            "the answers ended before the questions; nothing was written");
     return write_file(call, output, true);
@@ -258,8 +248,6 @@ static int run_questions(struct call *call) {
 int settings_command_run(const struct command_call *command) {
     static struct settings settings;
     struct call call = {.command = command, .settings = &settings};
-    if (command->argc == 2 && (!strcmp(command->arguments[1], "--help") || !strcmp(command->arguments[1], "-h")))
-        return command_print_usage(command->arguments[0], stdout);
     int status = read_arguments(&call);
     if (status)
         return status;
@@ -274,6 +262,7 @@ int settings_command_run(const struct command_call *command) {
         status = run_fsdp2(&call);
     else
         status = run_questions(&call);
+    fflush(stdout);
     if (status)
         fprintf(stderr, "accel-run: error %s: %s\n  what to do: %s\n", call.problem.id, call.problem.what, call.problem.cure);
     settings_clear(&settings);

@@ -154,17 +154,17 @@ static char **clean_environment(char *const *environment) {
 /* Returns NULL, or the argument that is not understood. */
 static const char *read_options(struct trial *trial, const struct command_call *call) {
     for (int i = 1; i < call->argc; i++) {
-        const char *name = call->arguments[i], *value = i + 1 < call->argc ? call->arguments[++i] : "";
+        const char *name = call->arguments[i], *value;
         char *end;
-        if (!strcmp(name, "-n")) {
+        if ((value = command_value(call, &i, "-n"))) {
             trial->ranks = (uint32_t)strtoul(value, &end, 10);
             if (!*value || *end || trial->ranks < 1 || trial->ranks > 16)
                 return name;
-        } else if (!strcmp(name, "--python") && *value) {
+        } else if ((value = command_value(call, &i, "--python")) && *value) {
             trial->python = value;
-        } else if (!strcmp(name, "--libtorch") && *value) {
+        } else if ((value = command_value(call, &i, "--libtorch")) && *value) {
             trial->libtorch = value;
-        } else if (!strcmp(name, "--only") && (!strcmp(value, "python") || !strcmp(value, "c++"))) {
+        } else if ((value = command_value(call, &i, "--only")) && (!strcmp(value, "python") || !strcmp(value, "c++"))) {
             trial->wants_python = *value == 'p';
             trial->wants_cpp = *value == 'c';
         } else {
@@ -196,8 +196,6 @@ static int verdict(const struct trial *trial) {
 int trial_run(const struct command_call *call) {
     static struct trial trial;
     trial = (struct trial){.ranks = 2, .wants_python = true, .wants_cpp = true};
-    if (call->argc > 1 && (!strcmp(call->arguments[1], "--help") || !strcmp(call->arguments[1], "-h")))
-        return command_print_usage(call->arguments[0], stdout);
     const char *unknown = read_options(&trial, call);
     if (unknown)
         return command_refuse(call, unknown);
