@@ -107,13 +107,28 @@ const char *foreign_nearest_key(enum foreign_engine engine, const char *key) {
     return best && config_is_near(key, best) ? best : NULL;
 }
 
+/* The only flag that begins so, as Python's argparse takes it; NULL: none or several. */
+static const char *flag_that_begins(const char *name) {
+    size_t n = strlen(name);
+    const char *found = NULL;
+    int count = 0;
+    for (int i = 0; n > 3 && i < FOREIGN_ROWS; i++) {
+        size_t k = 0;
+        while (k < n && foreign_rows[i].name[k] == (name[k] == '-' ? '_' : name[k]))
+            k++;
+        if (k == n && foreign_rows[i].homes & (FOREIGN_LAUNCH | FOREIGN_TORCHRUN) && ++count)
+            found = foreign_rows[i].name;
+    }
+    return count == 1 ? found : NULL;
+}
+
 const char *foreign_nearest_flag(const char *name) {
-    const char *best = config_nearest(name);
+    const char *best = config_nearest(name), *longer = flag_that_begins(name);
     for (int i = 0; i < FOREIGN_ROWS; i++)
         if (foreign_rows[i].homes & (FOREIGN_LAUNCH | FOREIGN_TORCHRUN) &&
             config_distance(name, foreign_rows[i].name) < config_distance(name, best))
             best = foreign_rows[i].name;
-    return config_is_near(name, best) ? best : NULL;
+    return config_is_near(name, best) ? best : longer;
 }
 
 static bool is_number(const char *text, bool whole) {

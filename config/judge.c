@@ -126,12 +126,20 @@ static void judge_part(struct judge *judge, const struct foreign_given *given) {
     say(judge, given, judge->active[engine] ? CONFIG_NOTICE : CONFIG_REFUSED, words);
 }
 
+/* As `accelerate config` writes it where nobody has said a number: accelerate launch refuses to run then. */
+static void judge_count(struct judge *judge, const struct foreign_given *given) {
+    if (given->from_file && given->value && judge->config->origin[CONFIG_ID_ranks] == CONFIG_FROM_DEFAULT)
+        say(judge, given, CONFIG_NOTICE, "no number: there is one rank; -n says how many");
+}
+
 static void judge_one(struct judge *judge, const struct foreign_given *given) {
     const struct foreign_row *row = &foreign_rows[given->id];
     if (given->from_file && find(judge, given->id, false))
         return;
     if (given->id == FOREIGN_ID_distributed_type)
         judge_kind(judge, given);
+    else if (given->id == FOREIGN_ID_num_processes && foreign_is_plain(given->id, given->value))
+        judge_count(judge, given);
     else if (foreign_is_plain(given->id, given->value))
         return;
     else if (given->from_file && !judge->active[row->engine])

@@ -35,6 +35,8 @@ refused() {
     ln -s nowhere dangling
     refused 127 AR-EXEC-NOT-FOUND -n 2 ./dangling
     refused 125 AR-NO-PROGRAM -n 2
+    refused 127 AR-EXEC-NOT-FOUND launch --num_processes 2 train.py
+    contains "$stderr" "leave the word out: accel-run -n 4 train.py"
 }
 
 @test "a file that cannot be executed: 126" {
@@ -88,6 +90,18 @@ refused() {
         run -1 "$ACCEL_RUN" doctor ./$file
         contains "$output" "AR-EXEC-INTERPRETER: the first line of './$file' ends with CR LF"
     done
+    # an option of an interpreter that knows none with a CR is no run of two ranks that fail
+    printf '#!/bin/sh -e\r\n' >option_sh
+    printf '#!/usr/bin/python3 -u\r\n' >option_python
+    printf '#!/usr/bin/env -S A=1 sh -e\r\ntrue\n' >option_env # env takes it for a blank
+    chmod +x option_*
+    for file in option_sh option_python; do
+        refused 126 AR-EXEC-INTERPRETER -n 2 ./$file
+        contains "$stderr" "ends with CR LF"
+        run -1 "$ACCEL_RUN" doctor ./$file
+        contains "$output" "AR-EXEC-INTERPRETER: the first line of './$file' ends with CR LF"
+    done
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 ./option_env
     refused 127 AR-EXEC-NOT-FOUND -n 2 env A=1 ./nowhere
     refused 127 AR-EXEC-NOT-FOUND -n 2 env PATH=/nowhere true
     refused 127 AR-EXEC-INTERPRETER -n 2 env A=1 ./missing
@@ -113,6 +127,7 @@ refused() {
     chmod +x missing empty plain loop folder
     refused 127 AR-EXEC-INTERPRETER -n 2 ./missing
     refused 127 AR-EXEC-INTERPRETER -n 2 ./empty
+    contains "$stderr" "the first line of './empty' names no interpreter"
     refused 126 AR-EXEC-INTERPRETER -n 2 ./plain
     refused 126 AR-EXEC-INTERPRETER -n 2 ./loop
     refused 126 AR-EXEC-INTERPRETER -n 2 ./folder

@@ -15,11 +15,21 @@
 #define SHIM_NAME "libaccelshim.so"
 #define CURE_PATH "check the spelling; a program in the current directory is written ./name"
 
+#define CURE_LINE_ENDS "give the file line ends of Unix: sed -i 's/\\r$//' %.400s"
 #define CURE_PYTHON "check the spelling; a Python file that lies elsewhere is named with its folder"
 
 static bool file_exists(const char *path) {
     struct stat status;
     return stat(path, &status) == 0;
+}
+
+/* What to do when there is no such program; words of accelerate's command line are not ours. */
+static const char *cure_of_name(const char *name) {
+    if (!strcmp(name, "launch"))
+        return "leave the word out: accel-run -n 4 train.py is what 'accelerate launch --num_processes 4 train.py' was";
+    if (!strcmp(name, "to-fsdp2"))
+        return "write 'accel-run config to-fsdp2'";
+    return interpret_is_python_file(name) ? CURE_PYTHON : CURE_PATH;
 }
 
 /* As execvp: a file that exists and may not be executed is remembered, the search goes on. Returns 0, ENOENT or EACCES. */
@@ -51,8 +61,7 @@ int preflight_find(const char *name, const char *search, char *path, struct prob
     } else {
         int result = *name ? search_path(name, search, path) : ENOENT;
         if (result == ENOENT)
-            return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", interpret_is_python_file(name) ? CURE_PYTHON : CURE_PATH,
-                               "no program '%s' in PATH", name);
+            return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", cure_of_name(name), "no program '%s' in PATH", name);
     }
     if (stat(path, &status)) {
         int code = errno == EACCES ? EXIT_NOT_EXECUTABLE : EXIT_NOT_FOUND;
@@ -107,16 +116,37 @@ static int fault_of_line(const struct walk *walk, const char *name, int code, co
     char cure[1024];
     size_t n = strlen(name);
     if (n && name[n - 1] == '\r') {
-        snprintf(cure, sizeof cure, "give the file line ends of Unix: sed -i 's/\\r$//' %.400s", walk->script);
+        snprintf(cure, sizeof cure, CURE_LINE_ENDS, walk->script);
         return problem_set(walk->problem, code, "AR-EXEC-INTERPRETER", cure,
                            "the first line of '%s' ends with CR LF: it names '%.*s' and a carriage return, which %s", walk->script,
                            (int)n - 1, name, what);
     }
+    if (!n)
+        return problem_set(walk->problem, code, "AR-EXEC-INTERPRETER",
+                           "write it behind #!, or leave the line out: it is a shell's script then",
+                           "the first line of '%s' names no interpreter", walk->script);
     snprintf(cure, sizeof cure,
              strchr(name, ' ') ? "env takes that for one name; write '#!/usr/bin/env -S %.200s'"
                                : "install the interpreter, or correct the file's first line",
              name);
     return problem_set(walk->problem, code, "AR-EXEC-INTERPRETER", cure, "'%s' needs '%s', which %s", walk->script, name, what);
+}
+
+/* What stands behind the interpreter is one word to it, the CR included, and none of these knows an option "-e\r". Others may. */
+static int check_argument(const struct walk *walk, const struct elf_target *elf) {
+    static const char *const known[] = {"sh", "bash", "dash", "ksh", "zsh", "fish"};
+    const char *slash = strrchr(elf->interpreter, '/'), *name = slash ? slash + 1 : elf->interpreter;
+    size_t n = strlen(elf->argument);
+    bool is_known = interpret_is_python(elf->interpreter);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        is_known |= !strcmp(name, known[i]);
+    if (!n || elf->argument[n - 1] != '\r' || !is_known)
+        return 0;
+    char cure[1024];
+    snprintf(cure, sizeof cure, CURE_LINE_ENDS, walk->script);
+    return problem_set(walk->problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-INTERPRETER", cure,
+                       "the first line of '%s' ends with CR LF: %s gets the option '%.*s' and a carriage return, which it does not know",
+                       walk->script, name, (int)n - 1, elf->argument);
 }
 
 /* Can the file be executed? Returns 0 or an exit code, with *what in words. */
@@ -187,6 +217,8 @@ static int follow_script(struct walk *walk, const struct elf_target *elf) {
     int code = judge_interpreter(elf->interpreter, &what);
     if (code)
         return fault_of_line(walk, elf->interpreter, code, what);
+    if (check_argument(walk, elf))
+        return -1;
     walk->words = interpret_first_line(elf->interpreter, elf->argument, walk->script, &walk->line) ? walk->line.words : NULL;
     go_on(walk, elf->interpreter, ", a script of ");
     return 0;

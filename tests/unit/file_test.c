@@ -167,6 +167,13 @@ TEST("a typed flag of another launcher is stronger than the file") {
     EXPECT(notes.refused == 0 && strstr(notes.list[notes.count - 1].text, "fsdp_config has no effect") != NULL);
 }
 
+TEST("a file that leaves the number of processes to the command line says so, as accelerate launch does") {
+    EXPECT(READ("distributed_type: MULTI_CPU\nnum_processes: -1\n") == 0 && config.ranks == 1 && notes.count == 1);
+    EXPECT(strstr(notes.list[0].text, "num_processes: -1: no number: there is one rank; -n says how many") != NULL);
+    read_under_flag(FOREIGN_ID_num_processes, "2", "num_processes: -1\n");
+    EXPECT(config.ranks == 2 && !notes.count);
+}
+
 TEST("what is shown can be read again and says the same") {
     char text[4096], again[4096];
     EXPECT(READ("ranks: 3\nlog_level: debug\ngrace: 0.25\nallow_unsupported: yes\n") == 0);

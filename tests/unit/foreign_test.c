@@ -242,6 +242,12 @@ TEST("a flag with a value swallows it, in both ways of writing, and one without 
     EXPECT_TEXT(problem.id, "AR-OPTION-VALUE");
 }
 
+TEST("a part of a flag's name, which argparse would take, is told the whole of it") {
+    EXPECT(READ("--nproc", "4", "p") == -1 && strstr(problem.what, "did you mean '--nproc_per_node'?"));
+    EXPECT(READ("--num-cpu", "4", "p") == -1 && strstr(problem.what, "did you mean '--num_cpu_threads_per_process'?"));
+    EXPECT(READ("--fsdp", "p") == -1 && !strstr(problem.what, "did you mean '--fsdp_")); /* many */
+}
+
 TEST("wrong values of other launchers' flags are named") {
     EXPECT(READ("--num_processes", "four", "p") == -1);
     EXPECT(strstr(problem.what, "--num_processes: 'four'") != NULL);
