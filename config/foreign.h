@@ -89,6 +89,9 @@ bool foreign_is_plain(enum foreign_id id, const char *value);
    `shown` is how the user spelled it. */
 int foreign_give(struct foreign *foreign, const struct foreign_given *given, struct config *config, const char *shown, char *fault);
 
+/* Says of variables of Accelerate, and of torchrun (PET_*) where has_torchruns, that nobody here reads them. */
+void foreign_note_variables(char *const *environment, bool has_torchruns, struct config_notes *notes);
+
 /* Says what the given flags and keys come to. */
 void foreign_judge(const struct foreign *foreign, const struct config *config, struct config_notes *notes);
 

@@ -168,6 +168,10 @@ int settings_read(struct settings *settings, int argc, char *const *argv, char *
         settings->refused = *problem;
         status = config->show_config ? 0 : -1; /* what was found is shown still, and that it is refused */
     }
+    /* where torchrun is above, it has read its own */
+    bool has_torchruns = engine && (engine->mode == ENGINE_SPAWN || engines_hides(engine, "PET_="));
+    if (!status && engine)
+        foreign_note_variables(environment, has_torchruns, &settings->notes);
     return status ? -1 : program;
 }
 

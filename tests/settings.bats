@@ -131,7 +131,7 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
 from torch.distributed.run import get_args_parser
 for action in get_args_parser()._actions:
     for name in action.option_strings:
-        value = "" if action.nargs == 0 else (action.choices or ["7"])[0]
+        value = "" if action.nargs == 0 else (action.choices or ["7"])[-1]
         if name not in ("-h", "--help"):
             print(name, value)
 END
@@ -139,7 +139,22 @@ END
     while read -r name value; do
         run -0 "$ACCEL_RUN" "$name" ${value:+"$value"} --version
         [[ ${lines[-1]} == "accel-run "* ]]
+        # torchrun reads each flag from a variable, too: none is passed over, but what is so already, and where the first of several hosts is
+        [[ $name == --*_* || $name == -? || $name == --standalone || $name == --master-* || $name == --rdzv-endpoint ]] && continue
+        variable=${name#--}
+        variable=PET_${variable//-/_}
+        run env "${variable^^}=${value:-1}" "$ACCEL_RUN" -n 2 --show-config
+        contains "$output" PET_
     done <options
+}
+
+@test "variables of Accelerate are its programs' own: accel-run says that it does not read them" {
+    run -0 --separate-stderr env ACCELERATE_MIXED_PRECISION=no ACCELERATE_USE_CPU=true ACCELERATE_DYNAMO_BACKEND=NO PET_MODULE=0 "$ACCEL_RUN" --dry-run true
+    [ -z "$stderr" ]
+    for variable in ACCELERATE_MIXED_PRECISION=bf16 ACCELERATE_USE_FSDP=true ACCELERATE_DYNAMO_BACKEND=INDUCTOR ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4; do
+        run -0 --separate-stderr env "$variable" "$ACCEL_RUN" --dry-run true
+        contains "$stderr" "notice AR-NO-EFFECT: $variable: accel-run does not read it"
+    done
 }
 
 @test "a file that is missing, malformed or contradictory is said with its place, and nothing is started" {
