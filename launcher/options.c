@@ -127,14 +127,20 @@ static int read_long(struct reader *reader, const char *argument) {
     return other >= 0 ? take_foreign(reader, (enum foreign_id)other, &spelling) : unknown(reader, argument);
 }
 
+/* "-n4", "-n 4", and switches together, as Python's argparse takes them: "-qm". */
 static int read_short(struct reader *reader, const char *argument) {
-    int id = config_find_letter(argument[1]), other = foreign_find_letter(argument[1]);
-    struct spelling spelling = {.value = argument[2] ? argument + 2 : NULL};
-    snprintf(spelling.shown, sizeof spelling.shown, "-%c", argument[1]);
-    bool takes = id >= 0 ? config_options[id].type != CONFIG_FLAG : other >= 0 && foreign_takes_value((enum foreign_id)other);
-    if ((id < 0 && other < 0) || (!takes && argument[2]))
-        return unknown(reader, argument);
-    return id >= 0 ? take(reader, id, &spelling) : take_foreign(reader, (enum foreign_id)other, &spelling);
+    int status = 0;
+    bool takes = false;
+    for (const char *letter = argument + 1; *letter && !takes && !status; letter++) {
+        int id = config_find_letter(*letter), other = foreign_find_letter(*letter);
+        if (id < 0 && other < 0)
+            return unknown(reader, argument);
+        takes = id >= 0 ? config_options[id].type != CONFIG_FLAG : foreign_takes_value((enum foreign_id)other);
+        struct spelling spelling = {.value = takes && letter[1] ? letter + 1 : NULL};
+        snprintf(spelling.shown, sizeof spelling.shown, "-%c", *letter);
+        status = id >= 0 ? take(reader, id, &spelling) : take_foreign(reader, (enum foreign_id)other, &spelling);
+    }
+    return status;
 }
 
 bool options_need_no_program(const struct config *config) {

@@ -36,6 +36,14 @@ TEST("a value may follow its option in all usual ways") {
     EXPECT(config.origin[CONFIG_ID_grace_ms] == CONFIG_FROM_COMMAND_LINE);
 }
 
+TEST("switches of one letter may stand together, as argparse takes them; the last may take a value") {
+    EXPECT(READ("-qm", "p") == 2 && config.log_level == CONFIG_LEVEL_ERROR && config.module);
+    EXPECT(READ("-mn3", "p") == 2 && config.module && config.ranks == 3);
+    EXPECT(READ("-mn", "3", "p") == 3 && config.ranks == 3);
+    EXPECT(READ("-qx", "p") == -1 && strstr(problem.what, "unknown option '-qx'"));
+    EXPECT(READ("-multi_gpu", "p") == -1);
+}
+
 TEST("an empty text was meant to be something, and is refused on a command line; a file and a variable may have it") {
     EXPECT(READ("--log-dir=", "p") == -1);
     EXPECT_TEXT(problem.id, "AR-OPTION-VALUE");
