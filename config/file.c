@@ -154,11 +154,12 @@ static int check_contradictions(struct reader *reader) {
     const struct yaml_entry *version = find(reader, "fsdp_config", "fsdp_version");
     if (kind && one_of(kind->value, alone) && number_of(processes, 1) > 1)
         return fault_of_value(reader, processes, "several processes, but distributed_type is NO; MULTI_CPU or MULTI_GPU is several");
-    if (kind && is_true(cpu) && !strncmp(kind->value, "MULTI_", 6) && strcmp(kind->value, "MULTI_CPU") != 0)
+    if (kind && is_true(cpu) && !strncasecmp(kind->value, "MULTI_", 6) && strcasecmp(kind->value, "MULTI_CPU") != 0)
         return fault_of_value(reader, cpu, "the CPU, but distributed_type names another device");
     if (number_of(machine, 0) > 0 && number_of(machine, 0) >= number_of(machines, 1))
         return fault_of_value(reader, machine, "not below num_machines (the first machine is 0)");
-    if (kind && !strcmp(kind->value, "FSDP") && number_of(version, 1) == 1 && is_true(efficient) && synchronised && !is_true(synchronised))
+    if (kind && !strcasecmp(kind->value, "FSDP") && number_of(version, 1) == 1 && is_true(efficient) && synchronised &&
+        !is_true(synchronised))
         return fault_of_value(reader, synchronised, "fsdp_cpu_ram_efficient_loading needs it to be true");
     return 0;
 }

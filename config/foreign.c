@@ -66,13 +66,13 @@ enum foreign_engine foreign_find_dictionary(const char *key) {
     return FOREIGN_NONE;
 }
 
-/* Can the row stand in this dictionary? At the top stand the keys without one; 0.15 had dynamo_backend there. */
+/* Can the row stand in this dictionary? At the top stand the keys without one; 0.15 had dynamo_backend there, 0.20 to 1.5 use_xpu in ipex_config, too. */
 static bool stands_in(int row, enum foreign_engine engine) {
     if (!(foreign_rows[row].homes & FOREIGN_KEY))
         return false;
     if (engine == FOREIGN_NONE)
         return !*engines[foreign_rows[row].engine].dictionary || row == FOREIGN_ID_dynamo_backend;
-    return foreign_rows[row].engine == engine;
+    return foreign_rows[row].engine == engine || (engine == FOREIGN_IPEX && row == FOREIGN_ID_use_xpu);
 }
 
 int foreign_find_key(enum foreign_engine engine, const char *key) {

@@ -67,10 +67,10 @@ static void find_active(struct judge *judge) {
     const struct foreign_given *kind = find(judge, FOREIGN_ID_distributed_type, true);
     judge->kind = kind && !kind_is_typed(judge) ? kind->value : NULL;
     for (size_t i = 0; i < KINDS; i++)
-        judge->active[kinds[i].engine] |= (judge->kind && !strcmp(judge->kind, kinds[i].kind)) ||
+        judge->active[kinds[i].engine] |= (judge->kind && !strcasecmp(judge->kind, kinds[i].kind)) ||
                                           (kinds[i].flag != FOREIGN_ID_num_processes && find(judge, kinds[i].flag, false));
     judge->active[FOREIGN_FP8] = !strcasecmp(value_of(judge, FOREIGN_ID_mixed_precision), "fp8");
-    judge->active[FOREIGN_SAGEMAKER] |= !strcmp(value_of(judge, FOREIGN_ID_compute_environment), "AMAZON_SAGEMAKER");
+    judge->active[FOREIGN_SAGEMAKER] |= !strcasecmp(value_of(judge, FOREIGN_ID_compute_environment), "AMAZON_SAGEMAKER");
     static const enum foreign_engine always[] = {FOREIGN_NONE,   FOREIGN_DYNAMO, FOREIGN_PARALLELISM,
                                                  FOREIGN_MPIRUN, FOREIGN_IPEX,   FOREIGN_TP};
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
@@ -94,12 +94,14 @@ static void judge_kind(struct judge *judge, const struct foreign_given *given) {
     if (!judge->kind)
         return;
     for (size_t i = 0; i < KINDS; i++)
-        if (!strcmp(judge->kind, kinds[i].kind)) {
+        if (!strcasecmp(judge->kind, kinds[i].kind)) {
             snprintf(words, sizeof words, "%s; without it the run is plain data parallel", kinds[i].absence);
             say(judge, given, CONFIG_REFUSED, words);
             return;
         }
-    if (!strncmp(judge->kind, "MULTI_", 6) && strcmp(judge->kind, "MULTI_CPU") != 0)
+    if (!strcasecmp(judge->kind, "MPS"))
+        say(judge, given, CONFIG_REFUSED, foreign_rows[FOREIGN_ID_use_mps_device].words);
+    if (!strncasecmp(judge->kind, "MULTI_", 6) && strcasecmp(judge->kind, "MULTI_CPU") != 0)
         say(judge, given, CONFIG_NOTICE, "the program chooses its device; accel-run runs its ranks there");
 }
 
@@ -128,7 +130,7 @@ static void judge_part(struct judge *judge, const struct foreign_given *given) {
 
 /* As `accelerate config` writes it where nobody has said a number: accelerate launch refuses to run then. */
 static void judge_count(struct judge *judge, const struct foreign_given *given) {
-    if (given->from_file && given->value && judge->config->origin[CONFIG_ID_ranks] == CONFIG_FROM_DEFAULT)
+    if (given->value && judge->config->origin[CONFIG_ID_ranks] == CONFIG_FROM_DEFAULT)
         say(judge, given, CONFIG_NOTICE, "no number: there is one rank; -n says how many");
 }
 

@@ -167,6 +167,9 @@ int settings_read(struct settings *settings, int argc, char *const *argv, char *
     if (!status && settle(settings, engine, problem)) {
         settings->refused = *problem;
         status = config->show_config ? 0 : -1; /* what was found is shown still, and that it is refused */
+        /* a file of SageMaker's counts hosts, too: its user hears first that it is no file for us */
+        if (status)
+            foreign_judge(&settings->foreign, config, &settings->notes);
     }
     /* where torchrun is above, it has read its own */
     bool has_torchruns = engine && (engine->mode == ENGINE_SPAWN || engines_hides(engine, "PET_="));

@@ -104,6 +104,14 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
     [ -e started ]
 }
 
+@test "a file that is for another service says so, also where what it says of hosts cannot be followed" {
+    printf 'compute_environment: AMAZON_SAGEMAKER\nec2_instance_type: x\niam_role_name: y\nnum_machines: 2\n' >sm.yaml
+    run -125 "$ACCEL_RUN" --config_file sm.yaml touch started
+    contains "$output" "refused AR-UNSUPPORTED: sm.yaml:1: compute_environment: AMAZON_SAGEMAKER: SageMaker is not available"
+    contains "$output" "AR-HOSTS-SETTINGS"
+    [ ! -e started ]
+}
+
 @test "a command line of accelerate launch or torchrun works, or is refused by name" {
     run -0 --separate-stderr "$ACCEL_RUN" --num_processes 2 --num_machines 1 --mixed_precision no --multi_gpu --log_level warn --dry-run true
     contains "$output" "ranks               2"

@@ -128,6 +128,15 @@ TEST("the effect of what is not there is one line each") {
     EXPECT(notes.count == 1 && notes.refused == 0);
 }
 
+TEST("the kind of job counts in small letters, too, as Accelerate reads it") {
+    EXPECT(READ("distributed_type: fsdp\nnum_processes: 2\n") == 0 && notes.refused == 1);
+    EXPECT(READ("distributed_type: mps\n") == 0 && notes.refused == 1 && strstr(notes.list[0].text, "Apple's devices"));
+    EXPECT(READ("compute_environment: amazon_sagemaker\nregion: here\n") == 0 && notes.refused == 1 && notes.count == 2);
+    EXPECT(strstr(notes.list[1].text, "no effect, as SageMaker is not available") != NULL);
+    EXPECT(READ("distributed_type: multi_gpu\nuse_cpu: true\n") == -1);
+    EXPECT(READ("distributed_type: no\nnum_processes: 4\n") == -1);
+}
+
 TEST("a stronger source keeps its value, which is checked all the same") {
     static const char text[] = "ranks: 3\ngrace: 5\n";
     memset(&foreign, 0, sizeof foreign);
