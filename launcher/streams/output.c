@@ -34,6 +34,7 @@ struct output {
     output_show *show;
     void *context;
     struct source *sources; /* owned */
+    bool is_given_up;
 };
 
 static struct line *lines_at(struct lines *lines, uint64_t number) {
@@ -71,7 +72,7 @@ struct output *output_new(uint32_t world_size, output_show *show, void *context)
     struct output *output = calloc(1, sizeof *output);
     if (!output)
         return NULL;
-    *output = (struct output){world_size, show, context, calloc(world_size, sizeof *output->sources)};
+    *output = (struct output){world_size, show, context, calloc(world_size, sizeof *output->sources), false};
     if (!output->sources) {
         free(output);
         return NULL;
@@ -178,6 +179,8 @@ static void part_add(struct source *source, const char *bytes, size_t count) {
 void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t count, uint64_t now_ms) {
     struct source *source = &output->sources[rank];
     const char *end = bytes + count;
+    if (output->is_given_up)
+        return;
     while (bytes < end) {
         if (source->return_last && *bytes != '\n') { /* the \r was a bar's */
             source->is_bar = true;
@@ -198,6 +201,16 @@ void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t
         settle_rank(output, rank, now_ms, false);
     else
         output_settle(output, now_ms, 0);
+}
+
+void output_give_up(struct output *output) {
+    for (uint32_t i = 0; i < output->world_size; i++) {
+        struct source *source = &output->sources[i];
+        while (source->lines.count)
+            lines_drop_first(&source->lines);
+        source->part_bytes = 0;
+    }
+    output->is_given_up = true;
 }
 
 void output_end(struct output *output, uint32_t rank, uint64_t now_ms) {

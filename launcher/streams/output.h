@@ -34,6 +34,8 @@ void output_free(struct output *output);
 void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t count, uint64_t now_ms);
 /* The rank's stream has ended: what it began to print counts as a line. */
 void output_end(struct output *output, uint32_t rank, uint64_t now_ms);
+/* Nobody reads this stream any more: nothing of it differs from now on. */
+void output_give_up(struct output *output);
 /* Judges lines that have waited long enough; all of them when `all`. */
 void output_settle(struct output *output, uint64_t now_ms, int all);
 /* Are there lines waiting? */

@@ -144,6 +144,7 @@ static void keep_tail(struct stream *stream, const char *bytes, size_t count) {
 static void give_pending_up(struct streams *streams, int which, int error) {
     struct streams_pending *pending = &streams->pending[which];
     if (error == EPIPE) { /* the reader has gone */
+        output_give_up(streams->outputs[which]);
         if (stream_of(streams, 0, which)->source >= 0)
             stream_end(streams, 0, which);
     } else if (!streams->console->is_terminal[which + 1]) {

@@ -56,6 +56,20 @@ TEST("a line that differs waits for rank 0, and not for ever") {
     output_free(output);
 }
 
+TEST("when nobody reads any more, nothing differs") {
+    struct output *output = output_new(2, show, NULL);
+    feed(output, 0, "one\n");
+    feed(output, 1, "one\ntwo\nthr");
+    output_give_up(output);
+    output_end(output, 0, 0);
+    feed(output, 1, "ee\nfour\n");
+    output_end(output, 1, 0);
+    output_settle(output, OUTPUT_WAIT_MS, 1);
+    EXPECT_TEXT(shown, "");
+    EXPECT(!output_is_waiting(output));
+    output_free(output);
+}
+
 TEST("progress bars are not compared, line ends of Windows are line ends") {
     struct output *output = output_new(2, show, NULL);
     feed(output, 0, "\r 1%\r100% 3.1it/s\nend\r\nmore\n");
