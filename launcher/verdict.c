@@ -36,9 +36,9 @@ const char *verdict_signal_words(int signal, char *text) {
     const struct signal_words *words = words_of(signal);
     const char *name = sigabbrev_np(signal);
     if (name)
-        snprintf(text, 64, "SIG%s%s%.48s%s", name, words ? " (" : "", words ? words->words : "", words ? ")" : "");
+        snprintf(text, VERDICT_SIGNAL_CHARS, "SIG%s%s%s%s", name, words ? " (" : "", words ? words->words : "", words ? ")" : "");
     else
-        snprintf(text, 64, "signal %d", signal);
+        snprintf(text, VERDICT_SIGNAL_CHARS, "signal %d", signal);
     return text;
 }
 
@@ -54,7 +54,7 @@ static bool all_ended_like(const struct verdict_facts *facts, const struct rank 
 }
 
 static void signalled(const struct verdict_facts *facts, const struct rank *rank, const char *who, struct verdict *verdict) {
-    char text[64];
+    char text[VERDICT_SIGNAL_CHARS];
     const struct signal_words *words = words_of(rank->signal);
     bool memory = rank->signal == SIGKILL && facts->out_of_memory;
     const char *cure = memory  ? "the kernel killed it for want of memory: run fewer ranks, a smaller batch, or raise the memory limit"

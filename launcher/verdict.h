@@ -33,7 +33,9 @@ struct verdict {
 
 void verdict_find(const struct verdict_facts *facts, struct verdict *verdict);
 
-/* "SIGSEGV (invalid memory access)"; text[64]. */
+#define VERDICT_SIGNAL_CHARS 96
+
+/* "SIGSEGV (invalid memory access)"; text[VERDICT_SIGNAL_CHARS]. */
 const char *verdict_signal_words(int signal, char *text);
 
 #endif

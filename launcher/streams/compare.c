@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define NUMBER_CHARS 63
+#define ADDRESS_DIGITS 9 /* more than 4 GiB: where a process has its stack, its heap and its libraries, which differs on each rank */
 
 struct text {
     const char *at, *end;
@@ -112,11 +113,30 @@ static bool pass_space(struct text *text) {
     return text->at > begin;
 }
 
+/* How long the address in memory ("0x7f53e7245305") is that begins here; 0: none does. */
+static size_t address_length(const struct text *text) {
+    size_t n = 2, left = (size_t)(text->end - text->at);
+    if (left < 2 || text->at[0] != '0' || text->at[1] != 'x')
+        return 0;
+    while (n < left && isxdigit((unsigned char)text->at[n]))
+        n++;
+    return n - 2 >= ADDRESS_DIGITS ? n : 0;
+}
+
+static bool pass_address(struct text *text) {
+    size_t length = address_length(text);
+    text->at += length;
+    text->before = length ? '0' : text->before;
+    return length;
+}
+
 static bool next_agrees(struct text *a, struct text *b) {
     if (pass_space(a) != pass_space(b))
         return a->at == a->end && b->at == b->end; /* space at the end of one line only */
     if (a->at == a->end || b->at == b->end)
         return a->at == a->end && b->at == b->end;
+    if (address_length(a) && address_length(b))
+        return pass_address(a) && pass_address(b);
     if (number_begins(a) && number_begins(b)) {
         struct number first = read_number(a), second = read_number(b);
         return numbers_agree(&first, &second);

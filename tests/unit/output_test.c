@@ -146,6 +146,14 @@ TEST("floats are equal to rounding, whole numbers exactly") {
     EXPECT(same("", ""));
 }
 
+TEST("addresses in memory are not compared, other numbers to base 16 are") {
+    EXPECT(same("frame #11: start + 0x85 (0x7f53e7245305 in libc.so.6)", "frame #11: start + 0x85 (0x7f83a0845305 in libc.so.6)"));
+    EXPECT(!same("frame #11: start + 0x85 (0x7f53e7245305 in libc.so.6)", "frame #11: start + 0x95 (0x7f53e7245305 in libc.so.6)"));
+    EXPECT(!same("0x7f53e7245305 in libc", "0x7f53e7245305 in libm"));
+    EXPECT(!same("0x12345678", "0x12345679"));
+    EXPECT(!same("0x123456789", "0x"));
+}
+
 TEST("white space is white space") {
     EXPECT(same("a  1.25 b", "a 1.25\tb"));
     EXPECT(same(" a", "a"));

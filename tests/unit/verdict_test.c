@@ -65,6 +65,15 @@ TEST("signals are 128 + signal, in words, with the place and memory") {
     EXPECT_TEXT(verdict.report.id, "AR-RANK-MEMORY");
 }
 
+TEST("no signal's words are cut off") {
+    char text[VERDICT_SIGNAL_CHARS];
+    for (int signal = 1; signal < 65; signal++) {
+        const char *words = verdict_signal_words(signal, text);
+        EXPECT(strlen(words) < VERDICT_SIGNAL_CHARS - 1);
+        EXPECT(!strchr(words, '(') || words[strlen(words) - 1] == ')');
+    }
+}
+
 TEST("what the user did is not explained to him") {
     facts.user_signal = SIGINT;
     find(RANKS({.signal = SIGINT}, {.signal = SIGINT}), 2, 0);
