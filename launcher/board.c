@@ -99,13 +99,17 @@ static void early(struct job *job, const struct watch_result *result) {
 }
 
 static void stalled(struct job *job, const struct watch_result *result) {
-    char words[160];
+    char words[160], others[64];
     const struct together_line *line = &job->lines[result->rank];
     struct problem problem;
     watch_words(&job->watch[result->rank], words, sizeof words);
+    if (result->waiting)
+        snprintf(others, sizeof others, "%u of %u ranks wait for it", result->waiting, job->world_size);
+    else
+        snprintf(others, sizeof others, "all other ranks have ended");
     problem_set(&problem, 0, "AR-RANK-STALLED", "'gdb -p' or 'py-spy dump' on that process shows where it is; accel-run goes on waiting",
-                "rank %u (process %d) has made no progress for %llu s while %u of %u ranks wait for it: %s%s", result->rank, (int)line->pid,
-                (unsigned long long)(result->still_ms / 1000), result->waiting, job->world_size, words,
+                "rank %u (process %d) has made no progress for %llu s while %s: %s%s", result->rank, (int)line->pid,
+                (unsigned long long)(result->still_ms / 1000), others, words,
                 line->process == 'T'                                     ? "; it was stopped by a signal"
                 : line->process == 't'                                   ? "; it was stopped by a debugger"
                 : result->rank == 0 && streams_is_blocked(&job->streams) ? "; its output is not being read"

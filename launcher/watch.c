@@ -44,6 +44,14 @@ static bool waits_itself(const struct watch_rank *ranks, uint32_t world_size, ui
     return ranks[index].is_waiting && !ranks[index].is_stopped && !is_last;
 }
 
+/* It was stopped by a signal, and all others have ended: only the user waits. */
+static bool is_left_stopped(const struct watch_rank *ranks, uint32_t world_size, uint32_t index) {
+    bool is_left = ranks[index].is_stopped && !ranks[index].has_ended;
+    for (uint32_t i = 0; i < world_size; i++)
+        is_left &= i == index || ranks[i].has_ended;
+    return is_left;
+}
+
 static void refresh(struct watch_rank *rank, uint64_t now_ms) {
     uint64_t mark = mark_of(rank);
     if (mark != rank->mark || !rank->since_ms) {
@@ -58,9 +66,10 @@ struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, ui
         uint32_t other = 0, waiting = waiting_for(ranks, world_size, i, &other);
         refresh(&ranks[i], now_ms);
         uint64_t still_ms = now_ms - ranks[i].since_ms;
+        bool is_waited_for = waiting ? !waits_itself(ranks, world_size, i) : is_left_stopped(ranks, world_size, i);
         if (waiting && has_left(&ranks[i], &ranks[other])) {
             result = (struct watch_result){WATCH_EARLY, i, other, waiting, still_ms};
-        } else if (waiting && !waits_itself(ranks, world_size, i) && !ranks[i].is_named && still_ms >= stall_ms && !result.finding) {
+        } else if (is_waited_for && !ranks[i].is_named && still_ms >= stall_ms && !result.finding) {
             ranks[i].is_named = true;
             result = (struct watch_result){WATCH_STALLED, i, other, waiting, still_ms};
         } else if (ranks[i].is_named && still_ms < stall_ms && !result.finding) {

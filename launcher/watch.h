@@ -29,7 +29,7 @@ struct watch_rank {
 enum watch_finding {
     WATCH_NOTHING,
     WATCH_EARLY,   /* `rank` has ended, `other` waits for it for ever */
-    WATCH_STALLED, /* `rank` has made no progress for stall_ms, `other` (and maybe more) wait for it */
+    WATCH_STALLED, /* `rank` has made no progress for stall_ms, `other` (and maybe more) wait for it; waiting 0: all others have ended */
     WATCH_RESUMED, /* `rank`, named before, goes on */
 };
 

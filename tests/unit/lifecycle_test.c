@@ -89,6 +89,20 @@ TEST("a rank that was stopped while it waited is named when the others are furth
     EXPECT(watch_look(chain, 3, 2000, 500).finding == WATCH_NOTHING);
 }
 
+TEST("a rank that was stopped by a signal when all others have ended is named, one that goes on by itself is not") {
+    struct watch_rank ranks[2] = {{.generation = 1, .collective = 5, .has_ended = true},
+                                  {.generation = 1, .collective = 5, .is_stopped = true}};
+    watch_look(ranks, 2, 1000, 500);
+    struct watch_result result = watch_look(ranks, 2, 1500, 500);
+    EXPECT(result.finding == WATCH_STALLED && result.rank == 1 && result.waiting == 0);
+    struct watch_rank slow[2] = {{.generation = 1, .collective = 5, .has_ended = true}, {.generation = 1, .collective = 5}};
+    watch_look(slow, 2, 1000, 500);
+    EXPECT(watch_look(slow, 2, 9000, 500).finding == WATCH_NOTHING);
+    slow[1].is_stopped = true;
+    slow[0].has_ended = false;
+    EXPECT(watch_look(slow, 2, 9000, 500).finding == WATCH_NOTHING);
+}
+
 TEST("slow ranks that nobody waits for are not named, nor is one that computes on") {
     struct watch_rank ranks[2] = {{.generation = 1, .collective = 3}, {.generation = 1, .collective = 3}};
     watch_look(ranks, 2, 1000, 500);
