@@ -13,12 +13,13 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 5
+#define PROTOCOL_VERSION 6
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
 #define PROTOCOL_ENV_COOKIE "ACCEL_RUN_COOKIE" /* PROTOCOL_COOKIE_CHARS hexadecimal characters */
 #define PROTOCOL_ENV_RANK "ACCEL_RUN_RANK"     /* the rank this process tree may claim: 0 .. world size - 1 */
+#define PROTOCOL_ENV_HOSTS "ACCEL_RUN_HOSTS"   /* how many hosts the job has; only where there are several */
 
 /* Set by `accel-run doctor` alone: the rank's first process claims at once, exchanges known numbers with the other ranks, says what it cost, and goes on as
    a process without a launcher (shim/exchange.c). */
@@ -41,6 +42,8 @@ enum protocol_type {
     PROTOCOL_REPORT = 6,
     PROTOCOL_MEETING =
         7, /* shim → launcher, where there are several hosts: struct protocol_meeting and its texts; it goes on to the others (shim/meeting.h) */
+    PROTOCOL_LOOK = 8,   /* shim → launcher of another host than the first: struct protocol_look and a path (shim/first_host.h) */
+    PROTOCOL_LOOKED = 9, /* launcher → shim: struct protocol_looked and data */
 };
 
 struct protocol_header {
@@ -93,6 +96,44 @@ struct protocol_meeting {
     uint32_t answer;
     uint32_t lengths[2]; /* of the texts that follow, without terminators */
 };
+
+/* What the first host is asked about its files. */
+enum protocol_look_what {
+    PROTOCOL_LOOK_STATUS, /* stat */
+    PROTOCOL_LOOK_NAME,   /* lstat */
+    PROTOCOL_LOOK_ACCESS, /* access, with the mode in `offset` */
+    PROTOCOL_LOOK_READ,   /* stat, and of a regular file what stands there from `offset` on */
+    PROTOCOL_LOOK_LIST,   /* entries of a directory from number `offset` on: struct protocol_entry, the name, a zero byte */
+    PROTOCOL_LOOK_LINK,   /* readlink */
+};
+
+#define PROTOCOL_LOOK_DATA (32u << 10)
+#define PROTOCOL_PATH_MAX 4096
+
+struct protocol_look {
+    uint64_t number, offset;
+    uint32_t what;
+    uint32_t path_bytes; /* of what follows, without a terminator: absolute */
+};
+
+struct protocol_status {
+    uint64_t device, inode, links, size, block_bytes, blocks, special;
+    uint32_t mode, user, group, unused;
+    int64_t accessed[2], modified[2], changed[2]; /* seconds, nanoseconds */
+};
+
+struct protocol_looked {
+    uint64_t number;
+    int32_t error;  /* errno; 0: done; PROTOCOL_LOOK_LATER: nobody could look, ask again */
+    uint32_t bytes; /* of what follows */
+    struct protocol_status status;
+};
+#define PROTOCOL_LOOK_LATER (-1)
+
+struct protocol_entry {
+    uint64_t inode;
+    unsigned char type; /* DT_... */
+} __attribute__((packed));
 
 /* id: the stable message id ("AR-..."), what: what happened and where, cure: what to do. NUL-terminated. */
 struct protocol_problem {

@@ -73,6 +73,12 @@ static int send_message(int descriptor, uint32_t type, const void *payload, size
     return sendmsg(descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
+void claims_tell(const struct claims *claims, uint32_t rank, uint32_t type, const void *payload, size_t bytes) {
+    for (uint32_t i = 0; i < claims->count; i++)
+        if (claims->connections[i].descriptor >= 0 && claims->connections[i].rank == (int)rank)
+            send_message(claims->connections[i].descriptor, type, payload, bytes, NULL);
+}
+
 static void deny(struct claims_connection *connection, const char *reason) {
     send_message(connection->descriptor, PROTOCOL_DENY, reason, strlen(reason), NULL);
     connection_close(connection);
@@ -230,6 +236,8 @@ static void handle_message(struct claims *claims, struct claims_connection *conn
         claims->events.report(claims->events.context, rank, message->payload);
     else if (message->header.type == PROTOCOL_MEETING)
         claims->events.meeting(claims->events.context, rank, message->payload, bytes);
+    else if (message->header.type == PROTOCOL_LOOK)
+        claims->events.look(claims->events.context, rank, message->payload, bytes);
 }
 
 /* Reads one message. Returns false when there is none (or the connection has ended). */

@@ -37,6 +37,8 @@ struct claims_events {
     void (*report)(void *context, uint32_t rank, const char *text);
     /* body: struct protocol_meeting and texts, not looked at yet */
     void (*meeting)(void *context, uint32_t rank, const char *body, uint32_t bytes);
+    /* body: struct protocol_look and a path, not looked at yet */
+    void (*look)(void *context, uint32_t rank, const char *body, uint32_t bytes);
     void *context;
 };
 
@@ -62,6 +64,8 @@ int claims_open(struct claims *claims);
 void claims_add(struct claims *claims, struct loop *loop);
 /* Reads all that is already there, without waiting: before a rank is declared dead (L9). */
 void claims_drain(struct claims *claims);
+/* A message for the process that has the rank, without waiting: one that does not read its answers does without. */
+void claims_tell(const struct claims *claims, uint32_t rank, uint32_t type, const void *payload, size_t bytes);
 /* Does a connection hold the rank's grant? */
 bool claims_is_granted(const struct claims *claims, uint32_t rank);
 void claims_clear(struct claims *claims);

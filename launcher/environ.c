@@ -15,7 +15,8 @@ static bool name_is(const char *variable, const char *name) {
 }
 
 static bool is_replaced(const struct plan *plan, const char *variable) {
-    static const char *const ours[] = {"LD_PRELOAD", PROTOCOL_ENV_SOCKET, PROTOCOL_ENV_COOKIE, PROTOCOL_ENV_RANK, JOIN_ENV};
+    static const char *const ours[] = {"LD_PRELOAD",      PROTOCOL_ENV_SOCKET, PROTOCOL_ENV_COOKIE,
+                                       PROTOCOL_ENV_RANK, PROTOCOL_ENV_HOSTS,  JOIN_ENV};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (name_is(variable, ours[i]))
             return true;
@@ -28,7 +29,7 @@ static bool is_replaced(const struct plan *plan, const char *variable) {
     return false;
 }
 
-#define OURS 4 /* LD_PRELOAD and the three of the claim */
+#define OURS 5 /* LD_PRELOAD, the three of the claim, the number of hosts */
 
 char **environ_build(const struct plan *plan, char *const *environment, const struct environ_claim *claim) {
     size_t count = 0, n = 0;
@@ -48,6 +49,8 @@ char **environ_build(const struct plan *plan, char *const *environment, const st
                        : asprintf(&list[n], PROTOCOL_ENV_SOCKET "=%s", claim->socket) >= 0;
     n += asprintf(&list[n], PROTOCOL_ENV_COOKIE "=%s", claim->cookie) >= 0;
     n += asprintf(&list[n], PROTOCOL_ENV_RANK "=%u", claim->rank) >= 0;
+    if (claim->hosts > 1)
+        n += asprintf(&list[n], PROTOCOL_ENV_HOSTS "=%u", claim->hosts) >= 0;
     list[n] = NULL;
     return list;
 }

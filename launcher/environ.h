@@ -14,6 +14,7 @@ struct environ_claim {
     const char *socket, *cookie; /* borrowed */
     const char *joined;          /* borrowed; under another launcher: value of JOIN_ENV, in place of the socket; else NULL */
     uint32_t rank;
+    uint32_t hosts; /* of the job */
 };
 
 /* The list for one rank, NULL at the end; NULL when out of memory. The list and the strings that are not the launcher's are owned by the

@@ -162,7 +162,8 @@ void plan_print(const struct plan *plan, FILE *out) {
     fprintf(out, "environment added   LD_PRELOAD=%s\n", plan->preload);
     for (uint32_t i = 0; i < plan->added_count; i++)
         fprintf(out, "environment added   %s=%s\n", plan->added[i].name, plan->added[i].value);
-    fprintf(out, "environment added   %s, %s, %s\n", PROTOCOL_ENV_SOCKET, PROTOCOL_ENV_COOKIE, PROTOCOL_ENV_RANK);
+    fprintf(out, "environment added   %s, %s, %s%s\n", PROTOCOL_ENV_SOCKET, PROTOCOL_ENV_COOKIE, PROTOCOL_ENV_RANK,
+            plan->config->nnodes > 1 ? ", " PROTOCOL_ENV_HOSTS : "");
     for (uint32_t i = 0; i < plan->removed_count; i++)
         fprintf(out, "environment removed %.*s\n", (int)strcspn(plan->removed[i], "="), plan->removed[i]);
 }

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "placement/cgroup.h"
 #include "environ.h"
+#include "hosts/look.h"
 #include "job.h"
 #include "spawn.h"
 
@@ -37,6 +38,10 @@ static void hear_meeting(void *context, uint32_t rank, const char *body, uint32_
     relay_meeting(context, rank, body, bytes);
 }
 
+static void hear_look(void *context, uint32_t rank, const char *body, uint32_t bytes) {
+    look_ask(context, rank, body, bytes);
+}
+
 static void show_line(void *context, uint32_t rank, const char *line, size_t bytes) {
     struct job *job = context;
     notices_line(&job->notices, rank, line, bytes);
@@ -58,7 +63,7 @@ static void raise_open_files(struct job *job) {
 
 static int open_claims(struct job *job) {
     job->claims.ranks = job->ranks;
-    job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, hear_meeting, job};
+    job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, hear_meeting, hear_look, job};
     job->claims.first = job->first;
     job->claims.local_size = job->local_size;
     job->claims.leader_listener = job->hosts ? job->hosts->leader_listener : -1;
@@ -109,7 +114,8 @@ static int take_up(struct job *job) {
 
 static int start_rank(struct job *job, uint32_t number, char *const *arguments, struct spawned *spawned) {
     int descriptors[3];
-    struct environ_claim claim = {.socket = job->claims.name, .cookie = job->claims.cookie, .rank = job->first + number};
+    struct environ_claim claim = {
+        .socket = job->claims.name, .cookie = job->claims.cookie, .rank = job->first + number, .hosts = job->hosts ? job->hosts->count : 1};
     char **environment = environ_build(job->plan, job->environment, &claim);
     struct spawn_request request = {arguments == job->plan->arguments ? job->plan->path : arguments[0],
                                     arguments,

@@ -176,7 +176,7 @@ static void one_round(struct job *job) {
     printer_add(&job->notices.printer, &job->loop);
     signals_add(job);
     if (job->hosts)
-        hosts_add(job->hosts, &job->loop);
+        together_add(job, &job->loop);
     for (uint32_t i = 0; i < job->local_size; i++)
         loop_add(&job->loop, job->ranks[i].pidfd, POLLIN, rank_ready, job, i);
     loop_round(&job->loop, round_timeout(job, clock_ms()));
@@ -199,7 +199,7 @@ static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
         printer_add(&job->notices.printer, &job->loop);
         signals_add(job);
         if (job->hosts)
-            hosts_add(job->hosts, &job->loop);
+            together_add(job, &job->loop);
         loop_round(&job->loop, job->requests_to_end || job->hosts ? LOOK_MS : -1);
         together_on_time(job, clock_ms());
     }

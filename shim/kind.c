@@ -79,6 +79,7 @@ static void kind_granted(void) {
     torch_begin();
     atomic_store(&shim_active_now, 1);
     meeting_begin(grant.world_size, grant.collective_timeout_ms);
+    first_host_begin(grant.collective_timeout_ms);
     torch_selfcheck(); /* like torch_begin, does not return when libtorch is not supported */
     report_begin();
     files_client.rank_begins();
@@ -126,6 +127,10 @@ uint32_t shim_rank(void) {
 
 uint32_t shim_slot(void) {
     return link_slot();
+}
+
+bool shim_has_hosts(void) {
+    return link_has_hosts();
 }
 
 uint32_t shim_world_size(void) {

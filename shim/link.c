@@ -26,11 +26,12 @@
 #include "link.h"
 #include "shim.h"
 
-enum { NAME_CHARS = 100, CLAIM_SECONDS = 30, EXPLAIN_MS = 3000 };
+enum { NAME_CHARS = 100, CLAIM_SECONDS = 30, EXPLAIN_MS = 3000, LOOK_MS = 100 };
 
 static char socket_name[NAME_CHARS];
 static char cookie[PROTOCOL_COOKIE_CHARS + 1];
 static uint32_t slot;
+static bool has_hosts;
 static struct own_descriptor connection = {-1, 0, 0}, lifeline = {-1, 0, 0};
 static uint32_t log_level;
 static void *segment;
@@ -44,6 +45,7 @@ bool link_snapshot(void) {
     if (!(name || joined) || !secret || !rank || (name && strlen(name) >= NAME_CHARS) || strlen(secret) != PROTOCOL_COOKIE_CHARS)
         return false;
     slot = (uint32_t)strtoul(rank, NULL, 10);
+    has_hosts = getenv(PROTOCOL_ENV_HOSTS) != NULL;
     if (!name && !joined_snapshot(joined, secret, slot))
         return false;
     strcpy(socket_name, name ? name : "");
@@ -61,6 +63,10 @@ const char *link_cookie(void) {
 
 uint32_t link_slot(void) {
     return slot;
+}
+
+bool link_has_hosts(void) {
+    return has_hosts;
 }
 
 /* Returns 0, or -1 with errno. */
@@ -225,8 +231,8 @@ void link_wait_for_end(void) {
         _exit(125);
     }
     for (;;) {
-        struct pollfd gone = {connection.number, POLLIN, 0};
-        if (!own_is_there(&connection) || (poll(&gone, 1, 1000) > 0 && (gone.revents & (POLLHUP | POLLERR | POLLNVAL))))
+        struct pollfd gone = {connection.number, 0, 0}; /* an answer that nobody reads any more may lie there */
+        if (!own_is_there(&connection) || poll(&gone, 1, 1000) > 0)
             _exit(125);
     }
 }
@@ -260,6 +266,25 @@ void link_meeting(const struct protocol_meeting *meeting, const char *path, cons
     memcpy(message + sizeof said + said.lengths[0], second, said.lengths[1]);
     if (!link_send(PROTOCOL_MEETING, message, (uint32_t)sizeof said + said.lengths[0] + said.lengths[1]))
         link_wait_for_end(); /* the other hosts would wait for it until their deadline */
+}
+
+bool link_send_look(const void *body, uint32_t bytes) {
+    return link_send(PROTOCOL_LOOK, body, bytes);
+}
+
+bool link_receive_look(void *body, size_t capacity) {
+    struct protocol_header header;
+    struct iovec parts[2] = {{&header, sizeof header}, {body, capacity}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    struct pollfd ready = {connection.number, POLLIN, 0};
+    if (!own_is_there(&connection))
+        link_wait_for_end();
+    if (poll(&ready, 1, LOOK_MS) <= 0)
+        return false;
+    ssize_t got = recvmsg(connection.number, &message, MSG_DONTWAIT);
+    if (!got)
+        link_wait_for_end();
+    return got >= (ssize_t)(sizeof header + sizeof(struct protocol_looked)) && header.type == PROTOCOL_LOOKED;
 }
 
 void link_report(const char *line) {

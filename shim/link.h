@@ -3,6 +3,7 @@
 #define ACCEL_SHIM_LINK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "../config/board.h"
 #include "../config/protocol.h"
@@ -12,7 +13,8 @@ bool link_snapshot(void);
 /* This process is to check the exchange between ranks (PROTOCOL_ENV_EXCHANGE). */
 bool link_must_exchange(void);
 const char *link_cookie(void);
-uint32_t link_slot(void); /* from the environment; 0 without a launcher */
+uint32_t link_slot(void);  /* from the environment; 0 without a launcher */
+bool link_has_hosts(void); /* likewise: the job has several */
 /* Asks for the rank. 1: granted, *grant filled and the segment mapped; 0: denied or no launcher. One thread. */
 int link_claim(struct protocol_grant *grant);
 void *link_segment(void);
@@ -26,6 +28,9 @@ uint32_t shim_record_steps(void); /* kind.c: after how many steps `accel-run exp
 void link_look(uint32_t late);
 /* To the launcher, who tells the other hosts. path, second: "" for none. Keeps errno. */
 void link_meeting(const struct protocol_meeting *meeting, const char *path, const char *second);
+/* Of first_host.c: struct protocol_look and a path; struct protocol_looked and data, within a moment, or 0. */
+bool link_send_look(const void *body, uint32_t bytes);
+bool link_receive_look(void *body, size_t capacity);
 /* One line of the summary for the launcher. */
 void link_report(const char *line);
 /* Waits to be ended by the launcher; ends the process itself when the launcher is gone. */

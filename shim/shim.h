@@ -19,6 +19,7 @@
 
 #include "checksum.h"
 #include "comm/comm.h"
+#include "first_host.h"
 #include "meeting.h"
 #include "pairs.h"
 #include "python.h"
@@ -75,6 +76,8 @@ struct dl_phdr_info;
 bool shim_module_holds(const struct dl_phdr_info *module, const void *address);
 /* The rank that this process tree may claim, also before it has; 0 outside a job. */
 uint32_t shim_slot(void);
+/* The job has several hosts; known before the claim. */
+bool shim_has_hosts(void);
 
 /* ---- files. Their rows are hooks/files'; other features take part like this. */
 

@@ -7,6 +7,8 @@
  *    when it is done: between two meetings the disk is what one process would see. Looks (stat, opendir, reading) need no exchange.
  *  - The others write to private copies without names, which are gone when they are closed; closing waits until rank 0 has closed its own.
  *    While a file is open for writing, looks at its name see the private copy (view.c).
+ *  - On another host than the first the disk is not the one that rank 0 writes to, or shows it later: what is looked at on the thread that meets is asked
+ *    of the first host (shim/first_host.h), its answers count, its content is read (away.c, away_open.c, listing.c). Other threads look at their own disk.
  *  - A file that is written as a whole (opened with truncation) is written beside its place and takes its name when it is closed
  *    (shim/replace.h), or earlier: when a backward is run or the process ends (then it is a log, and shall be seen), when the program looks
  *    at its name, or starts a child. All else is written in place.
@@ -47,6 +49,7 @@ __attribute__((constructor)) static void files_start(void) {
     image = getpid();
     is_linked_with_libtorch = shim_has_libtorch();
     atomic_store(&files_watched, 1);
+    atomic_store(&away_asks, shim_has_hosts());
 }
 
 static enum files_place place_of_undecided(void) {
@@ -55,6 +58,11 @@ static enum files_place place_of_undecided(void) {
     if (is_linked_with_libtorch)
         return shim_training_begins() ? FILES_MEET : FILES_PASS;
     return shim_may_train() ? FILES_EARLY : FILES_PASS;
+}
+
+/* A C++ program that looks for its checkpoint before it makes a model. Python cannot be told from a script until it imports torch. */
+bool files_look_may_claim(void) {
+    return is_linked_with_libtorch && getpid() == image && syscall(SYS_gettid) == image;
 }
 
 static enum files_place place_of_rank(void) {
@@ -109,6 +117,11 @@ const char *files_whole_path(int directory, const char *path, char *out) {
     char link[64];
     if (path[0] == '/' || directory == AT_FDCWD)
         return path;
+    const char *folder = folder_path(directory);
+    if (folder) {
+        snprintf(out, PATH_MAX, "%s/%s", folder, path);
+        return out;
+    }
     snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
     ssize_t length = readlink(link, out, PATH_MAX - 1);
     if (length <= 0)
@@ -118,9 +131,39 @@ const char *files_whole_path(int directory, const char *path, char *out) {
     return out;
 }
 
+bool files_absolute(int directory, const char *path, char *out) {
+    char whole[PATH_MAX];
+    path = files_whole_path(directory, path, whole);
+    if (path[0] == '/')
+        return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX;
+    if (!getcwd(out, PATH_MAX))
+        return false;
+    size_t length = strlen(out);
+    return snprintf(out + length, PATH_MAX - length, "/%s", path) < (int)(PATH_MAX - length);
+}
+
+/* Empty parts, dots and the parts before two dots go, by the letters alone. path: absolute, changed in place. */
+static void clean(char *path) {
+    char *to = path;
+    for (const char *from = path; *from;) {
+        size_t length = 1 + strcspn(from + 1, "/"); /* with the slash before it */
+        if (length == 3 && !strncmp(from, "/..", 3))
+            while (to > path && *--to != '/')
+                ;
+        else if (length > 2 || (length == 2 && from[1] != '.'))
+            to = (char *)memmove(to, from, length) + length;
+        from += length;
+    }
+    strcpy(to, to == path ? "/" : "");
+}
+
 void files_locate(const char *path, char *real) {
     int saved_errno = errno;
-    if (!replace_locate(path, real))
+    if (replace_locate(path, real))
+        return;
+    if (files_absolute(AT_FDCWD, path, real))
+        clean(real);
+    else
         snprintf(real, PATH_MAX, "%s", path);
     errno = saved_errno;
 }

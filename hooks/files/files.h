@@ -32,9 +32,14 @@ static inline enum files_place files_place(void) {
 /* The path as a whole: out[PATH_MAX] is filled when it belongs to a directory's descriptor. Borrowed. */
 const char *files_whole_path(int directory, const char *path, char *out);
 
+/* The path from the root on; links and dots stay. out[PATH_MAX]. False: too long. */
+bool files_absolute(int directory, const char *path, char *out);
+/* Before the claim: should a look claim the rank, because another host's answer may count? */
+bool files_look_may_claim(void);
+
 /* True for names that are every process's own business: devices, caches that programs share, this rank's scratch files. real: without links */
 bool files_is_left_alone(const char *real);
-/* The real path, or the given one when there is none. real[PATH_MAX]. */
+/* The real path. Where there is none here, since another host has the folder: the absolute one, without dots. real[PATH_MAX]. */
 void files_locate(const char *path, char *real);
 
 /* Scratch files and directories: names that this rank alone has. */
@@ -80,6 +85,8 @@ void written_publish_all(void);
 
 /* A file of this rank's own, without a name, opened with the access of flags. With the content of `real` unless flags truncate. -1: no room. */
 int sink_open(const char *real, int flags);
+/* An empty one. -1: no room. */
+int sink_make(int flags);
 
 /* ---- opening (open.c) */
 
@@ -87,8 +94,63 @@ enum { OPEN_PASS = -2 };
 /* The descriptor, or -1 with errno, or OPEN_PASS: open it as usual. */
 int open_written(int directory, const char *path, int flags, unsigned mode);
 
+/* A scratch file in a folder that this host has not: it is seen by its name as long as it is open. Stops the job when there is no room. */
+int open_private(const char *real, int flags);
+
 /* The descriptor is being closed by other means: its file, if it is one of ours, ends. */
 void open_end(int descriptor);
+
+/* ---- looks from another host than the first (away.c) */
+
+/* Inside SHIM_FILES_ASIDE: what this thread does with files is for the program again, so the first host is asked. */
+static inline uint8_t files_leave_aside(void) {
+    uint8_t before = shim_files_aside_now;
+    shim_files_aside_now = 0;
+    return before;
+}
+static inline void files_aside_again(const uint8_t *before) {
+    shim_files_aside_now = *before;
+}
+#define FILES_NOT_ASIDE __attribute__((cleanup(files_aside_again), unused)) uint8_t not_aside_scope_ = files_leave_aside()
+
+/* 0: what lies on this host's disk is what counts. */
+extern _Atomic uint8_t away_asks;
+
+/* Is the first host to be asked about the path? Then *absolute[PATH_MAX] is what to ask. May claim the rank. Keeps errno. */
+bool away_applies_slowly(int directory, const char *path, char *absolute);
+static inline bool away_applies(int directory, const char *path, char *absolute) {
+    if (__builtin_expect(!atomic_load_explicit(&away_asks, memory_order_relaxed), 1) || !path)
+        return false;
+    return away_applies_slowly(directory, path, absolute);
+}
+/* Software, which each host has for itself: not asked about. absolute path. Pure. */
+bool away_is_software(const char *path);
+
+/* Each: false: look as usual; true: *result is what the call returns, errno is set when it is -1. */
+struct stat;
+struct statx;
+bool away_stat(int directory, const char *path, int flags, struct stat *status, int *result);
+bool away_statx(int directory, const char *path, int flags, struct statx *status, int *result);
+bool away_access(int directory, const char *path, int mode, int *result);
+/* Rank 0 changes attributes of its file; here it is enough that it is there. */
+bool away_change(int directory, const char *path, int *result);
+/* result: as readlink's. */
+bool away_link(int directory, const char *path, char *text, size_t room, long *result);
+/* As fstatat from here on, of what rank 0 would find on its disk, whatever is open here. Never through a private copy. */
+int away_stat_disk(const char *path, int flags, struct stat *status);
+/* Has the first host the folder that the path lies in? */
+bool away_has_folder_of(const char *path);
+/* The program enters a folder, or makes a scratch folder in one. It stops the job when only the first host has it. */
+void away_check_folder(const char *path);
+void away_check_folder_of(const char *path);
+
+/* Opening for reading (away_open.c): as open_written(). The file of this host where it is the same as the first host's, else a copy of that. */
+int away_open(int directory, const char *path, int flags);
+
+/* The folder of the first host that a descriptor stands for (folder.c); NULL: it is what it is. Borrowed. Keeps errno. */
+const char *folder_path(int descriptor);
+/* A descriptor for a folder that this host has not. */
+int folder_stand_in(const char *absolute, int flags);
 
 /* ---- looks (view.c) */
 

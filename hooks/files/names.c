@@ -39,7 +39,8 @@ static bool is_everybodys_own(const char *path, const char *real) {
     struct stat now;
     if (files_is_left_alone(real))
         return true;
-    return !lstat(path, &now) && !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode) && !S_ISLNK(now.st_mode);
+    bool is_there = !away_stat_disk(path, AT_SYMLINK_NOFOLLOW, &now);
+    return is_there && !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode) && !S_ISLNK(now.st_mode);
 }
 
 /* A private file gets a name that all ranks know, or loses its own: rank 0's counts, the others' copies go. */
@@ -127,6 +128,8 @@ static bool is_scratch_directory(const char *path, unsigned mode) {
 int hook_mkdir(const char *path, unsigned mode) {
     if (is_scratch_directory(path, mode)) {
         int made = ORIGINAL(mkdir)(path, mode);
+        if (made && errno == ENOENT)
+            away_check_folder_of(path);
         if (!made)
             scratch_add(path);
         return made;
@@ -232,14 +235,20 @@ int hook_truncate64(const char *path, long length) {
 
 /* ---- scratch files */
 
-static int add_scratch(int descriptor, const char *path) {
+/* descriptor: what libc has made; where this host has not the folder, a private file of the name that it has tried. */
+static int add_scratch(int descriptor, const char *path, int flags) {
+    char real[PATH_MAX];
     if (descriptor >= 0 && files_place() >= FILES_MEET)
         scratch_add(path);
-    return descriptor;
+    if (descriptor >= 0 || errno != ENOENT || !away_has_folder_of(path))
+        return descriptor;
+    SHIM_FILES_ASIDE;
+    files_locate(path, real);
+    return open_private(real, O_RDWR | flags);
 }
 
 int hook_mkstemp(char *path) {
-    return add_scratch(ORIGINAL(mkstemp)(path), path);
+    return add_scratch(ORIGINAL(mkstemp)(path), path, 0);
 }
 
 int hook_mkstemp64(char *path) {
@@ -247,7 +256,7 @@ int hook_mkstemp64(char *path) {
 }
 
 int hook_mkostemp(char *path, int flags) {
-    return add_scratch(ORIGINAL(mkostemp)(path, flags), path);
+    return add_scratch(ORIGINAL(mkostemp)(path, flags), path, flags);
 }
 
 int hook_mkostemp64(char *path, int flags) {
@@ -255,7 +264,7 @@ int hook_mkostemp64(char *path, int flags) {
 }
 
 int hook_mkstemps(char *path, int suffix) {
-    return add_scratch(ORIGINAL(mkstemps)(path, suffix), path);
+    return add_scratch(ORIGINAL(mkstemps)(path, suffix), path, 0);
 }
 
 int hook_mkstemps64(char *path, int suffix) {
@@ -264,6 +273,8 @@ int hook_mkstemps64(char *path, int suffix) {
 
 char *hook_mkdtemp(char *path) {
     char *made = ORIGINAL(mkdtemp)(path);
+    if (!made && errno == ENOENT)
+        away_check_folder_of(path);
     if (made && files_place() >= FILES_MEET)
         scratch_add(made);
     return made;

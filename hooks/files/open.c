@@ -37,14 +37,28 @@ static bool is_whole(const char *path, int flags) {
     return flags & O_TRUNC && !(flags & O_EXCL) && (flags & O_ACCMODE) != O_RDONLY && !is_lock(path);
 }
 
+int open_private(const char *real, int flags) {
+    struct written *file = written_new(real);
+    int descriptor = file ? sink_open(real, flags | O_TRUNC) : -1;
+    if (descriptor < 0)
+        shim_problem("AR-FILE-COPY", "Free some space in /tmp, or raise the limit of open files (ulimit -n).",
+                     "rank %u cannot make a private copy of '%s': %s", shim_rank(), real, strerrordesc_np(errno));
+    file->is_own = true;
+    written_show(file, descriptor, 0);
+    scratch_add(real);
+    return descriptor;
+}
+
 /* How Python's tempfile opens. */
 static bool is_scratch(int flags, unsigned mode) {
     const int drawn = O_CREAT | O_EXCL | O_NOFOLLOW;
     return (flags & drawn) == drawn && !(mode & 077);
 }
 
-static int open_scratch(const char *path, int flags, unsigned mode) {
+static int open_scratch(const char *path, const char *real, int flags, unsigned mode) {
     int descriptor = open(path, flags, mode);
+    if (descriptor < 0 && errno == ENOENT && away_has_folder_of(path))
+        return open_private(real, flags);
     int saved_errno = errno;
     if (descriptor >= 0)
         scratch_add(path);
@@ -136,11 +150,15 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
         path = view(AT_FDCWD, path, viewed); /* what is not in its place yet goes there */
     SHIM_FILES_ASIDE;
     files_locate(path, real);
-    bool is_special = !stat(real, &now) && !S_ISREG(now.st_mode);
-    if (is_special || files_is_left_alone(real))
+    bool is_there = !away_stat_disk(real, 0, &now);
+    if (is_there && S_ISDIR(now.st_mode)) { /* also where another host alone has it */
+        errno = flags & O_EXCL ? EEXIST : EISDIR;
+        return -1;
+    }
+    if ((is_there && !S_ISREG(now.st_mode)) || files_is_left_alone(real))
         return OPEN_PASS;
     if (is_scratch(flags, mode))
-        return open_scratch(path, flags, mode);
+        return open_scratch(path, real, flags, mode);
     return place == FILES_MEET ? open_meeting(path, real, flags, mode) : open_beside(path, real, flags, mode);
 }
 
@@ -155,6 +173,9 @@ int hook_openat(int directory, const char *path, int flags, unsigned mode) {
     if (descriptor != OPEN_PASS)
         return descriptor;
     path = view(directory, path, buffer);
+    descriptor = away_open(directory, path, flags);
+    if (descriptor != OPEN_PASS)
+        return descriptor;
     return NEXT(openat) ? NEXT(openat)(directory, path, flags, mode) : (int)syscall(SYS_openat, directory, path, flags, mode);
 }
 
@@ -167,6 +188,9 @@ int hook_open(const char *path, int flags, unsigned mode) {
     if (descriptor != OPEN_PASS)
         return descriptor;
     path = view(AT_FDCWD, path, buffer);
+    descriptor = away_open(AT_FDCWD, path, flags);
+    if (descriptor != OPEN_PASS)
+        return descriptor;
     return NEXT(open) ? NEXT(open)(path, flags, mode) : __open64(path, flags, mode);
 }
 
@@ -212,12 +236,16 @@ static int flags_of_mode(const char *mode) {
     return flags | (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, 'x') ? O_EXCL : 0);
 }
 
-/* A stream for a file that is opened here; NULL with *passes: libc may open it. */
-static FILE *fopen_here(const char *path, const char *mode, bool *passes) {
+/* A stream for a file that is opened here; NULL with *passes: libc may open *path. buffer[PATH_MAX]. */
+static FILE *fopen_here(const char **path, const char *mode, char *buffer, bool *passes) {
     int flags = mode ? flags_of_mode(mode) : O_RDONLY;
-    int descriptor = mode ? seed_open_device(path, flags) : -1;
+    int descriptor = mode ? seed_open_device(*path, flags) : -1;
     if (descriptor < 0)
-        descriptor = open_written(AT_FDCWD, path, flags, 0666);
+        descriptor = open_written(AT_FDCWD, *path, flags, 0666);
+    if (descriptor == OPEN_PASS) {
+        *path = view(AT_FDCWD, *path, buffer);
+        descriptor = away_open(AT_FDCWD, *path, flags);
+    }
     *passes = descriptor == OPEN_PASS;
     if (descriptor < 0)
         return NULL;
@@ -230,8 +258,8 @@ static FILE *fopen_here(const char *path, const char *mode, bool *passes) {
 void *hook_fopen(const char *path, const char *mode) {
     char buffer[PATH_MAX];
     bool passes;
-    FILE *stream = fopen_here(path, mode, &passes);
-    return passes ? ORIGINAL(fopen)(view(AT_FDCWD, path, buffer), mode) : stream;
+    FILE *stream = fopen_here(&path, mode, buffer, &passes);
+    return passes ? ORIGINAL(fopen)(path, mode) : stream;
 }
 
 void *hook_fopen64(const char *path, const char *mode) {
@@ -315,7 +343,8 @@ void *hook_freopen(const char *path, const char *mode, void *stream) {
         fflush(stream);
         open_end(fileno(stream));
     }
-    int descriptor = flags == O_RDONLY ? OPEN_PASS : open_written(AT_FDCWD, path, flags, 0666);
+    bool reads = (flags & O_ACCMODE) == O_RDONLY;
+    int descriptor = path && reads ? away_open(AT_FDCWD, path, flags) : reads ? OPEN_PASS : open_written(AT_FDCWD, path, flags, 0666);
     if (descriptor == OPEN_PASS)
         return ORIGINAL(freopen)(path, mode, stream);
     if (descriptor < 0) { /* libc closes the stream then; what it opens exists, so that nothing is made */
@@ -327,7 +356,7 @@ void *hook_freopen(const char *path, const char *mode, void *stream) {
     struct written *file = written_find(descriptor);
     if (file)
         written_publish(file);
-    char again[8] = {mode[0] == 'w' ? 'r' : mode[0], '+', flags & O_CLOEXEC ? 'e' : 0};
+    char again[8] = {mode[0] == 'w' ? 'r' : mode[0], reads ? 0 : '+', !reads && flags & O_CLOEXEC ? 'e' : 0};
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
     SHIM_FILES_ASIDE;
     FILE *opened = ORIGINAL(freopen)(link, again, stream);

@@ -13,7 +13,7 @@
 
 enum { SINK_FLAGS = O_APPEND | O_CLOEXEC | O_NONBLOCK };
 
-static int make(int flags) {
+int sink_make(int flags) {
     int sink = open("/tmp", O_TMPFILE | O_RDWR | flags, 0600);
     if (sink >= 0)
         return sink;
@@ -29,13 +29,12 @@ static int make(int flags) {
     return sink;
 }
 
-/* What cannot be read through the descriptor need not be copied: its length is enough. */
-static bool fill(int sink, int from, bool with_content) {
+static bool fill(int sink, int from) {
     struct stat old;
     if (fstat(from, &old) || ftruncate(sink, old.st_size))
         return false;
     off_t done = 0;
-    while (with_content && done < old.st_size) {
+    while (done < old.st_size) {
         ssize_t got = copy_file_range(from, &(off_t){done}, sink, &(off_t){done}, (size_t)(old.st_size - done), 0);
         if (got <= 0) {
             lseek(sink, done, SEEK_SET);
@@ -50,21 +49,38 @@ static bool fill(int sink, int from, bool with_content) {
     return lseek(sink, 0, SEEK_SET) == 0;
 }
 
+static int open_old(const char *real) {
+    FILES_NOT_ASIDE;
+    int from = away_open(AT_FDCWD, real, O_RDONLY | O_CLOEXEC);
+    SHIM_FILES_ASIDE;
+    return from == OPEN_PASS ? open(real, O_RDONLY | O_CLOEXEC) : from;
+}
+
+/* The copy begins as the file that rank 0 has, if it has one. What cannot be read through the descriptor is not copied: its length is enough. */
+static bool begin(int sink, const char *real, int flags) {
+    struct stat old;
+    if (flags & O_TRUNC)
+        return true;
+    if ((flags & O_ACCMODE) != O_RDWR)
+        return away_stat_disk(real, 0, &old) || !S_ISREG(old.st_mode) || !ftruncate(sink, old.st_size);
+    int from = open_old(real);
+    if (from < 0)
+        return true;
+    bool is_filled = fill(sink, from);
+    close(from);
+    return is_filled;
+}
+
 int sink_open(const char *real, int flags) {
     SHIM_FILES_ASIDE;
-    int from = flags & O_TRUNC ? -1 : open(real, O_RDONLY | O_CLOEXEC);
     /* O_APPEND comes last: copy_file_range and sendfile refuse it. */
-    int sink = make(flags & SINK_FLAGS & ~O_APPEND);
-    if (sink >= 0 && from >= 0 && !fill(sink, from, (flags & O_ACCMODE) == O_RDWR)) {
+    int sink = sink_make(flags & SINK_FLAGS & ~O_APPEND);
+    if (sink >= 0 && !begin(sink, real, flags)) {
         close(sink);
-        sink = -1;
         errno = ENOSPC;
+        return -1;
     }
     if (sink >= 0 && flags & O_APPEND)
         fcntl(sink, F_SETFL, fcntl(sink, F_GETFL) | O_APPEND);
-    int saved_errno = errno;
-    if (from >= 0)
-        close(from);
-    errno = saved_errno;
     return sink;
 }

@@ -23,21 +23,12 @@ static struct {
 } aliases[ALIASES];
 static _Atomic uint32_t alias_count; /* written on the thread that meets */
 
-static bool make_absolute(const char *path, char *out) {
-    if (path[0] == '/')
-        return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX;
-    if (!getcwd(out, PATH_MAX))
-        return false;
-    size_t length = strlen(out);
-    return snprintf(out + length, PATH_MAX - length, "/%s", path) < (int)(PATH_MAX - length);
-}
-
 /* The first parts that differ are enough: what comes below is spelled as usual. */
 void view_add_alias(const char *own, const char *rank_0s) {
     uint32_t count = atomic_load(&alias_count);
     int saved_errno = errno;
-    if (count < ALIASES && strcmp(own, rank_0s) && !scratch_has(own) && make_absolute(own, aliases[count].own) &&
-        make_absolute(rank_0s, aliases[count].rank_0s)) {
+    if (count < ALIASES && strcmp(own, rank_0s) && !scratch_has(own) && files_absolute(AT_FDCWD, own, aliases[count].own) &&
+        files_absolute(AT_FDCWD, rank_0s, aliases[count].rank_0s)) {
         aliases[count].length = strlen(aliases[count].own);
         atomic_store(&alias_count, count + 1);
         atomic_fetch_add(&written_views, 1);
@@ -48,7 +39,7 @@ void view_add_alias(const char *own, const char *rank_0s) {
 static bool find_alias(const char *path, char *buffer) {
     char absolute[PATH_MAX];
     uint32_t count = atomic_load(&alias_count);
-    if (!count || !make_absolute(path, absolute))
+    if (!count || !files_absolute(AT_FDCWD, path, absolute))
         return false;
     for (uint32_t i = count; i-- > 0;) {
         size_t length = aliases[i].length;
@@ -60,8 +51,9 @@ static bool find_alias(const char *path, char *buffer) {
 
 static const char *find_written(const char *path, char *buffer) {
     char real[PATH_MAX];
-    if (!written_has_base(path) || !replace_locate(path, real))
+    if (!written_has_base(path))
         return path;
+    files_locate(path, real);
     struct written *file = written_find_path(real);
     if (file)
         written_publish(file);
@@ -77,7 +69,9 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     if (files_place() >= FILES_MEET) {
         SHIM_FILES_ASIDE;
         const char *viewed = files_whole_path(directory, path, whole);
-        const char *found = find_alias(viewed, buffer) ? buffer : find_written(viewed, buffer);
+        const char *found = find_written(viewed, buffer);
+        if (found == viewed && find_alias(viewed, buffer))
+            found = buffer;
         path = found == viewed ? path : buffer;
     }
     errno = saved_errno;
@@ -89,12 +83,29 @@ static bool is_copy(const char *path) {
     return !strncmp(path, "/proc/self/fd/", 14);
 }
 
+long hook_readlink(const char *path, char *text, unsigned long room) {
+    long away;
+    if (away_link(AT_FDCWD, path, text, room, &away))
+        return away;
+    return NEXT(readlink) ? NEXT(readlink)(path, text, room) : syscall(SYS_readlink, path, text, room);
+}
+
+long hook_readlinkat(int directory, const char *path, char *text, unsigned long room) {
+    long away;
+    if (away_link(directory, path, text, room, &away))
+        return away;
+    return NEXT(readlinkat) ? NEXT(readlinkat)(directory, path, text, room) : syscall(SYS_readlinkat, directory, path, text, room);
+}
+
 #define VIEWED(directory)                                                                                                                  \
     char buffer[PATH_MAX];                                                                                                                 \
     path = view(directory, path, buffer)
 
 int hook_stat(const char *path, void *status) {
+    int away;
     VIEWED(AT_FDCWD);
+    if (away_stat(AT_FDCWD, path, 0, status, &away))
+        return away;
     return NEXT(stat) ? NEXT(stat)(path, status) : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0);
 }
 
@@ -104,9 +115,12 @@ int hook_stat64(const char *path, void *status) {
 
 int hook_lstat(const char *path, void *status) {
     const char *asked = path;
+    int away;
     VIEWED(AT_FDCWD);
     if (path != asked && is_copy(path))
         return NEXT(stat)(path, status);
+    if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
+        return away;
     return NEXT(lstat) ? NEXT(lstat)(path, status) : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
 }
 
@@ -115,10 +129,13 @@ int hook_lstat64(const char *path, void *status) {
 }
 
 int hook_fstatat(int directory, const char *path, void *status, int flags) {
+    int away;
     const char *asked = path;
     VIEWED(directory);
     if (path != asked && is_copy(path))
         flags &= ~AT_SYMLINK_NOFOLLOW;
+    if (away_stat(directory, path, flags, status, &away))
+        return away;
     return NEXT(fstatat) ? NEXT(fstatat)(directory, path, status, flags) : (int)syscall(SYS_newfstatat, directory, path, status, flags);
 }
 
@@ -127,7 +144,10 @@ int hook_fstatat64(int directory, const char *path, void *status, int flags) {
 }
 
 int hook_xstat(int version, const char *path, void *status) {
+    int away;
     VIEWED(AT_FDCWD);
+    if (away_stat(AT_FDCWD, path, 0, status, &away))
+        return away;
     return ORIGINAL(xstat)(version, path, status);
 }
 
@@ -136,8 +156,11 @@ int hook_xstat64(int version, const char *path, void *status) {
 }
 
 int hook_lxstat(int version, const char *path, void *status) {
+    int away;
     const char *asked = path;
     VIEWED(AT_FDCWD);
+    if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
+        return away;
     return path != asked && is_copy(path) ? ORIGINAL(xstat)(version, path, status) : ORIGINAL(lxstat)(version, path, status);
 }
 
@@ -146,45 +169,34 @@ int hook_lxstat64(int version, const char *path, void *status) {
 }
 
 int hook_statx(int directory, const char *path, int flags, unsigned mask, void *status) {
+    int away;
     const char *asked = path;
     VIEWED(directory);
     if (path != asked && is_copy(path))
         flags &= ~AT_SYMLINK_NOFOLLOW;
+    if (away_statx(directory, path, flags, status, &away))
+        return away;
     return ORIGINAL(statx)(directory, path, flags, mask, status);
 }
 
 int hook_access(const char *path, int mode) {
+    int away;
     VIEWED(AT_FDCWD);
+    if (away_access(AT_FDCWD, path, mode, &away))
+        return away;
     return NEXT(access) ? NEXT(access)(path, mode) : (int)syscall(SYS_access, path, mode);
 }
 
 int hook_faccessat(int directory, const char *path, int mode, int flags) {
+    int away;
     VIEWED(directory);
+    if (away_access(directory, path, mode, &away))
+        return away;
     return ORIGINAL(faccessat)(directory, path, mode, flags);
-}
-
-int hook_chmod(const char *path, unsigned mode) {
-    VIEWED(AT_FDCWD);
-    return ORIGINAL(chmod)(path, mode);
-}
-
-/* A new file's name is there from its opening on: rank 0 puts it there now, the others wait for that. */
-static void settle_names(struct written *file) {
-    written_publish(file);
-    if (file->is_own && file->number && meeting_is_here() && access(file->path, F_OK))
-        meeting_await_name(file->number);
-}
-
-void *hook_opendir(const char *path) {
-    VIEWED(AT_FDCWD);
-    if (atomic_load_explicit(&written_views, memory_order_relaxed) && files_place() >= FILES_MEET) {
-        SHIM_FILES_ASIDE;
-        written_each(settle_names);
-    }
-    return ORIGINAL(opendir)(path);
 }
 
 int hook_chdir(const char *path) {
     VIEWED(AT_FDCWD);
+    away_check_folder(path);
     return ORIGINAL(chdir)(path);
 }

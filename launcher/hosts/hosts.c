@@ -175,7 +175,9 @@ void hosts_clear(struct hosts *hosts) {
         hosts_close(&hosts->peers[host]);
     if (hosts->leader_listener >= 0)
         close(hosts->leader_listener);
+    if (hosts->looks >= 0)
+        close(hosts->looks);
     free(hosts->peers);
     hosts->peers = NULL;
-    hosts->leader_listener = -1;
+    hosts->leader_listener = hosts->looks = -1;
 }

@@ -39,6 +39,8 @@ enum hosts_type {
     HOSTS_PAUSE,     /* both ways: the sender is about to be stopped; whatever it sends next says that it goes on */
     HOSTS_DONE,      /* to the first host: int32_t, nothing is left here, and the exit code */
     HOSTS_VERDICT,   /* from it: int32_t, the exit code of the job */
+    HOSTS_LOOK,      /* to the first host: struct look_sent, a rank asks about its files (look.h) */
+    HOSTS_LOOKED,    /* from it: uint32_t, the rank, and the answer */
     HOSTS_CANNOT,    /* to the first host, in place of the hello: struct hosts_cannot, that one has refused its part */
 };
 
@@ -95,7 +97,8 @@ struct hosts {
     uint32_t threads;                       /* of each rank, the same on all hosts; 0: as the program chooses */
     int leader_listener;                    /* owned: where this host's leader listens */
     uint32_t timeout_ms;                    /* --host-timeout */
-    struct hosts_peer *peers;               /* owned: count; elsewhere than on the first host only peers[0] is used */
+    int looks;                /* owned: to the thread that looks at this host's files for the others (look.h); -1: there is none yet */
+    struct hosts_peer *peers; /* owned: count; elsewhere than on the first host only peers[0] is used */
     struct hosts_events events;
 };
 

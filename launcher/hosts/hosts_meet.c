@@ -182,7 +182,7 @@ int hosts_meet(struct hosts *hosts, const struct config *config, const struct pl
     hosts->count = config->nnodes;
     hosts->host = config->node_rank;
     hosts->timeout_ms = config->host_timeout_ms;
-    hosts->leader_listener = -1;
+    hosts->leader_listener = hosts->looks = -1;
     hosts->peers = calloc(hosts->count, sizeof *hosts->peers);
     if (!meet || !hosts->peers) {
         free(meet);

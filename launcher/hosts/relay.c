@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../job.h"
+#include "look.h"
 #include "together.h"
 
 /* ---- lines */
@@ -63,8 +64,29 @@ void relay_hear_lines(struct job *job, const char *body, uint32_t bytes) {
 
 struct relayed {
     uint32_t rank, generation;
+    uint32_t
+        is_below[2]; /* the path is relative to the folder that accel-run was started in, which is the same one on all hosts (look.h) */
     struct protocol_meeting said; /* its texts follow */
 };
+
+/* Texts of a message in which each is spelled for all hosts. Returns their length. */
+static size_t spell_for_all(struct relayed *relayed, const char *from, char *to) {
+    char folder[PATH_MAX], text[BOARD_PATH_CHARS];
+    bool has_folder = getcwd(folder, sizeof folder);
+    size_t written = 0;
+    for (int i = 0; i < 2; i++) {
+        uint32_t length = relayed->said.lengths[i];
+        memcpy(text, from, length);
+        text[length] = 0;
+        from += length;
+        const char *below = has_folder ? look_below(folder, text) : NULL;
+        relayed->is_below[i] = below != NULL;
+        relayed->said.lengths[i] = (uint32_t)strlen(below ? below : text);
+        memcpy(to + written, below ? below : text, relayed->said.lengths[i]);
+        written += relayed->said.lengths[i];
+    }
+    return written;
+}
 
 /* Are the texts as long as they are said to be? */
 static bool is_whole(const struct protocol_meeting *said, uint64_t bytes) {
@@ -81,8 +103,8 @@ void relay_meeting(struct job *job, uint32_t rank, const char *body, uint32_t by
     size_t texts = bytes - sizeof relayed.said;
     if (!is_whole(&relayed.said, texts))
         return;
+    texts = spell_for_all(&relayed, body + sizeof relayed.said, message + sizeof relayed);
     memcpy(message, &relayed, sizeof relayed);
-    memcpy(message + sizeof relayed, body + sizeof relayed.said, texts);
     if (relayed.said.what == PROTOCOL_MEETING_COME && !hosts_is_first(job->hosts))
         hosts_tell(job->hosts, 0, HOSTS_COME, message, sizeof relayed + texts);
     else if (relayed.said.what != PROTOCOL_MEETING_COME && rank == 0)
@@ -101,9 +123,18 @@ static void take_text(char *to, size_t room, const char *from, size_t length) {
     to[length] = 0;
 }
 
-static void take_answer(struct board_meetings *room, const struct protocol_meeting *said, const char *texts) {
-    take_text(room->paths[0], sizeof room->paths[0], texts, said->lengths[0]);
-    take_text(room->paths[1], sizeof room->paths[1], texts + said->lengths[0], said->lengths[1]);
+/* As this host spells it. room: BOARD_PATH_CHARS. */
+static void take_path(char *to, bool is_below, const char *from, size_t length) {
+    char folder[BOARD_PATH_CHARS];
+    bool has_folder = is_below && getcwd(folder, sizeof folder) && strlen(folder) + 1 + length < BOARD_PATH_CHARS;
+    size_t before = has_folder ? (size_t)sprintf(to, "%s/", folder) : 0;
+    take_text(to + before, BOARD_PATH_CHARS - before, from, length);
+}
+
+static void take_answer(struct board_meetings *room, const struct relayed *relayed, const char *texts) {
+    const struct protocol_meeting *said = &relayed->said;
+    take_path(room->paths[0], relayed->is_below[0], texts, said->lengths[0]);
+    take_path(room->paths[1], relayed->is_below[1], texts + said->lengths[0], said->lengths[1]);
     room->error = said->error;
     room->answer = said->answer;
     atomic_store(&room->answered, said->number);
@@ -135,7 +166,7 @@ void relay_hear_meeting(struct job *job, uint32_t type, const char *body, uint32
         take_text(arrival->path, sizeof arrival->path, texts, relayed.said.lengths[0]);
         atomic_store(&arrival->number, relayed.said.number);
     } else if (type == HOSTS_ANSWER) {
-        take_answer(&board->meetings, &relayed.said, texts);
+        take_answer(&board->meetings, &relayed, texts);
     } else {
         take_end(&board->meetings, &relayed.said);
     }

@@ -7,6 +7,7 @@
 
 #include "../clock.h"
 #include "../job.h"
+#include "look.h"
 
 #define SAME_SIGNAL_MS 2000 /* a scheduler that signals all hosts: each has it once */
 
@@ -135,8 +136,13 @@ static bool all_are_done(const struct job *job) {
     return true;
 }
 
+void together_add(struct job *job, struct loop *loop) {
+    hosts_add(job->hosts, loop);
+    look_add(job, loop);
+}
+
 static void one_round(struct job *job) {
-    hosts_add(job->hosts, &job->loop);
+    together_add(job, &job->loop);
     printer_add(&job->notices.printer, &job->loop);
     signals_add(job);
     loop_round(&job->loop, HOSTS_BEAT_MS);
@@ -180,6 +186,10 @@ static void hear(void *context, uint32_t host, uint32_t type, const char *body, 
         relay_hear_lines(job, body, bytes);
     else if (type == HOSTS_COME ? !from_first : (type == HOSTS_ANSWER || type == HOSTS_END) && from_first)
         relay_hear_meeting(job, type, body, bytes);
+    else if (type == HOSTS_LOOK && hosts_is_first(job->hosts))
+        look_hear(job, body, bytes);
+    else if (type == HOSTS_LOOKED && from_first)
+        look_hear_answer(job, body, bytes);
     else if (type == HOSTS_FAILED)
         hear_failed(job, host, body, bytes);
     else if (type == HOSTS_SIGNAL)

@@ -6,6 +6,7 @@
  *    it had happened here.
  *  - A signal of the user that asks for the end goes to the ranks of all hosts, whichever accel-run got it.
  *  - When nothing is left on any host, the first one says with which exit status all end.
+ *  - What the program looks at on the disk is the first host's, where rank 0 writes (look.h).
  *  - What ranks write on the board and others must see goes along: their lines, and rank 0's answers in meetings (relay.c).
  *  - On one host (job->hosts is NULL) nothing here does anything.
  */
@@ -51,6 +52,8 @@ void together_signal(struct job *job, int signal);
 /* Before this launcher is stopped (Ctrl-Z), and after. */
 void together_pause(struct job *job);
 void together_resume(struct job *job);
+/* What comes from the other hosts; where there are several. */
+void together_add(struct job *job, struct loop *loop);
 void together_on_time(struct job *job, uint64_t now_ms);
 /* Nothing is left here: waits for the other hosts. Returns the exit code of the job. */
 int together_end(struct job *job, int code);

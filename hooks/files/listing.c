@@ -1,0 +1,186 @@
+/*
+ * Rows of listings: what a folder holds. On another host than the first it is what the first host's folder holds: libc's stream stands for a list that was
+ * asked for when it was opened.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files.h"
+
+enum { LISTINGS = 64 };
+
+struct listing {
+    _Atomic(void *) stream; /* libc's; NULL: free */
+    char *entries;          /* owned: struct protocol_entry, name, zero, ... */
+    size_t bytes, next;
+    struct dirent current;
+};
+
+static struct listing listings[LISTINGS];
+static _Atomic uint32_t shown;
+static char taken; /* a stream that is none: the entry is being made */
+
+static struct listing *find(void *stream) {
+    if (__builtin_expect(!atomic_load_explicit(&shown, memory_order_relaxed), 1) || !stream)
+        return NULL;
+    for (int i = 0; i < LISTINGS; i++)
+        if (atomic_load(&listings[i].stream) == stream)
+            return &listings[i];
+    return NULL;
+}
+
+static void drop(struct listing *listing) {
+    free(listing->entries);
+    listing->entries = NULL;
+    atomic_store(&listing->stream, NULL);
+    atomic_fetch_sub(&shown, 1);
+}
+
+static struct listing *take_free(const char *path) {
+    for (int i = 0; i < LISTINGS; i++) {
+        void *none = NULL;
+        if (!atomic_compare_exchange_strong(&listings[i].stream, &none, (void *)&taken))
+            continue;
+        listings[i].bytes = listings[i].next = 0;
+        atomic_fetch_add(&shown, 1);
+        return &listings[i];
+    }
+    shim_problem("AR-FILE-HOSTS", "Close folders that are not read any more, or start the job in a folder that all hosts share.",
+                 "the program has %d folders open, and now '%s': no more can be listed as host 0 (%s) has them", LISTINGS, path,
+                 first_host_name());
+}
+
+static uint64_t count_entries(const char *data, uint32_t bytes) {
+    uint64_t count = 0;
+    for (uint32_t at = 0; at < bytes; count++)
+        at += (uint32_t)(sizeof(struct protocol_entry) + strlen(data + at + sizeof(struct protocol_entry)) + 1);
+    return count;
+}
+
+/* Returns 0 or an errno. */
+static int fetch(struct listing *listing, const char *path) {
+    uint64_t count = 0;
+    for (;;) {
+        const char *data;
+        uint32_t bytes;
+        int error = first_host_fetch(PROTOCOL_LOOK_LIST, path, count, NULL, &data, &bytes);
+        if (error || !bytes)
+            return error;
+        char *more = realloc(listing->entries, listing->bytes + bytes);
+        if (!more)
+            return ENOMEM;
+        memcpy(more + listing->bytes, data, bytes);
+        listing->entries = more;
+        listing->bytes += bytes;
+        count += count_entries(data, bytes);
+    }
+}
+
+/* libc's stream of the descriptor, to which the list of the first host's folder belongs from now on. NULL with errno. */
+static void *open_list(const char *absolute, int descriptor) {
+    struct listing *listing = take_free(absolute);
+    int error = fetch(listing, absolute);
+    void *stream = error ? NULL : ORIGINAL(fdopendir)(descriptor);
+    error = error ? error : errno;
+    if (stream)
+        atomic_store(&listing->stream, stream);
+    else
+        drop(listing);
+    errno = error;
+    return stream;
+}
+
+/* ---- rows */
+
+/* A new file's name is there from its opening on: rank 0 puts it there now, the others wait for that. */
+static void settle_names(struct written *file) {
+    struct stat now;
+    written_publish(file);
+    if (file->is_own && file->number && meeting_is_here() && away_stat_disk(file->path, AT_SYMLINK_NOFOLLOW, &now))
+        meeting_await_name(file->number);
+}
+
+static void settle(void) {
+    if (!atomic_load_explicit(&written_views, memory_order_relaxed) || files_place() < FILES_MEET)
+        return;
+    SHIM_FILES_ASIDE;
+    written_each(settle_names);
+}
+
+void *hook_opendir(const char *path) {
+    char buffer[PATH_MAX], absolute[PATH_MAX];
+    path = view(AT_FDCWD, path, buffer);
+    settle();
+    if (!away_applies(AT_FDCWD, path, absolute))
+        return ORIGINAL(opendir)(path);
+    int descriptor = away_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+    void *stream = descriptor < 0 ? NULL : open_list(absolute, descriptor);
+    if (descriptor >= 0 && !stream) {
+        int saved_errno = errno;
+        close(descriptor);
+        errno = saved_errno;
+    }
+    return stream;
+}
+
+static bool path_of(int descriptor, char *path) {
+    char link[64];
+    const char *folder = folder_path(descriptor);
+    if (folder)
+        return snprintf(path, PATH_MAX, "%s", folder) < PATH_MAX;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    ssize_t length = readlink(link, path, PATH_MAX - 1);
+    path[length < 0 ? 0 : length] = 0;
+    return length > 0;
+}
+
+void *hook_fdopendir(int descriptor) {
+    char path[PATH_MAX], absolute[PATH_MAX];
+    settle();
+    bool may_be_away = atomic_load_explicit(&away_asks, memory_order_relaxed) && path_of(descriptor, path);
+    if (!may_be_away || !away_applies(AT_FDCWD, path, absolute))
+        return ORIGINAL(fdopendir)(descriptor);
+    return open_list(absolute, descriptor);
+}
+
+void *hook_readdir(void *stream) {
+    struct listing *listing = find(stream);
+    if (!listing)
+        return ORIGINAL(readdir)(stream);
+    if (listing->next >= listing->bytes)
+        return NULL;
+    struct protocol_entry entry;
+    memcpy(&entry, listing->entries + listing->next, sizeof entry);
+    const char *name = listing->entries + listing->next + sizeof entry;
+    listing->next += sizeof entry + strlen(name) + 1;
+    listing->current.d_ino = entry.inode;
+    listing->current.d_off = (off_t)listing->next;
+    listing->current.d_reclen = sizeof listing->current;
+    listing->current.d_type = entry.type;
+    snprintf(listing->current.d_name, sizeof listing->current.d_name, "%s", name);
+    return &listing->current;
+}
+
+void *hook_readdir64(void *stream) {
+    return hook_readdir(stream);
+}
+
+void hook_rewinddir(void *stream) {
+    struct listing *listing = find(stream);
+    if (listing)
+        listing->next = 0;
+    ORIGINAL(rewinddir)(stream);
+}
+
+int hook_closedir(void *stream) {
+    struct listing *listing = find(stream);
+    if (listing)
+        drop(listing);
+    return ORIGINAL(closedir)(stream);
+}
