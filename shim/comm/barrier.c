@@ -30,6 +30,7 @@ enum {
     BARRIER_LOOK_ROUND = 63, /* the abort word is read once in so many spins, plus one */
     BARRIER_NAP_MS = 50,
     BARRIER_LATE_SHOWN = 4,
+    BARRIER_LEADER_MS = 500,
     BARRIER_TEXT = 1024,
 };
 
@@ -101,6 +102,21 @@ __attribute__((noreturn)) static void fail_late(void) {
     segment.options.fail("AR-COLLECTIVE-TIMEOUT", text);
 }
 
+/* Is everybody of this host here but the leader, and that waits for another host? It knows better who is late, and came later than this rank. */
+static int leader_will_say(uint64_t now) {
+    const struct board_rank *leader = &segment.board->ranks[segment.first];
+    uint64_t moment = (uint64_t)segment.options.collective_timeout_ms * 1000000 + BARRIER_LEADER_MS * (uint64_t)1000000;
+    if (!segment_is_spread() || segment_is_leader() || now >= segment.deadline_ns + moment) {
+        return 0;
+    }
+    for (uint32_t rank = segment.first + 1; rank < segment.last; rank++) {
+        if (atomic_load(&segment_control(rank)->arrived) < segment.arrivals) {
+            return 0;
+        }
+    }
+    return atomic_load(&leader->waiting) && atomic_load(&leader->collective) >= segment.sequence;
+}
+
 static void ring_bell(void) {
     if (atomic_load_explicit(&segment.common->sleepers, memory_order_seq_cst)) {
         atomic_fetch_add(&segment.common->bell, 1);
@@ -116,10 +132,10 @@ static int nap(uint32_t *next) {
     if (segment.options.look) {
         segment.options.look(*next);
     }
-    if (now >= segment.deadline_ns) {
+    if (now >= segment.deadline_ns && !leader_will_say(now)) {
         fail_late();
     }
-    if (segment.deadline_ns - now < (uint64_t)limit.tv_nsec) {
+    if (now < segment.deadline_ns && segment.deadline_ns - now < (uint64_t)limit.tv_nsec) {
         limit.tv_nsec = (long)(segment.deadline_ns - now);
     }
     atomic_fetch_add(&segment.common->sleepers, 1);

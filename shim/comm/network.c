@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -171,11 +172,22 @@ static uint32_t first_late(uint64_t mark, int with_sends) {
     return segment.hosts;
 }
 
+/* Of the host's ranks the first that has not come, as far as this board has heard; its leader may wait for that one. */
+static uint32_t late_rank(uint32_t host) {
+    uint32_t leader = segment_leader(host);
+    for (uint32_t rank = leader; rank < leader + segment.board->list[host].count; rank++) {
+        if (atomic_load(&segment.board->ranks[rank].collective) < segment.sequence) {
+            return rank;
+        }
+    }
+    return leader;
+}
+
 __attribute__((noreturn)) static void fail_late(uint32_t host) {
     char text[TEXT];
     int used = network_describe(text, sizeof text, host);
     used += snprintf(text + used, sizeof text - (size_t)used, " has not come; ");
-    used += barrier_describe(text + used, sizeof text - (size_t)used, segment_leader(host));
+    used += barrier_describe(text + used, sizeof text - (size_t)used, late_rank(host));
     snprintf(text + used, sizeof text - (size_t)used, "rank %u has waited %.1f s in \"%s\" (collective %llu)", segment.options.rank,
              (double)segment.options.collective_timeout_ms / 1000, segment.label, (unsigned long long)segment.sequence);
     segment.options.fail("AR-COLLECTIVE-TIMEOUT", text);

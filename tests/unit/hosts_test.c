@@ -284,6 +284,55 @@ TEST("a host that does not come is named at the deadline, and the abort word end
     timeout_ms = 20000;
 }
 
+static void come_late(void) {
+    words();
+    if (self == 0) {
+        pause();
+    }
+    if (self == 1) { /* the leader of rank 2, which waits already: its deadline is the first that passes */
+        while (!atomic_load(&board->ranks[2].waiting)) {
+            sched_yield();
+        }
+        usleep(timeout_ms * 1000 / 3);
+    }
+    words();
+}
+
+TEST("a rank whose leader waits for another host leaves it to the leader to say who is late") {
+    pid_t pids[RANKS_MAX];
+    timeout_ms = 1000;
+    make_hosts(&(struct layout){{1, 2}});
+    for (uint32_t rank = 0; rank < world; rank++) {
+        pids[rank] = start_on_host(rank, come_late);
+    }
+    EXPECT(end_of(pids[1]) == FAILED);
+    EXPECT(reported(1, "AR-COLLECTIVE-TIMEOUT", "host 0 (127.0.0.1, rank 0) has not come"));
+    atomic_store(&boards[1]->abort, BOARD_ABORT_LAUNCHER);
+    EXPECT(end_of(pids[2]) == FAILED);
+    EXPECT(reported(2, "AR-ABORTED", ""));
+    kill(pids[0], SIGKILL);
+    end_of(pids[0]);
+    clear_hosts();
+    timeout_ms = 20000;
+}
+
+TEST("of another host the rank that has not come is named, not its leader, which waits for it") {
+    pid_t pids[RANKS_MAX];
+    make_hosts(&(struct layout){{1, 2}});
+    atomic_store(&boards[0]->ranks[1].collective, UINT64_MAX); /* as the launchers would tell */
+    for (uint32_t rank = 0; rank < world; rank++) {
+        timeout_ms = rank ? 20000 : 1000;
+        pids[rank] = start_on_host(rank, stay_away);
+    }
+    EXPECT(end_of(pids[0]) == FAILED);
+    EXPECT(reported(0, "AR-COLLECTIVE-TIMEOUT", "ranks 1 to 2) has not come; rank 2 has not come"));
+    for (uint32_t rank = 1; rank < world; rank++) {
+        kill(pids[rank], SIGKILL);
+        end_of(pids[rank]);
+    }
+    clear_hosts();
+}
+
 /* ---- strangers */
 
 static void knock(uint32_t host, const void *bytes, size_t count) {
