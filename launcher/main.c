@@ -30,15 +30,16 @@ static struct engine engine = {.family = ENGINE_FAMILIES};
 /* Its other processes on this host, where there are several hosts. */
 static struct stand_by others;
 
-/* Several hosts: nobody of the others has heard of this one yet. */
+/* Several hosts: of the others some have not heard of this one yet. */
 static const struct config *unmet;
+static struct hosts hosts;
 
 static void __attribute__((noreturn)) refuse(const struct problem *problem) {
     bool is_said = !*problem->id || (engine.mode == ENGINE_JOIN && front_tell(&engine, problem));
     if (!is_said)
         dprintf(STDERR_FILENO, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
     if (unmet && *problem->id)
-        hosts_refuse(unmet, problem);
+        hosts_refuse(unmet, hosts.is_refused ? &hosts : NULL, problem);
     stand_by_release(&others, problem->exit_code);
     exit(problem->exit_code);
 }
@@ -177,7 +178,6 @@ static char *const *read_settings(struct settings *settings, int argc, char **ar
 
 /* Which ranks of the job are ours. */
 static void meet(struct job *job, struct plan *plan) {
-    static struct hosts hosts;
     struct problem problem;
     job->local_size = job->world_size = plan->ranks;
     unmet = NULL;
@@ -185,6 +185,7 @@ static void meet(struct job *job, struct plan *plan) {
         return;
     if (hosts_meet(&hosts, job->config, plan, &problem)) {
         hosts_clear(&hosts);
+        unmet = hosts.is_refused ? job->config : NULL;
         refuse(&problem);
     }
     job->hosts = &hosts;

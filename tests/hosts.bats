@@ -182,6 +182,30 @@ for step in range(6):
     contains "$(cat err3)" "AR-EXEC-NOT-FOUND: host 0 (10.77.0.1): "
 }
 
+# No timing: who comes first says when it has told nobody for a while, which is later than the others of the tests above come.
+@test "a host that comes late is told what another has refused, and the refusal of all, and none waits for who was told" {
+    options=(--start-timeout 1000)
+    waits() { until grep -q ", to tell it" "err$1"; do sleep 0.1; done; }
+    launchers=()
+    start_host 1 3 1 true
+    start_host 2 3 1 echo
+    waits 1
+    start_host 3 3 1 true
+    wait_hosts 125
+    all_say "AR-HOSTS-DIFFER: the program: true on host 0, echo on host 1 (10.77.0.2)"
+    start_host 1 2 1 no-such-program
+    waits 1
+    start_host 2 2 1 true
+    wait "${launchers[1]}" || true
+    wait "${launchers[2]}" || code=$?
+    [ "$code" -eq 125 ]
+    contains "$(cat err2)" "AR-EXEC-NOT-FOUND: host 0 (10.77.0.1): "
+    launchers=()
+    start_host 1 2 1 no-such-program
+    start_host 2 2 1 no-such-program
+    wait_hosts 127
+}
+
 @test "--dry-run shows the hosts, the meeting place and the world size" {
     run -0 --separate-stderr "$ACCEL_RUN" -n 2 --nnodes 3 --node-rank 1 --master-addr 10.77.0.1 --dry-run true
     contains "$output" "hosts               3, and this is host 1"

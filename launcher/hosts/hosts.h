@@ -97,6 +97,8 @@ struct hosts {
     uint32_t threads;                       /* of each rank, the same on all hosts; 0: as the program chooses */
     int leader_listener;                    /* owned: where this host's leader listens */
     uint32_t timeout_ms;                    /* --host-timeout */
+    bool is_refused;                        /* the meeting has failed by what a host said: those that come later wait for an answer still */
+    bool is_told[BOARD_RANKS_MAX];          /* on the first host: it has come, or has refused */
     int looks;                /* owned: to the thread that looks at this host's files for the others (look.h); -1: there is none yet */
     struct hosts_peer *peers; /* owned: count; elsewhere than on the first host only peers[0] is used */
     struct hosts_events events;
@@ -105,8 +107,9 @@ struct hosts {
 /* hosts_meet.c: waits for all hosts. Returns 0, or -1 with *problem. plan: its program and threads are compared. The caller clears. */
 int hosts_meet(struct hosts *hosts, const struct config *config, const struct plan *plan, struct problem *problem);
 
-/* hosts_refuse.c: this host has refused its part before it came to the meeting: the others are told, those that come within some seconds. */
-void hosts_refuse(const struct config *config, const struct problem *problem);
+/* hosts_refuse.c: the others are told, as long as they may come; where somebody reads at a terminal for some seconds. hosts: NULL when this host has refused
+   its part before it came to the meeting, else what the meeting has left. */
+void hosts_refuse(const struct config *config, struct hosts *hosts, const struct problem *problem);
 
 /* hosts.c */
 static inline bool hosts_is_first(const struct hosts *hosts) {

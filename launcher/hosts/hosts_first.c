@@ -82,6 +82,7 @@ static int take_host(struct meet *meet, struct hosts_peer *stranger, const struc
     }
     meet_name_of(&address, hosts->list[hello->host].name);
     meet->said[hello->host] = *hello;
+    hosts->is_told[hello->host] = true; /* it will be, with all */
     if (compare_hello(meet, &meet->said[hello->host]))
         return -1;
     meet_set_address(&hosts->list[hello->host], address, hello->port);
@@ -106,6 +107,8 @@ static int take_refusal(struct meet *meet, struct hosts_peer *stranger, const ch
         return 0;
     }
     meet_name_of(&address, name);
+    if (cannot.host < meet->hosts->count)
+        meet->hosts->is_told[cannot.host] = true;
     return meet_fail(meet, said->id, said->cure, "host %u (%s): %s", cannot.host, name, said->what);
 }
 
@@ -270,6 +273,7 @@ int meet_as_first(struct meet *meet) {
     if (!status && secret_make(hosts->cookie, PROTOCOL_COOKIE_CHARS / 2))
         status = meet_fail(meet, "AR-MEMORY", "free some memory", "no random numbers from the system: %s", strerror(errno));
     hosts->threads = agree_threads(meet);
+    hosts->is_refused = status && !meet_is_over(meet);
     answer_all(meet, status);
     close(listener);
     if (!status)

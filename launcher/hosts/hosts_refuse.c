@@ -1,4 +1,4 @@
-/* This host has refused its part (a program that is not there, ranks that differ) and would leave the others waiting for it: they are told. */
+/* This host has refused its part (a program that is not there, ranks that differ), or the first one has refused all: who comes later is told, too. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "../clock.h"
 #include "hosts_meet.h"
 
-#define TELL_MS 5000 /* launchers start their hosts within some seconds; whoever comes later finds nobody */
+#define TERMINAL_MS 5000 /* who sits there has read it, and wants to go on; other hosts may come as late as they may to a job that can be */
 
 static bool is_time_left(const struct meet *meet) {
-    return clock_ms() - meet->begin_ms < TELL_MS;
+    return isatty(STDERR_FILENO) ? clock_ms() - meet->begin_ms < TERMINAL_MS && !meet_is_over(meet) : !meet_is_over(meet);
 }
 
 /* The first host answers all when it has heard it. */
@@ -37,9 +37,24 @@ static void tell_first(struct meet *meet, const struct problem *problem) {
     }
 }
 
-/* Returns how many hosts of the job have heard it now. */
-static uint32_t tell_strangers(struct meet *meet, const struct protocol_problem *refusal) {
-    uint32_t told = 0;
+/* The number of a host of the job, which has said who it is or that it has refused, too; 0: none. */
+static uint32_t host_of(const struct meet *meet, const struct hosts_header *header, const char *body) {
+    struct hosts_hello hello = {.magic = 0};
+    struct hosts_cannot cannot = {.magic = 0};
+    const char *job_id = hello.job_id;
+    if (header->type == HOSTS_HELLO && header->bytes == sizeof hello)
+        memcpy(&hello, body, sizeof hello);
+    if (header->type == HOSTS_CANNOT && header->bytes == sizeof cannot) {
+        memcpy(&cannot, body, sizeof cannot);
+        hello.magic = cannot.magic;
+        hello.host = cannot.host;
+        job_id = cannot.job_id;
+    }
+    bool is_of_the_job = hello.magic == MEET_MAGIC && !strncmp(job_id, meet->config->job_id, sizeof hello.job_id);
+    return is_of_the_job && hello.host < meet->config->nnodes ? hello.host : 0;
+}
+
+static void tell_strangers(struct meet *meet, const struct protocol_problem *refusal, bool *is_told) {
     struct hosts_header header;
     const char *body;
     for (int i = 0; i < MEET_STRANGERS; i++) {
@@ -47,28 +62,35 @@ static uint32_t tell_strangers(struct meet *meet, const struct protocol_problem 
         int found = stranger->descriptor >= 0 ? hosts_read(stranger, &header, &body) : 0;
         if (!found)
             continue;
-        struct hosts_hello hello = {.magic = 0};
-        if (found > 0 && header.type == HOSTS_HELLO && header.bytes == sizeof hello)
-            memcpy(&hello, body, sizeof hello);
-        if (hello.magic == MEET_MAGIC && !strncmp(hello.job_id, meet->config->job_id, sizeof hello.job_id)) {
+        uint32_t host = found > 0 ? host_of(meet, &header, body) : 0;
+        if (host)
             hosts_tell_peer(stranger, HOSTS_REFUSE, refusal, sizeof *refusal);
-            told++;
-        }
+        is_told[host] = true;
         hosts_close(stranger);
     }
-    return told;
 }
 
-static void tell_others(struct meet *meet, const struct problem *problem) {
-    struct protocol_problem refusal = meet_refusal(problem);
+/* Who has not been told yet: the first of them, or the number of hosts. */
+static uint32_t next_untold(const struct meet *meet, const bool *is_told) {
+    uint32_t host = 1;
+    while (host < meet->config->nnodes && is_told[host])
+        host++;
+    return host;
+}
+
+/* is_told: as struct hosts has it. */
+static void tell_others(struct meet *meet, const struct protocol_problem *refusal, bool *is_told) {
     struct sockaddr_storage address;
-    snprintf(refusal.what, sizeof refusal.what, "host 0 (%.60s): %.1900s", meet->master, problem->what);
+    char whom[64];
+    uint32_t untold;
     int listener = meet_resolve(meet, &address) ? -1 : meet_listen(&address);
     struct pollfd knock = {listener, POLLIN, 0};
-    for (uint32_t told = 0; listener >= 0 && told + 1 < meet->config->nnodes && is_time_left(meet);) {
+    while (listener >= 0 && (untold = next_untold(meet, is_told)) < meet->config->nnodes && is_time_left(meet)) {
+        snprintf(whom, sizeof whom, "host %u of %u, to tell it,", untold, meet->config->nnodes);
+        meet_say_waiting(meet, whom);
         poll(&knock, 1, MEET_AGAIN_MS);
         meet_take_strangers(meet, listener);
-        told += tell_strangers(meet, &refusal);
+        tell_strangers(meet, refusal, is_told);
     }
     for (int i = 0; i < MEET_STRANGERS; i++)
         hosts_close(&meet->strangers[i]);
@@ -76,7 +98,9 @@ static void tell_others(struct meet *meet, const struct problem *problem) {
         close(listener);
 }
 
-void hosts_refuse(const struct config *config, const struct problem *problem) {
+void hosts_refuse(const struct config *config, struct hosts *hosts, const struct problem *problem) {
+    static bool nobody[BOARD_RANKS_MAX];
+    struct protocol_problem refusal = meet_refusal(problem);
     struct meet *meet = calloc(1, sizeof *meet);
     if (!meet)
         return;
@@ -85,10 +109,12 @@ void hosts_refuse(const struct config *config, const struct problem *problem) {
     for (int i = 0; i < MEET_STRANGERS; i++)
         meet->strangers[i].descriptor = -1;
     if (!config_master(config, meet->master, sizeof meet->master, &meet->port)) {
+        if (!hosts)
+            snprintf(refusal.what, sizeof refusal.what, "host 0 (%.60s): %.1900s", meet->master, problem->what);
         if (config->node_rank)
             tell_first(meet, problem);
         else
-            tell_others(meet, problem);
+            tell_others(meet, &refusal, hosts ? hosts->is_told : nobody);
     }
     free(meet);
 }
