@@ -104,13 +104,14 @@ start_long() { # trains on two hosts until it is ended
     wait_pids_gone "${trainers[@]}"
 }
 
-@test "Ctrl-C at one host ends the job on all" {
+@test "Ctrl-C at one host ends the job on all, and the other one says where it was" {
     for host in 1 2; do
         start_long
         kill -INT "${launchers[host]}"
         wait_hosts 130
         wait_pids_gone "${trainers[@]}"
-        lacks "$(cat err1 err2)" "AR-"
+        lacks "$(cat "err$host")" "AR-"
+        contains "$(cat "err$((3 - host))")" "AR-HOST-SIGNAL: host $((host - 1)) (10.77.0.$host) was told to end by signal 2 (Interrupt): the job ends on all hosts"
     done
 }
 

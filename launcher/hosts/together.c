@@ -57,10 +57,10 @@ void together_signal(struct job *job, int signal) {
     hosts_tell_all(job->hosts, -1, HOSTS_SIGNAL, &asked, sizeof asked);
 }
 
-/* Who has pressed Ctrl-C knows it; what a scheduler, or another launcher that is being ended, sends there is news here. */
+/* A user there, a scheduler, or another launcher that is being ended: news here. */
 static void say_asked(struct job *job, const struct together_asked *asked) {
     struct problem problem;
-    if (asked->signal == SIGINT || job->config->log_level < CONFIG_LEVEL_WARN)
+    if (job->config->log_level < CONFIG_LEVEL_WARN)
         return;
     problem_set(&problem, 0, "AR-HOST-SIGNAL", "look there for who sent it: a user, a job scheduler, a launcher that was ended itself",
                 "host %u (%s) was told to end by signal %d (%s): the job ends on all hosts", asked->host,
