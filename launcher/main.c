@@ -68,12 +68,10 @@ static void die_of_interrupt(void) {
 /* For who looks before it runs. A launcher that has started the ranks may have bound them: cores are not counted then. */
 static void say_advice(const struct config *config) {
     static struct topology topology; /* 80 KiB */
-    struct problem advice[PLAN_ADVICE_MAX];
     topology_read(&topology, "");
     uint32_t cores = engine.mode == ENGINE_JOIN ? UINT32_MAX : topology_cores(&topology);
-    uint32_t count = config->log_level < CONFIG_LEVEL_WARN || engine.rank ? 0 : plan_advice(environ, config->ranks, cores, advice);
-    for (uint32_t i = 0; i < count; i++)
-        dprintf(STDERR_FILENO, "accel-run: warning %s: %s\n  what to do: %s\n", advice[i].id, advice[i].what, advice[i].cure);
+    if (!engine.rank)
+        plan_say_advice(config, environ, config->ranks, cores);
 }
 
 static void show_config(const struct settings *settings) {

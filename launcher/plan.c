@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void add(struct plan *plan, const char *name, const char *value) {
     struct plan_variable *variable = &plan->added[plan->added_count++];
@@ -128,6 +129,13 @@ uint32_t plan_advice(char *const *environment, uint32_t ranks, uint32_t cores, s
         problem_set(&list[count++], 0, "AR-CORES", "run as many ranks as cores, or fewer",
                     "%u ranks share %u core%s: they will wait for each other", ranks, cores, cores > 1 ? "s" : "");
     return count;
+}
+
+void plan_say_advice(const struct config *config, char *const *environment, uint32_t ranks, uint32_t cores) {
+    struct problem advice[PLAN_ADVICE_MAX];
+    uint32_t count = config->log_level < CONFIG_LEVEL_WARN ? 0 : plan_advice(environment, ranks, cores, advice);
+    for (uint32_t i = 0; i < count; i++)
+        dprintf(STDERR_FILENO, "accel-run: warning %s: %s\n  what to do: %s\n", advice[i].id, advice[i].what, advice[i].cure);
 }
 
 static void print_hosts(const struct config *config, FILE *out) {

@@ -66,6 +66,8 @@ char **plan_shell_arguments(const struct plan *plan);
 /* What the user may not have meant, whatever the program is. Returns how many; exit codes are 0. */
 #define PLAN_ADVICE_MAX 2
 uint32_t plan_advice(char *const *environment, uint32_t ranks, uint32_t cores, struct problem *list);
+/* The same, said on standard error, by who has no other way yet; not with --quiet. */
+void plan_say_advice(const struct config *config, char *const *environment, uint32_t ranks, uint32_t cores);
 
 /* What --dry-run prints. */
 void plan_print(const struct plan *plan, FILE *out);

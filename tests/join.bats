@@ -127,6 +127,13 @@ END
     [ "$output" = 5 ]
 }
 
+@test "more ranks than cores and a misspelled variable are said, once" {
+    launched srun 3
+    ACCEL_RUN_RANK_COUNT=3 run -0 --separate-stderr taskset -c 0 "${launched[@]}" "$ACCEL_RUN" --log-level warn true
+    [ "$(grep -c "AR-CORES: 3 ranks share 1 core:" <<<"$stderr")" -eq 1 ]
+    [ "$(grep -c "AR-ENV-UNKNOWN: nobody reads the variable ACCEL_RUN_RANK_COUNT" <<<"$stderr")" -eq 1 ]
+}
+
 @test "how it was decided is shown: by --dry-run and --show-config, with what was not followed" {
     launched srun 2
     run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" --dry-run true

@@ -353,5 +353,7 @@ void front_run(const struct front *front, struct problem *problem) {
         met.descriptors[i] = -1;
     if (front->engine->rank ? meet_as_other(front, &met, problem) : meet_as_zero(front, &met, problem))
         return;
+    if (!front->engine->rank)
+        plan_say_advice(front->config, front->environment, front->engine->world_size, met.answer.cores);
     become(front, &met, problem);
 }
