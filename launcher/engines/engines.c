@@ -12,6 +12,7 @@ struct row {
     const char *address, *port, *job, *restart, *processes;
     bool always;
     const char *removed;
+    bool threads;
 };
 
 static const struct row rows[ENGINE_FAMILIES] = {
@@ -278,13 +279,14 @@ static void judge(enum engine_family family, const struct engine_facts *facts, s
     take_place(row, facts, found);
 }
 
-/* torchrun sets OMP_NUM_THREADS=1 for its workers unless it was started with another value. */
-static bool threads_are_its(const struct engine_facts *facts, const struct engine *engine) {
+/* Has a launcher set OMP_NUM_THREADS=1, the one that is followed or one outside of it? What the user has told a launcher to set is the user's. */
+static bool threads_are_its(const struct engine_facts *facts) {
     static const char name[] = "OMP_NUM_THREADS";
     const char *value = config_variable(facts->environment, name);
-    for (uint32_t i = 0; value && !strcmp(value, "1") && engine->process && i < facts->ancestor_count; i++)
-        if (facts->ancestors[i].pid == engine->process)
-            return facts->ancestors[i].environment && !process_has(&facts->ancestors[i], name, strlen(name));
+    uint32_t setter = value && !strcmp(value, "1") ? setter_of(facts, name) : UNSEEN;
+    for (int family = 0; family < ENGINE_FAMILIES && setter != UNSEEN; family++)
+        if (rows[family].threads && process_is_one_of(&facts->ancestors[setter], rows[family].processes))
+            return true;
     return false;
 }
 
@@ -331,7 +333,7 @@ void engines_find(const struct engine_facts *facts, struct engine *engine) {
         engine->is_unclear |= nearest < 0 && finding->engine.is_unclear;
     }
     if (nearest >= 0)
-        engine->threads_are_its = threads_are_its(facts, engine);
+        engine->threads_are_its = threads_are_its(facts);
 }
 
 /* ---- in words */

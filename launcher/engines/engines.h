@@ -65,7 +65,7 @@ struct engine {
     char address[ENGINE_TEXT_CHARS], job[ENGINE_TEXT_CHARS]; /* "": unknown */
     pid_t process;                                           /* the launcher's on this host, parent of all its ranks here; 0: not seen */
     uint64_t process_started;
-    bool threads_are_its;            /* OMP_NUM_THREADS is its default, not the user's choice */
+    bool threads_are_its;            /* OMP_NUM_THREADS is a launcher's default, not the user's choice */
     bool is_unclear;                 /* SPAWN: several hosts or ranks are asked for in words that cannot be followed; `ignored` says why */
     bool ranks_are_unclear;          /* NODE: the number of ranks here is none */
     bool ranks_are_cores;            /* NODE: it is torchrun's "auto" or "cpu" */

@@ -78,6 +78,18 @@ TEST("torchrun's OMP_NUM_THREADS=1 is nobody's choice, unless it was started wit
     EXPECT(!engine.threads_are_its);
 }
 
+TEST("torchrun's OMP_NUM_THREADS=1 is nobody's choice either where another launcher was started inside, but what that was told to set is") {
+    find(VARIABLES(TORCHRUN, OPENMPI, "OMP_NUM_THREADS=1"),
+         (struct engine_process[]){ABOVE(60, "mpirun", "OMP_NUM_THREADS=1"), ABOVE(50, "python3\0torchrun", "A=1")}, 2);
+    EXPECT(engine.family == ENGINE_OPENMPI && engine.threads_are_its);
+    find(VARIABLES(TORCHRUN, OPENMPI, "OMP_NUM_THREADS=1"),
+         (struct engine_process[]){ABOVE(60, "mpirun\0-x\0OMP_NUM_THREADS", "A=1"), ABOVE(50, "python3\0torchrun", "A=1")}, 2);
+    EXPECT(engine.family == ENGINE_OPENMPI && !engine.threads_are_its);
+    find(VARIABLES(TORCHRUN, "OMP_NUM_THREADS=1"),
+         (struct engine_process[]){ABOVE(70, "sh\0wrapper", "A=1"), ABOVE(50, "python3\0torchrun", "A=1")}, 2);
+    EXPECT(engine.family == ENGINE_TORCHRUN && !engine.threads_are_its);
+}
+
 TEST("a restart of torchrun is another group, and so is another torchrun") {
     char first[512], second[512];
     BELOW("python3\0torchrun", TORCHRUN);
