@@ -189,6 +189,18 @@ static const char no_fit[] = "the variables that belong to it do not fit";
 static const char alone[] = "only one process";
 static const char lone[] = "how many ranks there are on which host is not in the environment";
 
+/* The number of this host's first rank: hosts are numbered one after the other, whatever ranks the launcher has put where (srun -m cyclic). */
+static uint32_t first_of(const struct engine *engine, const char *tasks) {
+    uint32_t first = 0;
+    if (engine->local_world_size == engine->world_size)
+        return 0;
+    if (!tasks || !strpbrk(tasks, "(,")) /* a block for each host, as torchrun has it */
+        return engine->rank < engine->local_rank ? 0 : engine->rank - engine->local_rank;
+    for (uint32_t host = 0; host < engine->node_rank && host < ENGINE_RANKS_MAX; host++)
+        first += engines_tasks_of(tasks, host);
+    return first;
+}
+
 /* One process for each rank. Returns NULL when the family may decide, else the reason why not. */
 static const char *judge_ranks(const struct row *row, const struct engine_facts *facts, struct engine *engine) {
     const char *tasks = value_of(facts, row->local_size, NULL);
@@ -205,6 +217,7 @@ static const char *judge_ranks(const struct row *row, const struct engine_facts 
     if (engine->rank >= engine->world_size || engine->local_rank >= engine->local_world_size ||
         engine->local_world_size > engine->world_size)
         return no_fit;
+    engine->first = first_of(engine, tasks);
     if (!engine->nodes)
         engine->nodes = engine->local_world_size == engine->world_size ? 1 : 0;
     engine->mode = engine->local_world_size == 1 && engine->nodes == engine->world_size ? ENGINE_NODE : ENGINE_JOIN;

@@ -59,7 +59,7 @@ struct engine {
     uint32_t rank, world_size, local_rank, local_world_size; /* JOIN */
     uint32_t node_rank, nodes;                               /* nodes 0: unknown */
     uint32_t ranks_here;                                     /* NODE: how many were asked for on this host; 0: not said */
-    uint32_t first;                                          /* stand_by.h: the number in the job of the meeting's rank 0 */
+    uint32_t first;                                          /* JOIN: the number in the job of this host's first rank */
     uint32_t company;                                        /* NODE: how many processes of this host stand by */
     uint32_t port, restart;
     char address[ENGINE_TEXT_CHARS], job[ENGINE_TEXT_CHARS]; /* "": unknown */

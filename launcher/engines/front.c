@@ -210,7 +210,7 @@ static int not_found(const struct engine *engine, struct problem *problem) {
     return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-ALONE",
                        "does the launcher start accel-run once for each rank, on one host and in one container? If there is no such "
                        "launcher: --engine none",
-                       "rank %u of %u (%s) does not find rank 0", engine->rank, engine->world_size, engines_name(engine));
+                       "rank %u (%s) does not find rank %u", engine->first + engine->rank, engines_name(engine), engine->first);
 }
 
 int front_greet(const struct front *front, struct problem *problem) {

@@ -8,7 +8,6 @@
 static struct front meeting_of(const struct front *front, struct engine *here) {
     struct front meeting = *front;
     *here = *front->engine;
-    here->first = here->rank - here->local_rank; /* a block of each host, as torchrun has it, and srun by default */
     here->rank = here->local_rank;
     here->world_size = here->local_world_size;
     meeting.engine = here;

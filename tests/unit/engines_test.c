@@ -69,6 +69,19 @@ TEST("torchrun: a rank, with the restart and the address that make a group") {
     EXPECT(engine.mode == ENGINE_JOIN && engine.process == 50);
 }
 
+TEST("hosts are numbered one after the other, also where srun has dealt its tasks out in turn") {
+    BELOW("python3\0torchrun", TORCHRUN);
+    EXPECT(engine.first == 2);
+    BELOW("slurmstepd: [9.0]", SLURM); /* -m block: 0 1 | 2 3 */
+    EXPECT(engine.first == 2);
+    BELOW("slurmstepd: [9.0]", "SLURM_PROCID=4", "SLURM_LOCALID=1", "SLURM_NODEID=1", "SLURM_STEP_NUM_TASKS=7", "SLURM_STEP_NUM_NODES=3",
+          "SLURM_STEP_TASKS_PER_NODE=3,2(x2)"); /* -m cyclic: 0 3 6 | 1 4 | 2 5 */
+    EXPECT(engine.mode == ENGINE_JOIN && engine.rank == 4 && engine.first == 3);
+    BELOW("slurmstepd: [9.0]", "SLURM_PROCID=1", "SLURM_LOCALID=1", "SLURM_NODEID=0", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_NODES=1",
+          "SLURM_STEP_TASKS_PER_NODE=2");
+    EXPECT(engine.mode == ENGINE_JOIN && engine.first == 0);
+}
+
 TEST("torchrun's OMP_NUM_THREADS=1 is nobody's choice, unless it was started with it") {
     BELOW("python3\0/v/bin/torchrun", TORCHRUN, "OMP_NUM_THREADS=1");
     EXPECT(engine.threads_are_its);
