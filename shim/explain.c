@@ -73,6 +73,44 @@ void explain_object(const char *kind, const void *object, const char *name, cons
         explain_note(kind, name, detail);
 }
 
+/* ---- loops: backward passes, or batches that meet a layer where gradients are off, until the other kind comes */
+
+static struct {
+    bool evaluates;
+    uint64_t first_layer, rounds;
+} loop;
+
+/* The loop is over. The mutex is held. */
+static void loop_note(void) {
+    char detail[64];
+    if (!loop.rounds)
+        return;
+    const char *unit = loop.evaluates ? "batch" : "backward pass", *plural = loop.rounds == 1 ? "" : "es";
+    snprintf(detail, sizeof detail, "%llu %s%s%s", (unsigned long long)loop.rounds, unit, plural,
+             loop.evaluates ? " without gradients" : "");
+    struct note *note = note_find("loop", loop.evaluates ? "evaluation" : "training", detail);
+    if (note)
+        note->count++;
+    loop.rounds = 0;
+}
+
+/* A batch is known by the layer that the loop's first one has met first; 0 in training. */
+static void loop_turn(bool evaluates, uint64_t layer) {
+    pthread_mutex_lock(&mutex);
+    if (loop.evaluates != evaluates) {
+        loop_note();
+        loop.evaluates = evaluates;
+        loop.first_layer = layer;
+    }
+    loop.rounds += layer == loop.first_layer;
+    pthread_mutex_unlock(&mutex);
+}
+
+void explain_evaluates(uint64_t layer) {
+    if (shim_records() && shim_rank() == 0)
+        loop_turn(true, layer);
+}
+
 uint64_t explain_steps(void) {
     return steps;
 }
@@ -80,6 +118,7 @@ uint64_t explain_steps(void) {
 void explain_reset(void) {
     note_count = 0;
     object_count = 0;
+    memset(&loop, 0, sizeof loop);
     steps = 0;
 }
 
@@ -88,6 +127,7 @@ void explain_send(const char *kind, const char *why) {
     if (!shim_records() || shim_rank() != 0)
         return;
     pthread_mutex_lock(&mutex);
+    loop_note();
     for (int i = 0; i < note_count; i++) {
         snprintf(line, sizeof line, "%s\t%llu\t%s\t%s", notes[i].kind, (unsigned long long)notes[i].count, notes[i].name, notes[i].detail);
         link_report(line);
@@ -112,5 +152,6 @@ void explain_step(void) {
     explain_python();
     if (steps == shim_record_steps())
         explain_end("the steps are made");
+    loop_turn(false, 0);
     steps++;
 }

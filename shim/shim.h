@@ -117,6 +117,8 @@ void explain_note(const char *kind, const char *name, const char *detail);
 void explain_object(const char *kind, const void *object, const char *name, const char *detail);
 /* Backward passes so far. */
 uint64_t explain_steps(void);
+/* A batch meets the layer, where gradients are off. */
+void explain_evaluates(uint64_t layer);
 /* To be called by all ranks at the same place: the run ends here, for the reason `why`. Returns only when nobody asked for an explanation. */
 void explain_end(const char *why);
 

@@ -30,6 +30,7 @@ some_python() {
         run -0 --separate-stderr "$ACCEL_RUN" explain --steps 2 -n 2 "$program"
         contains "$output" "l2 with 2 ranks: 2 steps (backward passes); the steps are made"
         contains "$output" "1 x  torch::optim::Adam" # as in Python: objects, not steps
+        contains "$output" "1 x  training  2 backward passes"
         contains "$output" "binary_cross_entropy_with_logits  reduction mean"
         contains "$output" "60 rows  aten::addmm, training"
         contains "$output" "_local_scalar_dense  summed its parts"
@@ -80,6 +81,7 @@ import json, sys
 met = {(note["kind"], note["name"]): note["count"] for note in json.loads(sys.argv[1])["met"]}
 assert met["batch", "20 rows"] == 3 and met["undivided", "2 rows"] == 2 and met["undivided", "3 rows"] == 3, met
 assert met["optimizer", "SGD"] == 1, met
+assert met["loop", "training"] == met["loop", "evaluation"] == 1, met
 END
 }
 
@@ -114,6 +116,7 @@ assert said["ranks"] == 2 and said["steps"] == 3 and "saves" in said["ended"] an
 assert "batches of 20" in met["loader", "DataLoader"]["detail"]
 assert "4 parameters" in met["optimizer", "AdamW"]["detail"]
 assert met["scheduler", "StepLR"]["detail"] == "of AdamW"
+assert met["loop", "training"]["detail"] == "3 backward passes" and met["loop", "evaluation"]["detail"] == "1 batch without gradients", met
 assert met["loss", "nll_loss_forward"]["detail"] == "reduction sum"
 assert any(kind == "random" for kind, name in met)
 assert any(note["name"] == "10 rows" and "evaluation" in note["detail"] for note in said["met"])

@@ -23,7 +23,7 @@ static struct habit habits[HABITS_MAX];
 static int habit_count;
 static int usual_dim; /* of layers that have not been met: what was learned last */
 
-static uint64_t layer_of(const struct shard_call *call) {
+uint64_t entry_layer(const struct shard_call *call) {
     uint64_t layer = checksum_bytes(0, call->op->name, strlen(call->op->name));
     for (int i = 0; i < call->argument_count; i++) {
         struct sizes sizes = tensor_sizes(argument_tensor(&call->arguments[i]));
@@ -44,7 +44,7 @@ static struct habit *habit_of(uint64_t layer) {
 }
 
 static int sequence_dim(const struct shard_call *call) {
-    struct habit *habit = habit_of(layer_of(call));
+    struct habit *habit = habit_of(entry_layer(call));
     return habit ? habit->dim : usual_dim;
 }
 
@@ -100,7 +100,7 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
 
 static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim) {
     struct record record = record_shard(dim, argument_size(data, dim));
-    record.layer = rule->entry == ENTRY_RECURRENT ? 0 : layer_of(call);
+    record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
     last_total = record.total;
     struct tensor *rows = rows_take(argument_tensor(data), &record, dim);
@@ -125,7 +125,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
         comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
                   start_check_tensor(argument_tensor(data)));
     }
-    recognise_batch(call, total, long_enough, shim_records() ? layer_of(call) : 0);
+    recognise_batch(call, total, long_enough, shim_records() ? entry_layer(call) : 0);
     if (!long_enough)
         return false;
     if (rule->entry == ENTRY_PACKED && !packed_enter(call))

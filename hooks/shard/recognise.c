@@ -32,10 +32,19 @@ void recognise_call(const struct shard_call *call, const struct rule *rule) {
     }
 }
 
+static bool meets_layer(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].is_parameter)
+            return true;
+    return false;
+}
+
 void recognise_divided(const struct shard_call *call) {
     char name[NAME_CHARS];
     if (!shim_records())
         return;
+    if (meets_layer(call) && !grad_mode_is_enabled())
+        explain_evaluates(entry_layer(call));
     write_name(call->op, name);
     explain_note("divided", name, "");
 }
@@ -93,7 +102,11 @@ static bool is_new_undivided(long long rows, uint64_t layer) {
 
 void recognise_batch(const struct shard_call *call, long long rows, bool is_divided, uint64_t layer) {
     char name[NAME_CHARS], detail[DETAIL_CHARS];
-    if (!shim_records() || (!is_divided && !is_new_undivided(rows, layer)))
+    if (!shim_records())
+        return;
+    if (!is_divided && !grad_mode_is_enabled())
+        explain_evaluates(layer);
+    if (!is_divided && !is_new_undivided(rows, layer))
         return;
     snprintf(name, sizeof name, "%lld rows", rows);
     snprintf(detail, sizeof detail, "%s, %s", call->op->name, grad_mode_is_enabled() ? "training" : "evaluation (no gradients)");

@@ -243,6 +243,8 @@ void mark_gathered(struct tensor *tensor, bool is_view);
 bool entry_decide(struct shard_call *call, const struct rule *rule);
 /* These rows are cut along their time: the layer where they were cut takes the other dimension from now on. From global facts, so on all ranks alike. */
 void entry_learn_time(const struct record *record);
+/* Tells a layer from others, by its operator and the sizes of its parameters; never 0. */
+uint64_t entry_layer(const struct shard_call *call);
 
 /*
  * Layer by layer (recurrent.c), because dropout between layers draws for all rows. Arguments are those of lstm.input, or, when packed is 1, of lstm.data, where

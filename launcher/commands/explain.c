@@ -18,6 +18,7 @@ static const struct {
 } kinds[] = {
     {"loader", "data loaders"},
     {"whole", "data loaders that every rank reads whole, and why"},
+    {"loop", "loops, the last one as far as the run went"},
     {"optimizer", "optimizers"},
     {"scheduler", "learning-rate schedulers"},
     {"batch", "batches, divided among the ranks"},
