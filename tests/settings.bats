@@ -319,18 +319,17 @@ END
 }
 
 @test "make install puts binaries, completions and manual pages where they are looked for, and uninstall takes them away" {
+    requires command pandoc
     make -s -C "$REPOSITORY" O="$BUILD" install DESTDIR="$T/root" PREFIX=/usr >/dev/null
     [ "$("$T/root/usr/bin/accel-run" --version)" = "$("$ACCEL_RUN" --version)" ]
     for file in lib/accel-run/libaccelshim.so share/bash-completion/completions/accel-run share/zsh/site-functions/_accel-run \
         share/fish/vendor_completions.d/accel-run.fish; do
         [ -s "$T/root/usr/$file" ]
     done
-    if command -v pandoc >/dev/null; then
-        grep -q 'stall' "$T/root/usr/share/man/man1/accel-run.1"
-        grep -q 'stall' "$T/root/usr/share/man/man5/accel-run.yaml.5"
-        # two hyphens stay two: pandoc would make one dash of them
-        run ! grep -hE -- '\\\[e[mn]\]|\\\(e[mn]|–|—' "$T/root/usr/share/man/man1/accel-run.1" "$T/root/usr/share/man/man5/accel-run.yaml.5"
-    fi
+    grep -q 'stall' "$T/root/usr/share/man/man1/accel-run.1"
+    grep -q 'stall' "$T/root/usr/share/man/man5/accel-run.yaml.5"
+    # two hyphens stay two: pandoc would make one dash of them
+    run ! grep -hE -- '\\\[e[mn]\]|\\\(e[mn]|–|—' "$T/root/usr/share/man/man1/accel-run.1" "$T/root/usr/share/man/man5/accel-run.yaml.5"
     make -s -C "$REPOSITORY" O="$BUILD" uninstall DESTDIR="$T/root" PREFIX=/usr >/dev/null
     [ -z "$(find "$T/root" -type f)" ]
 }
