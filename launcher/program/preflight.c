@@ -29,6 +29,8 @@ static const char *cure_of_name(const char *name) {
         return "leave the word out: accel-run -n 4 train.py is what 'accelerate launch --num_processes 4 train.py' was";
     if (!strcmp(name, "to-fsdp2"))
         return "write 'accel-run config to-fsdp2'";
+    if (!strcmp(name, "estimate-memory") || !strcmp(name, "merge-weights") || !strcmp(name, "tpu-config"))
+        return "that is Accelerate's: it stays 'accelerate' and this word; accel-run has nothing like it";
     return interpret_is_python_file(name) ? CURE_PYTHON : CURE_PATH;
 }
 

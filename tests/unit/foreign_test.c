@@ -33,9 +33,11 @@ static const char *const switches[] = {
     "--standalone",
     "--run-path",
     "--virtual-local-rank",
+    "--use_env",
     /* accelerate launch, once */
     "--fp16",
     "--use-mps-device",
+    "--mps",
     "--use-xpu",
     "--ipex",
     "--use-tp",
