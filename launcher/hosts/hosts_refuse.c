@@ -15,13 +15,21 @@ static bool is_time_left(const struct meet *meet) {
     return isatty(STDERR_FILENO) ? clock_ms() - meet->begin_ms < TERMINAL_MS && !meet_is_over(meet) : !meet_is_over(meet);
 }
 
+/* Why this accel-run, which has said that nothing will be, is still there. */
+static void say_waiting(struct meet *meet, uint32_t host) {
+    char whom[64];
+    snprintf(whom, sizeof whom, "host %u of %u, to tell it,", host, meet->config->nnodes);
+    if (clock_ms() - meet->begin_ms >= TERMINAL_MS)
+        meet_say_waiting(meet, whom);
+}
+
 /* The first host answers all when it has heard it. */
 static void tell_first(struct meet *meet, const struct problem *problem) {
     struct hosts_cannot cannot = {.magic = MEET_MAGIC, .host = meet->config->node_rank, .problem = meet_refusal(problem)};
     struct sockaddr_storage address;
     const char *reason;
     snprintf(cannot.job_id, sizeof cannot.job_id, "%s", meet->config->job_id);
-    for (bool is_heard = false; !is_heard && is_time_left(meet);) {
+    while (is_time_left(meet)) {
         struct hosts_peer first = {.descriptor = meet_connect(meet, &address, &reason)};
         struct hosts_header header;
         const char *body;
@@ -30,10 +38,11 @@ static void tell_first(struct meet *meet, const struct problem *problem) {
             hosts_tell_peer(&first, HOSTS_CANNOT, &cannot, sizeof cannot);
         while (!found && is_time_left(meet) && !(found = hosts_read(&first, &header, &body)))
             poll(&(struct pollfd){first.descriptor, POLLIN, 0}, 1, MEET_AGAIN_MS);
-        is_heard = found > 0;
         hosts_close(&first);
-        if (!is_heard)
-            poll(NULL, 0, MEET_AGAIN_MS);
+        if (found > 0)
+            return;
+        poll(NULL, 0, MEET_AGAIN_MS);
+        say_waiting(meet, 0);
     }
 }
 
@@ -81,13 +90,11 @@ static uint32_t next_untold(const struct meet *meet, const bool *is_told) {
 /* is_told: as struct hosts has it. */
 static void tell_others(struct meet *meet, const struct protocol_problem *refusal, bool *is_told) {
     struct sockaddr_storage address;
-    char whom[64];
     uint32_t untold;
     int listener = meet_resolve(meet, &address) ? -1 : meet_listen(&address);
     struct pollfd knock = {listener, POLLIN, 0};
     while (listener >= 0 && (untold = next_untold(meet, is_told)) < meet->config->nnodes && is_time_left(meet)) {
-        snprintf(whom, sizeof whom, "host %u of %u, to tell it,", untold, meet->config->nnodes);
-        meet_say_waiting(meet, whom);
+        say_waiting(meet, untold);
         poll(&knock, 1, MEET_AGAIN_MS);
         meet_take_strangers(meet, listener);
         tell_strangers(meet, refusal, is_told);
