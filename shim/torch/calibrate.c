@@ -324,5 +324,6 @@ void calibrate_values(void) {
     calibrate_aliases();
     calibrate_int_list();
     bound_begin(tensor.tensor);
+    stale_begin(tensor.tensor);
     value_drop(tensor);
 }

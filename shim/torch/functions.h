@@ -25,6 +25,8 @@ void bound_begin(struct tensor *tensor);
 void loan_begin(struct tensor *tensor, void **slot_of_has_storage);
 /* Every tensor has its own memory again. */
 void loans_return(void);
+/* Finds the virtual function that makes nodes of the graph anew; `tensor` is a plain one. */
+void stale_begin(struct tensor *tensor);
 void selfcheck_run(void);
 void record_begin(void);
 void legacy_begin(void);

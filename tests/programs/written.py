@@ -106,6 +106,12 @@ def views():
     rows = scores()
     rows[0].mul_(3)
     rows.backward(torch.ones(23, 4))
+    for view in [torch.t, torch.flatten, lambda rows: rows[:, 2], lambda rows: rows.t()[1:].unsqueeze(0)]:
+        rows = scores() * 1
+        stale = view(rows)
+        rows.mul_(2).tanh_()
+        stale.backward(torch.arange(stale.numel()).reshape(stale.shape) / 10)
+        show("stale", stale)
 
 
 def gradients():
