@@ -122,7 +122,7 @@ enum { STORAGES_MAX = 16 };
 /* The memory that results may be views of. */
 struct gathered_storages {
     void *storage[STORAGES_MAX];
-    struct tensor *source[STORAGES_MAX], *whole[STORAGES_MAX]; /* owned; NULL: not gathered now, or not of rows */
+    struct tensor *source[STORAGES_MAX], *whole[STORAGES_MAX]; /* owned; NULL: not gathered now, or of packed elements */
     struct record record[STORAGES_MAX];
     int count;
 };
@@ -149,7 +149,7 @@ static void remember_storage(struct gathered_storages *storages, void *storage, 
     storages->record[place] = *record;
 }
 
-/* Is the tensor a view of what was gathered? Of rows gathered now: a window is opened. */
+/* Is the tensor a view of what was gathered? Gathered now: a window is opened. */
 static bool is_view_of(const struct gathered_storages *storages, struct tensor *tensor) {
     for (int i = 0; i < storages->count; i++) {
         if (storages->storage[i] != tensor_storage(tensor))
@@ -165,6 +165,10 @@ struct tensor *execute_gather_argument(struct shard_call *call, const struct arg
     struct tensor *tensor = argument_tensor(argument), *seen = argument->record.kind == RECORD_SHARD ? window_whole(tensor) : NULL;
     if (seen)
         return seen;
+    if (argument->record.kind == RECORD_PARTIAL && !call_writes(call, argument)) { /* a number that is read, above all */
+        recognise_gathered(call, "summed its parts", "");
+        return gather_partial(call->op->name, tensor);
+    }
     report_gather();
     explain_gather(call, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
     return argument->record.kind == RECORD_SHARD ? gather_shard(call->op->name, tensor, &argument->record)
@@ -181,12 +185,12 @@ static void gather_arguments(struct shard_call *call, struct gathered_storages *
         if (argument->record.kind != RECORD_SHARD && argument->record.kind != RECORD_PARTIAL)
             continue;
         struct tensor *whole = execute_gather_argument(call, argument);
-        bool is_rows = argument->record.kind == RECORD_SHARD;
-        if (is_rows) {
+        bool is_followed = !argument->record.packed;
+        if (is_followed) {
             tensor_retain(tensor);
             tensor_retain(whole);
         }
-        remember_storage(storages, tensor_storage(whole), is_rows ? tensor : NULL, is_rows ? whole : NULL, &argument->record);
+        remember_storage(storages, tensor_storage(whole), is_followed ? tensor : NULL, is_followed ? whole : NULL, &argument->record);
         slot_replace(argument->slot, value_tensor(whole));
     }
 }

@@ -172,11 +172,11 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
             execute_write_gathered(call);
             return;
         }
-        materialise_partials(call);
         if (!call->shards) {
             execute_gathered(call);
             return;
         }
+        materialise_partials(call);
     }
     recognise_call(call, rule);
     switch (decide(call, rule)) {

@@ -207,6 +207,8 @@ void execute_gathered(struct shard_call *call);
 struct tensor *execute_gather_argument(struct shard_call *call, const struct argument *argument);
 /* The same for an operator that writes to divided tensors or to sums: each rank takes its part of the written whole (write.c). */
 void execute_write_gathered(struct shard_call *call);
+/* This rank's part of what has been written to a whole tensor: its rows, or of a sum all on rank 0 and zeros elsewhere. With the whole's history. Owned. */
+struct value own_part(struct tensor *whole, const struct record *record);
 /* Does the operator write to this argument? By its schema; or as running statistics, which schemas do not mark. */
 bool schema_writes(const struct shard_call *call, const struct argument *argument);
 bool call_writes(const struct shard_call *call, const struct argument *argument);

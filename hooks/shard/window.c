@@ -1,7 +1,8 @@
 /*
  * Views of rows. h[3], h[2:5] and the like of a divided tensor are views of a gathered copy. In one process they share memory with h, so they do here: what an
  * operator writes through such a view goes back to the rows that each rank has, and after a write to h the copies that are still looked at are made anew. A
- * window is the pair of both; it closes when nobody has a view of the copy any more. Every rank does the same, so all collectives match.
+ * window is the pair of both; it closes when nobody has a view of the copy any more. Every rank does the same, so all collectives match. Views of a sum are
+ * parts of it but for those as another type, whose bits no sum of parts has: for them the copy is the sum.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 struct window {
     struct window *next;
-    struct tensor *source; /* owned: the divided tensor that was gathered */
+    struct tensor *source; /* owned: the divided tensor, or the sum, that was gathered */
     struct record record;
     struct tensor *whole; /* owned: the copy */
 };
@@ -37,9 +38,14 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     atomic_fetch_add(&window_count, 1);
 }
 
-/* Only we have the copy: intrusive_ptr_target's strong count is the low half of the word at +8 in every layout. */
+/* intrusive_ptr_target's strong count is the low half of the word at +8 in every layout. */
+static uint32_t owners(const void *object) {
+    return __atomic_load_n((const uint32_t *)((const char *)object + 8), __ATOMIC_ACQUIRE);
+}
+
+/* Only we have the copy, and its memory. */
 static bool is_closed(const struct window *window) {
-    return __atomic_load_n((uint32_t *)((char *)tensor_storage(window->whole) + 8), __ATOMIC_ACQUIRE) == 1;
+    return owners(window->whole) == 1 && owners(tensor_storage(window->whole)) == 1;
 }
 
 static void windows_sweep(void) {
@@ -109,18 +115,19 @@ bool window_before_call(struct shard_call *call) {
 /* h.t_() and the like turn the rows of a tensor around while its views stay as they are. */
 static void check_unturned(const struct window *window) {
     struct record now = record_get(window->source);
-    if (now.kind != RECORD_SHARD || now.dim != window->record.dim || !record_same_rows(&now, &window->record) ||
+    bool is_rows = window->record.kind == RECORD_SHARD;
+    if (now.kind != window->record.kind || (is_rows && (now.dim != window->record.dim || !record_same_rows(&now, &window->record))) ||
         tensor_dims(window->source) != tensor_dims(window->whole))
         shim_problem("AR-WRITE", "Make a new tensor (h = h.t() instead of h.t_()), or take the view anew (h[3] again).",
                      "a divided tensor has changed its shape in place while a view of some of its rows is still in use");
 }
 
-/* Each rank takes its rows of what was written to the copy; the history of the rows is then that of the copy. */
+/* Each rank takes its part of what was written to the copy; the history of the part is then that of the copy. */
 static void write_back(struct window *window) {
     check_unturned(window);
-    struct value rows = value_tensor(rows_take(window->whole, &window->record, window->record.dim));
-    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(window->source), rows, value_bool(false)));
-    value_drop(rows);
+    struct value part = own_part(window->whole, &window->record);
+    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(window->source), part, value_bool(false)));
+    value_drop(part);
     record_set(window->source, window->record);
 }
 
@@ -128,10 +135,14 @@ static void write_back(struct window *window) {
 static void renew(struct window *window) {
     check_unturned(window);
     if (tensor_requires_grad(window->whole) && grad_mode_is_enabled())
-        shim_problem("AR-WRITE", "Take the view anew after the write (h[3] again), or write under no_grad.",
-                     "a divided tensor is written while a view of some of its rows, which has a history, is still in use");
+        shim_problem(
+            "AR-WRITE", "Take the view anew after the write (h[3] again), or write under no_grad.",
+            "a divided tensor, or a sum over the batch, is written while a view of it that was put together from all ranks and has a "
+            "history is still in use");
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(window->source));
-    struct value fresh = value_tensor(gather_shard("view of rows after a write", plain.tensor, &window->record));
+    struct value fresh =
+        value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", plain.tensor, &window->record)
+                                                         : gather_partial("view of a sum after a write", plain.tensor));
     struct value whole = TORCH_CALL("aten::detach", "", value_tensor(window->whole));
     value_drop(TORCH_CALL("aten::copy_", "", whole, fresh, value_bool(false)));
     value_drop(plain);

@@ -83,11 +83,14 @@ static struct value rank_zeros(struct tensor *whole) {
     return share;
 }
 
+struct value own_part(struct tensor *whole, const struct record *record) {
+    return record->kind == RECORD_SHARD ? value_tensor(rows_take(whole, record, record->dim)) : rank_zeros(whole);
+}
+
 static void take_back(struct shard_call *call, const struct target *target) {
     if (!same_shape(target->whole, target->own, &target->record))
         refuse_write(call, "its rows are divided among the ranks and its shape changes");
-    struct value own = target->record.kind == RECORD_SHARD ? value_tensor(rows_take(target->whole, &target->record, target->record.dim))
-                                                           : rank_zeros(target->whole);
+    struct value own = own_part(target->whole, &target->record);
     value_drop(TORCH_CALL("aten::copy_", "", value_tensor(target->own), own, value_bool(false)));
     value_drop(own);
     record_set(target->own, target->record);

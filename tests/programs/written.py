@@ -114,6 +114,26 @@ def views():
         show("stale", stale)
 
 
+@torch.no_grad()
+def bits():
+    """A sum seen as another type: written on one side and read on the other, to and fro."""
+    total = scores().sum(0)
+    halves, signs = total.view(torch.float16), total.view(torch.int32)
+    total.add_(1)
+    show("signs", signs.view(torch.float32))
+    signs.bitwise_xor_(-2**31)
+    show("total", total)
+    total[1:3] *= 2
+    signs[3] = 0
+    show("signs", signs.view(torch.float32), total)
+    print(halves.sum().isnan().item(), signs[3].item(), halves[6:].tolist())
+    for same in [torch.empty(0).set_(total), torch.ops.aten.lift_fresh(total)]:
+        total.mul_(2)
+        show("same", same)
+        same.add_(1)
+        show("total", total)
+
+
 def gradients():
     """What the program sets as gradients, before a backward of divided rows and one of parameters only."""
     first.weight.grad = torch.zeros(8, 6)
@@ -131,6 +151,6 @@ def gradients():
 out_of_rows(None)
 with torch.no_grad():
     out_of_rows(scores())
-for case in [out_of_sums, lists, statistics, sums, views, gradients]:
+for case in [out_of_sums, lists, statistics, sums, views, bits, gradients]:
     case()
     show("gradients", *[p.grad for p in parameters if p.grad is not None])
