@@ -87,6 +87,10 @@ stopped() {
     stopped wheel AR-WRITE refused.py turned
 }
 
+@test "a divided tensor that is written through pointers of it and of a view of it at a time is refused by name" {
+    stopped wheel AR-WRITE-MEMORY refused.py two_pointers
+}
+
 @test "legacy types of Python know parameters and divided tensors" {
     same_words legacy_types.py
 }

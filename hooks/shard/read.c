@@ -191,6 +191,23 @@ static void copy_renew(struct copy *copy) {
     copy->checksum = extent_checksum(copy->whole);
 }
 
+static bool is_written(const struct copy *copy) {
+    return extent_checksum(copy->whole) != copy->checksum;
+}
+
+/* What a copy shows in the end: the memory of a divided tensor, of which a watched one is a view. */
+static const void *source_of(const struct copy *copy) {
+    struct tensor *source, *whole;
+    struct record record;
+    bool is_view = is_watched(copy) && window_find(tensor_storage(copy->alias), &source, &record, &whole);
+    return tensor_storage(is_view ? source : copy->alias);
+}
+
+static void refuse_two_written(void) {
+    shim_problem("AR-WRITE-MEMORY", "Write through one of them only between two operators, or run with -n 1.",
+                 "the program wrote to one divided tensor through pointers of two views of it");
+}
+
 /* The program has written through a pointer into a view of rows (h[1].data_ptr()): what the view is of gets it (window.c). */
 static void take_through_window(const struct copy *copy) {
     struct copy through = {.whole = NULL};
@@ -199,8 +216,11 @@ static void take_through_window(const struct copy *copy) {
         shim_problem("AR-WRITE-MEMORY",
                      "Write with an operator (out.index_put_, out[i].copy_ and the like on the tensor itself), or run with -n 1.",
                      "the program wrote through a pointer into a part of a divided tensor that was put together only to be read");
-    write_back(&through);
     const void *source = tensor_storage(through.alias);
+    for (const struct copy *other = copies; other; other = other->next)
+        if (source_of(other) == source && tensor_storage(other->alias) != storage && is_written(other))
+            refuse_two_written();
+    write_back(&through);
     for (struct copy *other = copies; other; other = other->next)
         if (tensor_storage(other->alias) == source)
             copy_renew(other);
@@ -209,11 +229,10 @@ static void take_through_window(const struct copy *copy) {
 
 /* Looks whether the program has written, and takes it back. */
 static void copy_take(struct copy *copy) {
-    uint64_t checksum = extent_checksum(copy->whole);
-    copy->is_changed = checksum != copy->checksum;
+    copy->is_changed = is_written(copy);
     if (!copy->is_changed)
         return;
-    copy->checksum = checksum;
+    copy->checksum = extent_checksum(copy->whole);
     if (is_watched(copy))
         take_through_window(copy);
     else
@@ -230,11 +249,27 @@ static void storage_settle(const void *storage) {
         changed += copy->is_changed;
     }
     if (changed > 1)
-        shim_problem("AR-WRITE-MEMORY", "Write through one of them only between two operators, or run with -n 1.",
-                     "the program wrote to one divided tensor through pointers of two views of it");
+        refuse_two_written();
     for (struct copy *copy = copies; changed && copy; copy = copy->next)
         if (tensor_storage(copy->alias) == storage && !copy->is_changed)
             copy_renew(copy);
+    if (changed)
+        window_renew_others(storage, NULL);
+}
+
+static void take_watched(void) {
+    for (struct copy *copy = copies; copy; copy = copy->next)
+        if (is_watched(copy))
+            copy_take(copy);
+}
+
+/* The same for a tensor's memory, and for that of which it is a view (h[3] of h). */
+static void tensor_settle(struct tensor *tensor) {
+    struct tensor *source, *whole;
+    struct record record;
+    if (window_find(tensor_storage(tensor), &source, &record, &whole))
+        storage_settle(tensor_storage(source));
+    storage_settle(tensor_storage(tensor));
 }
 
 /* intrusive_ptr_target: the strong count is the low half of the word at +8 in every layout. */
@@ -272,12 +307,10 @@ bool read_before_call(const struct shard_call *call) {
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     copies_sweep();
-    for (struct copy *copy = copies; copy; copy = copy->next)
-        if (is_watched(copy))
-            copy_take(copy);
+    take_watched();
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind != RECORD_NONE)
-            storage_settle(tensor_storage(argument_tensor(&call->arguments[i])));
+            tensor_settle(argument_tensor(&call->arguments[i]));
     return true;
 }
 
@@ -295,6 +328,7 @@ void read_settle(void) {
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     copies_sweep();
+    take_watched();
     for (struct copy *copy = copies; copy; copy = copy->next)
         storage_settle(tensor_storage(copy->alias));
 }
@@ -311,9 +345,10 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     bool others;
+    take_watched();
     struct copy *copy = copy_find(tensor, &record, &others);
-    if (others)
-        storage_settle(tensor_storage(tensor));
+    if (others || record.kind == RECORD_GATHERED)
+        tensor_settle(tensor);
     if (!copy) {
         explain_note("read", "memory of a divided tensor", "put together from all ranks");
         copy = copy_make(tensor, record);

@@ -26,6 +26,12 @@ print("stays", hidden.data_ptr() == hidden.data_ptr(), hidden.storage().data_ptr
 at_address(hidden)[20 * 3 + 1] = 7
 show("written", hidden)
 show("row", hidden[20])
+row = hidden[20]
+at_address(hidden)[20 * 3] = 5
+show("row", row)
+row.add_(1)
+at_address(row)[2] = 4
+print("row", [f"{value:.5f}" for value in at_address(hidden)[59:63]])
 array = hidden.numpy()
 array[22] = 1
 hidden.mul_(2)
