@@ -27,6 +27,7 @@ static struct tensor *user_call(struct user_hook *hook, struct tensor *gradient)
     void *(*invoke)(struct tensor **, void *, struct tensor **) = hook->function[FUNCTION_INVOKER];
     __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
     invoke(&result, hook->function, &gradient);
+    dispatch_client.settle();
     return result;
 }
 

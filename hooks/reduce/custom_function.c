@@ -58,6 +58,7 @@ static void *custom_apply(void *result, void *node, void *arguments) {
         __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
         original(result, node, gradients);
     }
+    dispatch_client.settle();
     struct vector *returned = result;
     for (size_t i = 0; i < vector_tensors(returned); i++) {
         struct record input = custom_input(custom, i), wanted = boundary_record_of_gradient(&input);

@@ -93,6 +93,7 @@ static void *python_hook_called(void *result, struct python_hook *hook, const st
         __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
         original_call(result, hook, &shown);
     }
+    dispatch_client.settle();
     struct tensor **returned = vector_tensor(result, index);
     *returned = boundary_return(*returned, &wanted);
     return result;

@@ -91,6 +91,7 @@ static struct object *node_hook_called(struct object *self, struct object *argum
     struct opaque_scope level = user_enter();
     struct object *returned = python->call(function, shown);
     user_leave(&level);
+    dispatch_client.settle();
     python->release(shown);
     return convert_returned(returned, custom, hook.kind == POST_HOOK);
 }

@@ -33,6 +33,7 @@ static struct object *unpack(struct object *self, struct object *arguments) {
     struct opaque_scope level = user_enter();
     struct object *unpacked = python->call(self, passed);
     user_leave(&level);
+    dispatch_client.settle();
     python->release(passed);
     struct tensor *tensor = unpacked ? python_tensor(unpacked) : NULL;
     if (!tensor || wanted.kind == RECORD_NONE) /* an operator's own result is kept before it is marked: these rows are what is wanted */

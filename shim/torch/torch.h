@@ -274,7 +274,9 @@ struct dispatch_client {
     bool (*has_gathered_history)(void); /* some live graph leads back to divided rows, so a root without a record may, too */
     /* The tensor whose memory the program shall see where it looks at a marked one's, or whose storage where it takes that; NULL: its own. Borrowed. */
     struct tensor *(*memory)(struct tensor *tensor), *(*storage)(struct tensor *tensor);
-    void (*settle)(void); /* before a backward: what the program wrote through pointers into divided memory is taken back */
+    /* Before a backward, and after code of the program that it has called back: what the program wrote through pointers into divided memory is taken back,
+       as before every operator at user level. Every rank calls it. */
+    void (*settle)(void);
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 

@@ -55,6 +55,30 @@ struct Round : torch::autograd::Function<Round> {
     }
 };
 
+/* Written and read through pointers, as kernels of programs do: what is returned no operator has touched since. */
+struct Kernel : torch::autograd::Function<Kernel> {
+    static Tensor forward(AutogradContext *context, Tensor x) {
+        context->save_for_backward({x});
+        Tensor out = torch::empty_like(x);
+        for (int64_t i = 0; i < x.numel(); i++) {
+            out.data_ptr<float>()[i] = x.data_ptr<float>()[i] * (1 + 0.01f * static_cast<float>(i));
+        }
+        return out;
+    }
+    static variable_list backward(AutogradContext *context, variable_list gradients) {
+        Tensor x = context->get_saved_variables()[0], gradient = gradients[0].contiguous(), out = torch::zeros_like(x);
+        for (int64_t i = 0; i < x.numel(); i++) {
+            out.data_ptr<float>()[i] = gradient.data_ptr<float>()[i] * (1 + 0.01f * static_cast<float>(i));
+        }
+        return {out};
+    }
+};
+
+/* A hook that returns nothing and writes to the gradient through its pointer. */
+static void triple_last(Tensor gradient) {
+    gradient.data_ptr<float>()[gradient.numel() - 1] *= 3;
+}
+
 /* A penalty on the gradient with respect to the images: a derivative of a derivative. */
 static Tensor penalty(torch::nn::Linear &first, torch::nn::Linear &second, const Tensor &images) {
     Tensor points = images.clone().requires_grad_();
@@ -75,7 +99,9 @@ int main() {
             out = torch::nn::functional::linear(Clipped::apply(hidden, torch::eye(8)), Round::apply(second->weight));
         } else if (step % 3 == 1) {
             variable_list parts = Split::apply(hidden, 1.5);
-            out = second(parts[0].tanh());
+            Tensor squeezed = Kernel::apply(parts[0].tanh());
+            squeezed.register_hook(triple_last);
+            out = second(squeezed);
             if (step > 3) {
                 out = out + parts[1].sum() * 0.1;
             }
