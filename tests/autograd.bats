@@ -55,6 +55,10 @@ stopped() {
     same_words callbacks
 }
 
+@test "a TorchScript module is trained operator by operator: sizes, means, loops and conditions are those of one process" {
+    same_words scripted
+}
+
 @test "hooks of Python in a model that was pickled whole are empty, and a removed one is not called" {
     local name
     for name in loaded removed; do

@@ -47,6 +47,7 @@ same_words() {
 }
 
 @test "autograd: what is called back in C++" { same_words "$MATRIX_BUILD-O2" callbacks; }
+@test "autograd: a TorchScript module" { same_words "$MATRIX_BUILD-O2" scripted; }
 @test "autograd: what is called back in Python" { same_words "$MATRIX_BUILD" callbacks.py; }
 @test "autograd: gradients in the loss" { same_words "$MATRIX_BUILD" second_derivative.py; }
 @test "autograd: memory by its address" { same_words "$MATRIX_BUILD" memory.py; }

@@ -6,6 +6,7 @@
  * Then the slots are found by value and ours put there. What is neither virtual nor called by others has a stand-in:
  *   the constructor of AccumulateGrad     set_autograd_meta, which sees leaves made by options, and the node's own pointer to its leaf, calibrated
  *   TensorImpl::copy_tensor_metadata      shallow_copy_from, the virtual function that calls it
+ *   getProfilingMode, getExecutorMode     what they return is written, as hooks/shard/script.c has it
  * The self-check runs through all of them.
  */
 #define _GNU_SOURCE
@@ -113,4 +114,6 @@ void bound_begin(struct tensor *tensor) {
         return;
     torch_facts.leaf_meta = class_table("_ZTVN5torch8autograd12AutogradMetaE");
     calibrate_leaf();
+    atomic_store(torch_functions.script_profiling(), 0);
+    atomic_store(torch_functions.script_executor(), 1);
 }
