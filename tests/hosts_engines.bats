@@ -84,3 +84,15 @@ below_torchrun() {
     wait "${launchers[1]}" "${launchers[2]}" || true
     contains "$(cat err1)" "AR-HOST-SIGNAL: host 1 (10.77.0.2) was told to end by signal 15 (Terminated): the job ends on all hosts"
 }
+
+@test "where a launcher binds each of its processes, the ranks of a host may run on the processors of all of them" {
+    requires file "$BUILD/venv/bin/torchrun"
+    taskset -c 0,1 true || skip "needs processors 0 and 1"
+    printf '#!/bin/sh\nexec taskset -c "$LOCAL_RANK" %s "$@"\n' "$ACCEL_RUN" >wrapper
+    chmod +x wrapper
+    # shellcheck disable=SC2016
+    ACCEL_RUN=$T/wrapper below_torchrun --log-level warn --bind none sh -c 'grep Cpus_allowed_list /proc/self/status >cpus.$ACCEL_RUN_RANK'
+    wait_hosts 0
+    [ "$(cat host1/cpus.[01] host2/cpus.[23] | cut -f 2 | tr '\n' ' ')" = "0-1 0-1 0-1 0-1 " ]
+    lacks "$(cat err1 err2)" "AR-CORES"
+}

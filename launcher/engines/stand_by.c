@@ -1,5 +1,7 @@
+#define _GNU_SOURCE
 #include "stand_by.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,6 +16,15 @@ static struct front meeting_of(const struct front *front, struct engine *here) {
     return meeting;
 }
 
+/* srun binds each of its processes to processors of its own. This one starts all ranks: they may run where those that stand by may. What the system does not
+   let it do is left. */
+static void take_processors(const struct rendezvous_hello *hellos, uint32_t count) {
+    struct cpus all = hellos[0].cpus;
+    for (uint32_t i = 1; i < count; i++)
+        cpus_unite(&all, &hellos[i].cpus);
+    sched_setaffinity(0, sizeof all, (const cpu_set_t *)(const void *)&all);
+}
+
 int stand_by_gather(struct stand_by *others, const struct front *front, struct problem *problem) {
     struct engine here;
     struct front meeting = meeting_of(front, &here);
@@ -24,6 +35,8 @@ int stand_by_gather(struct stand_by *others, const struct front *front, struct p
     int status = front_die_with(&here, SIGTERM) ? front_gather(&meeting, hellos, others->connections, problem)
                                                 : problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-ALONE", "look for who has ended it",
                                                               "%s has ended", engines_name(&here));
+    if (!status)
+        take_processors(hellos, here.world_size);
     free(hellos);
     return status;
 }

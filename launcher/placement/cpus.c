@@ -14,6 +14,11 @@ uint32_t cpus_count(const struct cpus *cpus) {
     return count;
 }
 
+void cpus_unite(struct cpus *cpus, const struct cpus *other) {
+    for (int i = 0; i < WORDS; i++)
+        cpus->words[i] |= other->words[i];
+}
+
 void cpus_intersect(struct cpus *cpus, const struct cpus *other) {
     for (int i = 0; i < WORDS; i++)
         cpus->words[i] &= other->words[i];

@@ -29,6 +29,8 @@ static inline void cpus_add(struct cpus *cpus, uint32_t number) {
 
 uint32_t cpus_count(const struct cpus *cpus);
 
+/* Adds what the other has. */
+void cpus_unite(struct cpus *cpus, const struct cpus *other);
 /* Keeps what both have. */
 void cpus_intersect(struct cpus *cpus, const struct cpus *other);
 
