@@ -156,6 +156,21 @@ END
     finding FAIL installation AR-SHIM-MISSING
 }
 
+@test "GPUs are named, and whether each can read the others' memory; here they are files in a mount of our own" {
+    requires root
+    unshare -m mount -t tmpfs none /proc/driver || skip "needs the right to mount"
+    printf '#!/bin/sh\n[ "$*" = "topo -p2p r" ] && printf " \\tGPU0\\tGPU1\\t\\n GPU0\\tX\\t%%s\\t\\n GPU1\\t%%s\\tX\\t\\n" $CELL $CELL\n' >nvidia-smi
+    chmod +x nvidia-smi
+    # shellcheck disable=SC2016
+    two_gpus='mount -t tmpfs none /proc/driver; for gpu in 1 2; do mkdir -p /proc/driver/nvidia/gpus/$gpu; echo "Model: NVIDIA H100" >/proc/driver/nvidia/gpus/$gpu/information; done
+        exec "$0" doctor'
+    for case in "OK every GPU can read every other one's memory" "CNS 2 of 2 pairs of GPUs cannot read each other's memory (GPU1 from GPU0: CNS)" " not known"; do
+        run -0 env CELL="${case%% *}" PATH="$T:$PATH" unshare -m sh -c "$two_gpus" "$ACCEL_RUN"
+        contains "$output" "AR-DEVICE: 2: NVIDIA H100, NVIDIA H100"
+        [[ $output == *"peer access"*"${case#* }"* ]]
+    done
+}
+
 @test "the doctor uses what the user's environment says, but for his settings of a run" {
     ACCEL_RUN_RANKS=7 ACCEL_RUN_LOG_LEVEL=error ACCEL_RUN_LOG_DIR=$T/logs run -0 "$ACCEL_RUN" doctor
     finding PASS ranks "over 2 ranks"

@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "../../config/board.h"
+#include "../../config/config.h"
+#include "capture.h"
 #include "doctor.h"
+#include "gpu_peers.h"
 #include "machine.h"
 
 #define GIB ((double)(1 << 30))
+enum { HELPER_MS = 3000 };
 
 static void check_system(struct findings *findings, const struct machine *machine) {
     int major = 0, minor = 0;
@@ -80,6 +84,28 @@ static void check_nccl(struct doctor *doctor) {
                  nccl ? nccl->path : "");
 }
 
+/* Asked of the driver's tool: CUDA itself is no library of ours. */
+static void check_peers(struct doctor *doctor) {
+    static struct capture capture; /* 512 KiB */
+    struct gpu_peers peers;
+    struct problem problem;
+    char path[PATH_MAX];
+    char *arguments[] = {path, (char *)(uintptr_t) "topo", (char *)(uintptr_t) "-p2p", (char *)(uintptr_t) "r", NULL};
+    struct capture_request request = {path, arguments, doctor->environment, NULL, HELPER_MS, NULL};
+    bool is_known = !preflight_find("nvidia-smi", config_variable(doctor->environment, "PATH"), path, &problem) &&
+                    !capture_run(&request, &capture) && !gpu_peers_read(capture.out, &peers);
+    if (!is_known)
+        findings_add(&doctor->findings, FINDING_WARN, "peer access", "AR-DEVICE", "put nvidia-smi, which comes with the driver, into PATH",
+                     "not known: 'nvidia-smi topo -p2p r' does not say");
+    else if (peers.reachable == peers.pairs)
+        findings_add(&doctor->findings, FINDING_PASS, "peer access", "", "", "every GPU can read every other one's memory");
+    else
+        findings_add(&doctor->findings, FINDING_WARN, "peer access", "AR-DEVICE",
+                     "'nvidia-smi topo -p2p r' shows all pairs; 'CNS' and 'TNS' are the machine's, often its IOMMU's",
+                     "%u of %u pairs of GPUs cannot read each other's memory (%s): exchange goes through the host's",
+                     peers.pairs - peers.reachable, peers.pairs, peers.first_fault);
+}
+
 static void check_gpus(struct doctor *doctor, const struct machine *machine) {
     char models[512] = "";
     size_t used = 0;
@@ -92,9 +118,11 @@ static void check_gpus(struct doctor *doctor, const struct machine *machine) {
     }
     findings_add(&doctor->findings, FINDING_WARN, "gpus", "AR-DEVICE",
                  "train on the CPU for now (CUDA_VISIBLE_DEVICES= in front of the command)",
-                 "%u: %s; driver: %s; peer access between them is not known without CUDA. accel-run does not divide work on GPUs yet",
-                 machine->gpu_count, models, *machine->driver ? machine->driver : "unknown");
+                 "%u: %s; driver: %s. accel-run does not divide work on GPUs yet", machine->gpu_count, models,
+                 *machine->driver ? machine->driver : "unknown");
     check_nccl(doctor);
+    if (machine->gpu_count > 1)
+        check_peers(doctor);
 }
 
 void doctor_machine(struct doctor *doctor) {

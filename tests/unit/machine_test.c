@@ -1,4 +1,4 @@
-// sources: launcher/commands/machine.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/placement/cpus.c launcher/placement/topology.c launcher/commands/json.c launcher/commands/capture.c config/utf8.c
+// sources: launcher/commands/machine.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/placement/cpus.c launcher/placement/topology.c launcher/commands/json.c launcher/commands/capture.c launcher/commands/gpu_peers.c config/utf8.c
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "../../launcher/commands/capture.h"
+#include "../../launcher/commands/gpu_peers.h"
 #include "../../launcher/commands/json.h"
 #include "../../launcher/commands/machine.h"
 
@@ -94,6 +95,34 @@ TEST("strings are escaped, and bytes that are no UTF-8 replaced") {
     expect_json("\xe0\x80\x80\xc1\x81", "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");
     expect_json("\xf4\x8f\xbf\xbf", "\"\xf4\x8f\xbf\xbf\"");
     expect_json("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
+}
+
+/* ---- gpu_peers_read, on what drivers print */
+
+TEST("GPUs that cannot read each other's memory are counted, and the first pair is named") {
+    struct gpu_peers peers;
+    static const char legend[] =
+        "\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n  CNS  = Chipset not supported\n  GNS  = GPU not supported\n";
+    char text[512];
+    snprintf(text, sizeof text, " \tGPU0\tGPU1\t\n GPU0\tX\tGNS\t\n GPU1\tGNS\tX\t\n%s", legend);
+    EXPECT(gpu_peers_read(text, &peers) == 0 && peers.pairs == 2 && peers.reachable == 0);
+    EXPECT_TEXT(peers.first_fault, "GPU1 from GPU0: GNS");
+    snprintf(text, sizeof text,
+             "        GPU0    GPU1    GPU2\n GPU0   X       OK      OK\n GPU1   OK      X       CNS\n GPU2   OK      OK      X\n%s",
+             legend);
+    EXPECT(gpu_peers_read(text, &peers) == 0 && peers.pairs == 6 && peers.reachable == 5);
+    EXPECT_TEXT(peers.first_fault, "GPU2 from GPU1: CNS");
+    EXPECT(gpu_peers_read("\033[4mGPU0\tGPU1\033[0m\n GPU0\tX\tOK\t\n GPU1\tOK\tX\t\n", &peers) == 0 && peers.reachable == 2);
+}
+
+TEST("what is not such a table says nothing of GPUs") {
+    struct gpu_peers peers;
+    EXPECT(gpu_peers_read("", &peers) == -1);
+    EXPECT(gpu_peers_read("No devices were found\n", &peers) == -1);
+    EXPECT(gpu_peers_read(" \tGPU0\t\n GPU0\tX\t\n", &peers) == -1);
+    EXPECT(gpu_peers_read(" GPU0\tX\tOK\t\n", &peers) == -1);
+    EXPECT(gpu_peers_read(" GPU0\tX\tOK\n GPU1\tOK\n", &peers) == -1);
+    EXPECT(gpu_peers_read(" GPU0\tOK\tX\n GPU1\tX\tOK\n", &peers) == -1);
 }
 
 /* ---- capture_run */
