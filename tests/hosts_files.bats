@@ -96,7 +96,7 @@ print(rank, open("data").read()[-5:], len(open("data").read()), open("short").re
     done
 }
 
-@test "in folders that the first host alone has: open files by their names, listings with a log that stays open, many folders from one that is held open" {
+@test "in folders that the first host alone has: open files by their names, whole ones that differ too, listings with a log that stays open, many folders" {
     python_program '
 os.mkdir("made")
 file = open("made/table.csv", "w")
@@ -110,6 +110,12 @@ try:
     open("made", "w")
 except IsADirectoryError as error:
     print(error)
+for number in range(40): # names that differ by the folder of each host alone do not count as differing
+    open(os.path.abspath("next/%d" % number), "w").close()
+part = os.path.abspath("next/part.%d" % os.getpid())
+with open(part, "w") as file:
+    file.write("whole")
+print(os.path.getsize(part), open(part).read())
 os.mkdir("data")
 folder = os.open("data", os.O_RDONLY)
 for number in range(130):
@@ -123,6 +129,7 @@ print(sorted(os.listdir("made")))' # and nobody comes to anything any more
     options=(--collective-timeout 10 --log-dir "$T/log")
     on_hosts "1 1" 0 "${command[@]}"
     [ "$(cat log/rank-1.out)" = "[Errno 21] Is a directory: 'made'
+5 whole
 130
 ['log.txt', 'table.csv']" ]
     diff log/rank-0.out log/rank-1.out
