@@ -160,7 +160,7 @@ void plan_print(const struct plan *plan, FILE *out) {
     if (plan->threads)
         fprintf(out, "threads per rank    %u\n", plan->threads);
     else
-        fprintf(out, "threads per rank    as the program chooses\n");
+        fprintf(out, "threads per rank    %s\n", plan->threads_are_users ? "as your OMP_NUM_THREADS says" : "as the program chooses");
     if (plan->placement)
         placement_print(plan->placement, out);
     fprintf(out, "program             %s\n", plan->path);

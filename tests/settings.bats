@@ -212,6 +212,8 @@ END
     OMP_NUM_THREADS=7 run -0 "$ACCEL_RUN" -n 2 --threads 3 --dry-run true
     contains "$output" "threads per rank    3"
     contains "$output" "OMP_NUM_THREADS=3"
+    OMP_NUM_THREADS=7 run -0 "$ACCEL_RUN" -n 2 --dry-run true
+    contains "$output" "threads per rank    as your OMP_NUM_THREADS says"
 }
 
 @test "the shells' completions know every option, and bash completes with them" {
