@@ -198,7 +198,6 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
         dispatch_run_opaque(op, handle, key_set, stack);
         return;
     }
-    atomic_fetch_add_explicit(&op->calls, 1, memory_order_relaxed);
     struct dispatch_call call = {op, handle, key_set, stack};
     dispatch_client.call(&call);
 }

@@ -215,7 +215,6 @@ struct operator{
     bool is_out;        /* writes another argument than the first: out= overloads, running statistics */
     uint64_t written;   /* the arguments that it writes, by position: what its schema marks (a!) */
     const void *client; /* what the client attached: its rule */
-    _Atomic uint64_t calls;
 };
 
 /* A call of our own to a named operator: static storage, resolved on first use. */
