@@ -52,6 +52,15 @@ setup_file() {
     done
 }
 
+@test "operators that have nothing to do with parameters alone do not arrive for them, on both builds" {
+    local build
+    for build in debian wheel; do
+        requires file "$BUILD/programs/$build-O2/l2"
+        run -0 --separate-stderr "$ACCEL_RUN" -n 2 --log-level debug "$BUILD/programs/$build-O2/l2"
+        contains "$stderr" "arrive for divided tensors only" || return 1
+    done
+}
+
 # ---- Debian's libtorch 1.13.1
 
 @test "fashion, debian" { same_run debian-O2 fashion 1 2 3 4; }

@@ -20,6 +20,16 @@ static const struct rule *rule_named(const char *name, size_t length, const char
     return NULL;
 }
 
+bool rule_only_records(const struct rule *rule) {
+    static rule_function *const families[] = {
+        rule_pointwise,        rule_like,    rule_view,      rule_reshape_alias, rule_memory, rule_expand, rule_transpose,
+        rule_matrix_transpose, rule_permute, rule_unsqueeze, rule_squeeze,       rule_select, rule_slice};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (rule->decide == families[i] && rule->entry == ENTRY_NONE)
+            return true;
+    return false;
+}
+
 /* Only operators of aten have rows: another library's operator of the same name is another operator. */
 const struct rule *rule_find(const struct operator *op) {
     if (strncmp(op->name, "aten::", 6))

@@ -263,7 +263,9 @@ const struct dispatch_client dispatch_client = {shard_operator_met, shard_call, 
                                                 read_stand_in,      storage_stand_in, read_settle};
 
 static void shard_operator_met(struct operator *op) {
-    op->client = rule_find(op);
+    const struct rule *rule = rule_find(op);
+    op->client = rule;
+    op->only_records = !op->is_composite && rule_only_records(rule);
 }
 
 const struct rule *rule_of(const struct operator *op) {

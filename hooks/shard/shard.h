@@ -302,6 +302,8 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
 void window_renew_others(const void *source, const void *up_to_date);
 
 const struct rule *rule_find(const struct operator *op); /* in the table, by name (rules.c) */
+/* Element by element, or a view: such a kernel cuts no batch and calls none that does, so parameters alone are none of our business. */
+bool rule_only_records(const struct rule *rule);
 /* Finds the tensors among the arguments anew, after a rule has changed them. */
 void call_collect(struct shard_call *call);
 const struct rule *rule_of(const struct operator *op); /* never NULL: the rule "none" has no decide */

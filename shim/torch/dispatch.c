@@ -239,4 +239,5 @@ void dispatch_register(void) {
     register_key(torch_facts.key_shard);
     register_key(torch_facts.key_parameter);
     calibrate_table(torch_facts.key_shard, torch_facts.key_parameter, (void *)fallback);
+    extractor_find();
 }

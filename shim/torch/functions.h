@@ -19,6 +19,10 @@ void calibrate_keys(void);
 void calibrate_table(uint16_t key, uint16_t next_key, void *fallback);
 void calibrate_values(void);
 void dispatch_register(void);
+/* Where an operator keeps which keys count for it; after dispatch_register(). */
+void extractor_find(void);
+/* From now on the operator does not arrive for parameters alone, if the place was found. */
+void extractor_skip_parameters(const struct operator *op);
 /* Puts our functions into tables of virtual functions where the loader has not; `tensor` is a plain one. After calibration. */
 void bound_begin(struct tensor *tensor);
 /* Finds the virtual function storage(), which follows has_storage(); `tensor` is a plain one. */

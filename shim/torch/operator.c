@@ -39,6 +39,8 @@ static struct operator *operator_new(const struct handle *handle) {
     op->written = written_arguments(begin, op->argument_count, op->is_in_place);
     op->is_out = (op->written & ~1ull) && !op->is_in_place;
     dispatch_client.operator_met(op);
+    if (op->only_records)
+        extractor_skip_parameters(op);
     return op;
 }
 

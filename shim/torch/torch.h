@@ -215,6 +215,7 @@ struct operator{
     bool is_out;        /* writes another argument than the first: out= overloads, running statistics */
     uint64_t written;   /* the arguments that it writes, by position: what its schema marks (a!) */
     const void *client; /* what the client attached: its rule */
+    bool only_records;  /* the client's word: nothing is to be done without a record among its arguments */
 };
 
 /* A call of our own to a named operator: static storage, resolved on first use. */
@@ -265,7 +266,7 @@ struct dispatch_call {
     struct stack *stack;
 };
 struct dispatch_client {
-    void (*operator_met)(struct operator *op); /* once per operator: attach op->client */
+    void (*operator_met)(struct operator *op); /* once per operator: attach op->client, say op->only_records */
     void (*call)(struct dispatch_call *call);
     struct tensor *(*whole)(
         struct tensor
