@@ -117,7 +117,7 @@ assert "batches of 20" in met["loader", "DataLoader"]["detail"]
 assert "4 parameters" in met["optimizer", "AdamW"]["detail"]
 assert met["scheduler", "StepLR"]["detail"] == "of AdamW"
 assert met["loop", "training"]["detail"] == "3 backward passes" and met["loop", "evaluation"]["detail"] == "1 batch without gradients", met
-assert met["loss", "nll_loss_forward"]["detail"] == "reduction sum"
+assert met["loss", "cross_entropy_loss"]["detail"] == "reduction sum"
 assert any(kind == "random" for kind, name in met)
 assert any(note["name"] == "10 rows" and "evaluation" in note["detail"] for note in said["met"])
 assert "there is no rule for it" in met["gathered", "renorm"]["detail"], met

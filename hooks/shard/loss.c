@@ -204,7 +204,7 @@ static bool weigh_classes(struct shard_call *call, double denominator) {
 }
 
 /* nll_loss_forward, nll_loss2d_forward (self, target, weight, reduction, ignore_index): a mean is the sum divided by the weight of all ranks'
-   targets (a rank whose targets are all ignored has no mean of its own). cross_entropy comes here as what it is composed of. */
+   targets (a rank whose targets are all ignored has no mean of its own). */
 RULE_FUNCTION(nll_loss) {
     struct argument *scores = call_argument(call, 0), *target = call_argument(call, 1);
     if (!scores || !target || call->lead != scores || argument_dims(scores) < 2)
@@ -231,4 +231,16 @@ RULE_FUNCTION(nll_loss) {
         decide_partial(call, 0);
     decide_replicated(call, 1); /* total_weight: used by the derivative of the local rows only */
     return RULE_LOCAL;
+}
+
+/*
+ * cross_entropy_loss (self, target, weight, reduction, ignore_index, label_smoothing), and nll_loss and its like without the last: composites around
+ * nll_loss_forward, with arguments at the same places. Decided once, as a whole: as what it is composed of, a cross entropy comes here five times (a tenth of
+ * what two ranks add to a step of 5 k parameters). Smoothed labels, probabilities as targets and what is not divided by rows are left to the parts.
+ */
+RULE_FUNCTION(class_loss) {
+    if (call_real(call, 5, 0) != 0)
+        return RULE_COMPOSE;
+    enum rule_outcome outcome = rule_nll_loss(call, rule);
+    return outcome == RULE_LOCAL ? RULE_LOCAL : RULE_COMPOSE;
 }

@@ -10,7 +10,8 @@ static void write_name(const struct operator *op, char *name) {
 }
 
 static bool is_loss(const struct rule *rule) {
-    return rule->decide == rule_loss || rule->decide == rule_squeezed_loss || rule->decide == rule_nll_loss;
+    return rule->decide == rule_loss || rule->decide == rule_squeezed_loss || rule->decide == rule_nll_loss ||
+           rule->decide == rule_class_loss;
 }
 
 static bool is_random(const struct rule *rule) {

@@ -115,6 +115,7 @@ RULE_FUNCTION(embedding);
 RULE_FUNCTION(loss);
 RULE_FUNCTION(squeezed_loss);
 RULE_FUNCTION(nll_loss);
+RULE_FUNCTION(class_loss);
 RULE_FUNCTION(layer_norm);
 RULE_FUNCTION(batch_norm);
 RULE_FUNCTION(instance_norm);
