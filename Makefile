@@ -4,7 +4,7 @@
 #   make demo       dependencies, build, the main job on real images, plain and with 2 ranks, side by side
 #   make check      dependencies, build, all tests; the last line is "N passed, N failed, N skipped"
 #   make bench      speed, as ratios within one run
-#   make soak       200 random faults in real runs on one host, and on two (as root): about half an hour
+#   make soak       200 random faults in real runs on one host, and on two (as root), 400 kills while files are written: about an hour
 #   make fuzz-networks   NETWORKS=1000 random networks from seed NETWORKS_FIRST=1 on, with 2 and 3 ranks
 #   make mutate     breaks each rule in turn: do the sweeps notice?
 #   make fuzz       what strangers can reach, FUZZ_SECONDS=600 each

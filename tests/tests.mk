@@ -105,7 +105,8 @@ mutate: all
 SOAK_RUNS ?= 200
 soak: all $(O)/programs/debian-O2/faulty $(O)/programs/debian-O2/files
 	@tests/soak --runs $(SOAK_RUNS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
-	@tests/soak-files $(SOAK_RUNS) $(SOAK_SEED)
+	@tests/soak-files $(SOAK_RUNS) "$(SOAK_SEED)"
+	@tests/soak-files $(SOAK_RUNS) "$(SOAK_SEED)" $(PYTHON_debian)
 	@if [ "$$(id -u)" -eq 0 ]; then tests/soak-hosts --runs $(SOAK_RUNS) $(if $(SOAK_SEED),--seed $(SOAK_SEED)); else echo "soak-hosts: needs root"; fi
 
 # ---- the C files as .clang-format has them. clang-format 14 takes `struct operator *op` for C++'s keyword: the star is moved back.

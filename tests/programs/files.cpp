@@ -1,7 +1,7 @@
 // Trains a little and does with files what training programs do. Prints what it reads and learns about them.
 //
 //   files DIRECTORY       makes, reads back, renames, removes, appends; the directory then holds what a plain run leaves
-//   files DIRECTORY kill  overwrites one file for ever, by std::ofstream and by rename: for being killed
+//   files DIRECTORY kill  writes files for ever, by std::ofstream, by torch::save, by rename, in directories: for being killed
 //   files DIRECTORY full  writes more than there is room for
 #include <torch/torch.h>
 
@@ -178,9 +178,32 @@ static void write_pieces(const fs::path &path, int number) {
     }
 }
 
+// A checkpoint is a directory, which has its name when all is in it. Two are kept.
+static void write_checkpoint(const torch::nn::Linear &model, int number) {
+    fs::create_directories("writing");
+    torch::save(model, "writing/model.pt");
+    write_pieces("writing/number", number);
+    fs::rename("writing", "checkpoint-" + std::to_string(number));
+    fs::remove_all("checkpoint-" + std::to_string(number - 2));
+}
+
+static int next_checkpoint() {
+    int next = 0;
+    for (const auto &entry : fs::directory_iterator(".")) {
+        const std::string name = entry.path().filename();
+        if (name.rfind("checkpoint-", 0) == 0)
+            next = std::max(next, std::stoi(name.substr(11)) + 1);
+    }
+    return next;
+}
+
 static int write_for_ever() {
     Training training;
-    for (int i = 0;; i++) {
+    torch::nn::Linear large(300, 300);
+    torch::optim::Adam adam(large->parameters());
+    large(torch::ones({2, 300})).sum().backward();
+    adam.step();
+    for (int i = next_checkpoint();; i++) {
         if (i % 50 == 0) {
             training.step();
         }
@@ -188,6 +211,9 @@ static int write_for_ever() {
         write_pieces("numbered" + std::to_string(i % 4), i);
         write_pieces("renamed.tmp", i);
         fs::rename("renamed.tmp", "renamed");
+        torch::save(large, "model.pt");
+        torch::save(adam, "optimizer.pt");
+        write_checkpoint(large, i);
         std::cout << i << std::endl;
     }
 }
