@@ -89,7 +89,7 @@ $(O)/fuzz/%: tests/fuzz/%.c $$(call UNIT_SOURCES,tests/fuzz/%.c) $(wildcard conf
 fuzz: $(FUZZERS)
 	@tests/fuzz/run $(FUZZ_SECONDS) $(FUZZERS)
 
-# ---- random networks, NETWORKS of them from seed NETWORKS_FIRST on, with 2 and 3 ranks; and rules broken one at a time (hours for all of them)
+# ---- random networks, NETWORKS of them from seed NETWORKS_FIRST on, with 2 and 3 ranks; rules broken one at a time (half an hour for all)
 NETWORKS ?= 1000
 NETWORKS_FIRST ?= 1
 NETWORKS_PYTHON ?= $(PYTHON_wheel)
@@ -99,7 +99,7 @@ fuzz-networks: all
 	@tests/fuzz_networks --first $(NETWORKS_FIRST) --count $(NETWORKS) --python $(NETWORKS_PYTHON) --launcher $(O)/accel-run
 
 mutate: all
-	@tests/mutate $(O)/mutate --python $(PYTHON_wheel)
+	@tests/mutate $(O)/mutate --python $(PYTHON_wheel) --schemas $(O)/schemas-wheel.json
 
 # ---- random faults: SOAK_RUNS of them from SOAK_SEED on (a failing run is repeated by SOAK_RUNS=1 SOAK_SEED=its seed)
 SOAK_RUNS ?= 200

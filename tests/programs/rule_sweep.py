@@ -1,13 +1,15 @@
 """Operators of torch, each in a small network: a layer, the operator, a loss, backward. Prints the loss and what the gradients are, so that
 a run of several ranks can be compared with a plain one. Cases that are stopped by name can be left out:
 
-    rule_sweep.py [--schemas FILE] [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce] [--mark] | --complete
+    rule_sweep.py [--schemas FILE] [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce] [--mark] | --orders FILE | --complete
 
 --schemas: the operators of libtorch with arguments made from their schemas (rule_sweep_schemas.py) instead of the cases written by hand.
+--orders: for each line of FILE, "MUTANT NAME,NAME...", these cases with $ACCEL_MUTANT (tests/mutate).
 --complete: only says which modules and functions of this build have no case.
 """
 import inspect
 import math
+import os
 import sys
 import warnings
 
@@ -26,6 +28,9 @@ else:
     import rule_sweep_types  # noqa: F401
 from rule_sweep_case import CASES, Layers, Tools, pieces
 
+# Plain, their backward is an exception; the ranks draw for the whole batch by an operator that has a derivative, zero.
+DRAWN_OTHERWISE = ("op.bernoulli.p", "op.randint_like", "op.randint_like.generator")
+
 
 def weigh(result):
     """One figure of any result, with weights that tell elements apart."""
@@ -40,9 +45,12 @@ def run(name, rows):
     results = pieces(CASES[name](layers, tools))
     losses = [weigh(result) for result in results]
     loss = sum(losses[1:], losses[0])
-    if loss.requires_grad:
-        loss.backward()
     parts = [f"{name} {rows}"] + [f"{tuple(result.shape)} {result.dtype} {own.item():.6g}" for result, own in zip(results, losses)]
+    try:
+        if loss.requires_grad and name not in DRAWN_OTHERWISE:
+            loss.backward()
+    except RuntimeError as error:  # an operator without a derivative still has results
+        parts.append(type(error).__name__)
     for kept in layers.kept:
         if kept.grad is not None:
             parts.append(f"input {kept.grad.double().square().sum().sqrt().item():.6g} {weigh(kept.grad).item():.6g}")
@@ -79,9 +87,28 @@ def missing():
         yield from (f"{kind}.{name} has a case and a reason for none" for name in excluded if f"{kind}.{name}" in named)
 
 
+def try_case(name, rows):
+    try:
+        run(name, rows)
+    except Exception as error:  # what libtorch refuses to do, it must refuse alike
+        print(name, rows, type(error).__name__, flush=True)
+
+
+def follow(path):
+    for mutant, only in map(str.split, open(path)):
+        for stream in (sys.stdout, sys.stderr):
+            print("orders", mutant, file=stream, flush=True)
+        os.environ["ACCEL_MUTANT"] = mutant
+        for name in only.split(","):
+            for rows in (16, 7):
+                try_case(name, rows)
+
+
 def main():
     if "--complete" in sys.argv:
         sys.exit("\n".join(missing()) or 0)
+    if "--orders" in sys.argv:
+        return follow(sys.argv[sys.argv.index("--orders") + 1])
     skip, only, first = names("--skip"), names("--only"), names("--from")
     for name in [name for name in CASES if teaches_time_first(name)]:
         CASES[name] = CASES.pop(name)
@@ -94,10 +121,7 @@ def main():
         for rows in (16, 7):
             if "--announce" in sys.argv:
                 sys.stderr.write(f"case {name} {rows}\n")  # one write: nothing comes between
-            try:
-                run(name, rows)
-            except Exception as error:  # what libtorch refuses to do, it must refuse alike
-                print(name, rows, type(error).__name__, flush=True)
+            try_case(name, rows)
 
 
 main()

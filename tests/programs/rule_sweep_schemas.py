@@ -2,7 +2,8 @@
 (op.NAME.OVERLOAD). What is called in the plain run is called by the ranks; what libtorch refuses to do with arguments made so is no case.
 
 Each operator gets a divided batch as its first tensor (and as the second, in the variant :both; not as the first, in :second). In-place
-operators write to a divided batch, and in :second to a tensor of the program's own; out= writes to a tensor of the program's own."""
+operators write to a divided batch, and in :second to a tensor of the program's own; out= writes to a tensor of the program's own. In :sums
+all tensors that have a type which can be summed are sums over the batch, of which each rank has a part."""
 import itertools
 import json
 import os
@@ -47,9 +48,9 @@ TENSORS = ("Tensor", "Tensor[]", "List[Tensor]")
 
 
 def tensor_of(shape, dtype, rows, at):
-    """Values between 0 and 1 that tell elements apart; integers are small positions."""
+    """Values between 0 and 1 that tell elements apart and can be added without rounding; integers are small positions."""
     count = rows * torch.Size(shape).numel()
-    base = torch.rand(count, generator=torch.Generator().manual_seed(at)).mul(0.8).add(0.1).view(rows, *shape)
+    base = torch.rand(count, generator=torch.Generator().manual_seed(at)).mul(0.8).add(0.1).mul(65536).round().div(65536).view(rows, *shape)
     if dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
         return (base * 3).to(dtype)
     if dtype == torch.bool:
@@ -136,10 +137,24 @@ def divided(m, t, shape, dtype, at):
     return torch.where(own > 9, 1 - values.long(), values.long()).to(dtype)
 
 
-def schema_case(made, which):
+def summed(m, t, shape, dtype, at):
+    """Such values as a sum over the batch, whose parts differ in each element; some of the sums are 0. Two ranks can add them up without rounding."""
+    values = tensor_of(shape, dtype, t.rows, at)
+    if dtype == torch.bool:
+        return values
+    weights = (tensor_of(shape, torch.float32, t.rows, at + 10) * 8).round() - 3
+    values = torch.where(tensor_of(shape, torch.float32, t.rows, 99) > 0.7, torch.zeros_like(values), values)
+    ramp = (torch.arange(t.rows) * 2 - (t.rows - 1)).view(-1, *[1] * (len(shape) + 1))  # its sum is 0
+    rows = m.keep(m.flat(t.flat))[:, 0].clamp(-1, 1).view(-1, *[1] * (len(shape) + 1)) * 0.05
+    if dtype.is_floating_point or dtype.is_complex:
+        return values + (((rows - rows.detach()) / t.rows + ramp / 128) * (weights + 0.25)).to(dtype).sum(0)
+    return values + (((rows > 9) + ramp) * (3 * weights.to(dtype) + 1)).sum(0, dtype=dtype)
+
+
+def schema_case(made, which, variant=divided):
     def run(m, t):
         def tensor(at, shape, dtype):
-            return divided(m, t, shape, dtype, at) if at in which else tensor_of(shape, dtype, t.rows, at)
+            return variant(m, t, shape, dtype, at) if at in which else tensor_of(shape, dtype, t.rows, at)
 
         quiet = "out" in made.schema.overload_name
         with torch.set_grad_enabled(not quiet):
@@ -163,6 +178,7 @@ def enter(found_file):
         if tensors > 1:
             CASES[f"op.{name}:second"] = schema_case(made, (1,))
             CASES[f"op.{name}:both"] = schema_case(made, (0, 1))
+        CASES[f"op.{name}:sums"] = schema_case(made, range(tensors + 1), summed)
     if not os.path.exists(found_file):
         with open(found_file, "w") as file:
             json.dump(found, file)

@@ -8,6 +8,30 @@ import torch.utils.checkpoint  # noqa: F401
 from rule_sweep_case import CASES, CHANNELS, CLASSES, FLAT, SIDE, TIME, case, table  # noqa: F401
 
 
+def last_row(t):
+    return (torch.arange(t.rows) == t.rows - 1).unsqueeze(1).float()
+
+
+def ramp(t):
+    return (torch.arange(t.rows) * 2.0 - (t.rows - 1)).unsqueeze(1)
+
+
+def nothing(h, t):
+    """Zeros, as a sum over the batch of what is not."""
+    return (h.detach() * 0 + ramp(t)).sum(0)
+
+
+def sum_with(h, t, first, last):
+    """A sum over the batch to whose first and last row these are added."""
+    rows = torch.zeros(t.rows)
+    rows[0], rows[-1] = first, last
+    return (h.detach() + rows.unsqueeze(1)).sum(0)
+
+
+def infinities(h, t):
+    return sum_with(h, t, -math.inf, math.inf)
+
+
 # ---- pieces, order, indices
 table(
     "flat",
@@ -130,6 +154,22 @@ table(
     ravel=lambda h, m, t: h.ravel(),
     squeeze=lambda h, m, t: h.unsqueeze(1).squeeze(),
     squeeze_dim=lambda h, m, t: h.unsqueeze(2).squeeze(2),
+    any_of_sums=lambda h, m, t: torch.cat([nothing(h, t).any().view(1), nothing(h, t).any(0).view(1), nothing(h, t).view(3, 4).any(1)]).float(),
+    any_dims_of_sums=lambda h, m, t: nothing(h, t).view(3, 4).any((0, 1)).float(),
+    infinite_sums=lambda h, m, t: torch.stack([f(infinities(h, t)).float() for f in (torch.isnan, torch.isinf, torch.isfinite, torch.isposinf, torch.isneginf)]),
+    isfinite_of_sums=lambda h, m, t: torch.isfinite(sum_with(h, t, 0, math.inf)).float(),
+    isreal_of_sums=lambda h, m, t: torch.isreal(torch.complex(h.detach(), h.detach() * 0 + ramp(t)).sum(0)).float(),
+    nansum_of_sums=lambda h, m, t: torch.nansum(sum_with(h, t, 0, math.nan)),
+    instance_norm_of_sums=lambda h, m, t: F.instance_norm(h.sum(0).view(1, 3, 4)),
+    pad_of_sums=lambda h, m, t: F.pad(h.sum(0), (1, 1), value=2.0),
+    nan_to_num_of_sums=lambda h, m, t: torch.nan_to_num(infinities(h, t), 1.0),
+    acosh_of_sums=lambda h, m, t: torch.acosh((h.abs() + 1).sum(0)) + torch.arccosh((h.abs() + 2).sum(0)),
+    max_pool_of_sums=lambda h, m, t: F.max_pool1d(h.sum(0).view(1, 1, -1), 3),
+    max_pool2d_of_sums=lambda h, m, t: F.max_pool2d(h.sum(0).view(1, 3, 4), 2),
+    max_pool3d_of_sums=lambda h, m, t: F.max_pool3d(h.sum(0).view(1, 2, 2, 3), (2, 2, 3)),
+    conv_transpose_of_sums=lambda h, m, t: F.conv_transpose1d(h.sum(0).view(1, 1, -1), h[:, :3].sum(0).view(1, 1, 3)),
+    squeeze_before_rows=lambda h, m, t: h.t().unsqueeze(0).squeeze(),
+    transpose_in_place=lambda h, m, t: (h * 1).transpose_(0, 1),
     diagonal=lambda h, m, t: h.view(-1, 3, 4).diagonal(0, 1, 2),
     diagonal_rows=lambda h, m, t: h.diagonal(),
     diag_embed=lambda h, m, t: torch.diag_embed(h[:, :3]),
@@ -232,6 +272,9 @@ table(
     any_rows=lambda h, m, t: (h > 1).any(0).float(),
     all_dim=lambda h, m, t: (h > -2).all(1).float(),
     any_all=lambda h, m, t: (h > 1).any().float(),
+    any_last=lambda h, m, t: (h.abs() + last_row(t) * 99 > 90).any().float(),  # in one rank's rows, not in rank 0's
+    all_but_last=lambda h, m, t: (h.abs() + last_row(t) * 99 < 90).all().float(),
+    is_all_true=lambda h, m, t: torch._is_all_true(h.abs() + last_row(t) * 99 < 90).float(),
     count_nonzero=lambda h, m, t: torch.count_nonzero(h > 0).float(),
     cumsum=lambda h, m, t: h.cumsum(1),
     cumsum_rows=lambda h, m, t: h.cumsum(0),
