@@ -178,7 +178,8 @@ def enter(found_file):
         if tensors > 1:
             CASES[f"op.{name}:second"] = schema_case(made, (1,))
             CASES[f"op.{name}:both"] = schema_case(made, (0, 1))
-        CASES[f"op.{name}:sums"] = schema_case(made, range(tensors + 1), summed)
+        if name not in ("view.dtype", "view_copy.dtype"):  # three ranks round, and these show the last bit
+            CASES[f"op.{name}:sums"] = schema_case(made, range(tensors + 1), summed)
     if not os.path.exists(found_file):
         with open(found_file, "w") as file:
             json.dump(found, file)
