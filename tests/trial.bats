@@ -58,13 +58,33 @@ nothing_left() {
 }
 
 @test "where nothing can be tested that is said" {
-    run -1 "$ACCEL_RUN" test --only python --python ./nowhere
-    contains "$output" SKIP
+    PATH=/nowhere run -1 "$ACCEL_RUN" test --only python
+    contains "$output" "SKIP  Python: no python3 in PATH"
     contains "$output" "Nothing was tested"
-    run -125 "$ACCEL_RUN" test -n 0
-    contains "$output" "AR-OPTION-VALUE: 'accel-run test -n' has no value, or one that is not known: N (compare with N ranks, 1 to 16 (2))"
+    for few in 0 1; do
+        run -125 "$ACCEL_RUN" test -n "$few"
+        contains "$output" "AR-OPTION-VALUE: 'accel-run test -n' has no value, or one that is not known: N (compare with N ranks, 2 to 16 (2))"
+    done
     TMPDIR=/nowhere run -125 "$ACCEL_RUN" test
     contains "$output" AR-FOLDER
+}
+
+@test "what the user named and cannot be used is a failure, not passed over" {
+    run -1 "$ACCEL_RUN" test --only python --python ./nowhere
+    contains "$output" "FAIL  Python: no program './nowhere'"
+    contains "$output" "accel-run does not work here"
+    printf '#!/bin/sh\nprintf "%%s\\n" /bin/python 3.9 "" ""\n' >python
+    chmod +x python
+    run -1 "$ACCEL_RUN" test --only python --python ./python
+    contains "$output" "FAIL  Python: ./python has no package torch"
+    run -1 "$ACCEL_RUN" test --only c++ --libtorch "$T/nowhere"
+    contains "$output" "FAIL  C++: no headers of libtorch in '$T/nowhere/include'"
+}
+
+@test "the ranks are started by accel-run also where variables ask for other hosts" {
+    fake_python 'echo loss 0.5${RANK:+, rank $RANK}'
+    RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 run -1 "$ACCEL_RUN" test --only python --python ./python
+    contains "$output" "2 ranks:     loss 0.5" # they ran, instead of waiting for the first host
 }
 
 @test "a Ctrl-C ends what runs and leaves nothing" {

@@ -25,11 +25,12 @@ static char **exchange_environment(char *const *environment) {
     return list;
 }
 
-/* accel-run -n 2 accel-run --version: the ranks are processes of our own, which exchange before they begin. */
+/* accel-run -n 2 accel-run --version: the ranks are processes of our own, which exchange before they begin. No engine: a pod or mpirun may have set
+   variables that ask for other processes, which will never come. */
 void doctor_ranks(struct doctor *doctor) {
     static struct capture capture; /* static: 512 KiB */
-    static const char *const arguments[] = {"accel-run", "--config-file",  "none",      "-n", "2", "--log-level", "info",
-                                            "--",        "/proc/self/exe", "--version", NULL};
+    static const char *const arguments[] = {"accel-run",   "--config-file", "none", "--engine",       "none",      "-n", "2",
+                                            "--log-level", "info",          "--",   "/proc/self/exe", "--version", NULL};
     char **environment = exchange_environment(doctor->environment);
     struct capture_request request = {"/proc/self/exe", (char *const *)(uintptr_t)arguments, environment, NULL, EXCHANGE_MS, NULL};
     if (!environment)

@@ -57,8 +57,9 @@ int trial_command(struct trial *trial, char *const *arguments, uint32_t millisec
 
 static int run_ranks(struct trial *trial, char *const *arguments, struct capture *capture) {
     char ranks[16];
-    const char *ours[64] = {"/proc/self/exe", "--config-file", "none", "-n", ranks, "--log-level", "info", "--"};
-    int count = 8;
+    /* by itself, also in a pod or below mpirun, whose variables ask for other processes, which will never come */
+    const char *ours[64] = {"/proc/self/exe", "--config-file", "none", "--engine", "none", "-n", ranks, "--log-level", "info", "--"};
+    int count = 10;
     snprintf(ranks, sizeof ranks, "%u", trial->ranks);
     for (int i = 0; arguments[i] && count < 63; i++)
         ours[count++] = arguments[i];
@@ -132,9 +133,11 @@ void trial_compare(struct trial *trial, const char *title, char *const *argument
     fflush(stdout);
 }
 
-void trial_skip(struct trial *trial, const char *title, const char *why) {
-    if (!trial_stop)
-        printf("SKIP  %s: %s\n", title, why);
+void trial_skip(struct trial *trial, const char *title, const char *why, bool is_named) {
+    if (trial_stop)
+        return;
+    printf("%s  %s: %s\n", is_named ? "FAIL" : "SKIP", title, why);
+    trial->failed += is_named;
 }
 
 /* ---- the command */
@@ -158,7 +161,7 @@ static const char *read_options(struct trial *trial, const struct command_call *
         char *end;
         if ((value = command_value(call, &i, "-n"))) {
             trial->ranks = (uint32_t)strtoul(value, &end, 10);
-            if (!*value || *end || trial->ranks < 1 || trial->ranks > 16)
+            if (!*value || *end || trial->ranks < 2 || trial->ranks > 16)
                 return name;
         } else if ((value = command_value(call, &i, "--python")) && *value) {
             trial->python = value;

@@ -27,8 +27,8 @@ extern volatile sig_atomic_t trial_stop;
 
 /* trial.c: runs a program plain and as ranks, prints how they compare. title: "Python 3.11, torch 2.13". */
 void trial_compare(struct trial *trial, const char *title, char *const *arguments);
-/* trial.c: says why something was not tried. */
-void trial_skip(struct trial *trial, const char *title, const char *why);
+/* trial.c: says why something was not tried. is_named: the user has named what to try it with, so that is a failure. */
+void trial_skip(struct trial *trial, const char *title, const char *why, bool is_named);
 /* trial.c: writes a file into the folder. Returns 0 and its path[PATH_MAX], or -1 (said). */
 int trial_write(struct trial *trial, const char *name, const char *text, char *path);
 /* trial.c: a command in the folder, with a deadline; words for what went wrong are printed by the caller. */

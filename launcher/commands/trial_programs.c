@@ -19,6 +19,8 @@ static int find_python(struct trial *trial, char *why) {
     char path[PATH_MAX];
     struct problem problem;
     strcpy(why, "no python3 in PATH");
+    if (trial->python)
+        snprintf(why, TITLE_CHARS, "no program '%.200s'", trial->python);
     for (size_t i = 0; i < (trial->python ? 1 : sizeof names / sizeof *names); i++) {
         if (preflight_find(trial->python ? trial->python : names[i], trial->search, path, &problem))
             continue;
@@ -35,7 +37,7 @@ static int find_python(struct trial *trial, char *why) {
 void trial_of_python(struct trial *trial) {
     char why[TITLE_CHARS], script[PATH_MAX], title[TITLE_CHARS];
     if (find_python(trial, why)) {
-        trial_skip(trial, "Python", why);
+        trial_skip(trial, "Python", why, trial->python);
         return;
     }
     snprintf(title, sizeof title, "Python %s, torch %s", find.python_version, find.version);
@@ -95,7 +97,7 @@ static int compile(struct trial *trial, const struct kit *kit, const char *title
     char compiler[PATH_MAX], api[PATH_MAX + 16], include[PATH_MAX + 16], library[PATH_MAX + 16], path[PATH_MAX + 16];
     struct problem problem;
     if (preflight_find("c++", trial->search, compiler, &problem)) {
-        trial_skip(trial, title, "no compiler 'c++' in PATH");
+        trial_skip(trial, title, "no compiler 'c++' in PATH", trial->libtorch);
         return -1;
     }
     bool is_system = !*kit->library, is_old = kit->major < 2,
@@ -114,7 +116,7 @@ static int compile(struct trial *trial, const struct kit *kit, const char *title
     if (trial_command(trial, arguments, COMPILE_MS, &capture) == 0)
         return 0;
     capture.errors[1000] = 0;
-    trial_skip(trial, title, capture.has_timed_out ? "the compiler took too long" : capture.errors);
+    trial_skip(trial, title, capture.has_timed_out ? "the compiler took too long" : capture.errors, trial->libtorch);
     return -1;
 }
 
@@ -122,7 +124,10 @@ void trial_of_cpp(struct trial *trial) {
     static struct kit kit; /* 12 KiB */
     char title[TITLE_CHARS] = "C++", source[PATH_MAX], program[PATH_MAX];
     if (find_kit(trial, &kit)) {
-        trial_skip(trial, title, "no headers of libtorch in /usr/include or with Python's torch; --libtorch names their folder");
+        char why[TITLE_CHARS] = "no headers of libtorch in /usr/include or with Python's torch; --libtorch names their folder";
+        if (trial->libtorch)
+            snprintf(why, sizeof why, "no headers of libtorch in '%.200s/include'", trial->libtorch);
+        trial_skip(trial, title, why, trial->libtorch);
         return;
     }
     snprintf(title, sizeof title, "C++, libtorch %d.%d (%.180s)", kit.major, kit.minor, *kit.library ? kit.library : "of the system");
