@@ -97,6 +97,13 @@ END
     [ "$(grep -c AR-ENV-REMOVED <<<"$stderr")" -eq 1 ]
 }
 
+@test "what users set for Open MPI stays, as a program that starts mpirun needs it" {
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_CXX=clang++ ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr \
+        "$ACCEL_RUN" -n 2 sh -c 'echo $OMPI_ALLOW_RUN_AS_ROOT $OMPI_ALLOW_RUN_AS_ROOT_CONFIRM $OMPI_CXX'
+    [ "$output" = "1 1 clang++" ]
+    lacks "$stderr" AR-ENV-REMOVED
+}
+
 @test "--dry-run and --show-config warn, too" {
     for look in --dry-run --show-config; do
         ACCEL_RUN_LOG_LEVEL=warn ACCEL_RUN_RANK_COUNT=2 run -0 --separate-stderr "$ACCEL_RUN" -n 250 $look true

@@ -386,6 +386,11 @@ static bool name_matches(const char *variable, const char *word, size_t length) 
 }
 
 bool engines_hides(const struct engine *engine, const char *variable) {
+    /* what users and images set for Open MPI, and mpirun never does: a program that starts mpirun itself needs them (as root, to begin at all) */
+    static const char *const kept[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_CC", "OMPI_CXX", "OMPI_FC"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (name_matches(variable, kept[i], strlen(kept[i])))
+            return false;
     for (int family = 0; family < ENGINE_FAMILIES; family++) {
         const char *list = rows[family].removed, *word;
         size_t length;
