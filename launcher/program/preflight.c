@@ -27,6 +27,8 @@ static bool file_exists(const char *path) {
 static const char *cure_of_name(const char *name) {
     if (!strcmp(name, "launch"))
         return "leave the word out: accel-run -n 4 train.py is what 'accelerate launch --num_processes 4 train.py' was";
+    if (!strcmp(name, "doctor") || !strcmp(name, "config") || !strcmp(name, "explain"))
+        return "a subcommand is the first word, options come behind it: 'accel-run --help' lists them";
     if (!strcmp(name, "to-fsdp2"))
         return "write 'accel-run config to-fsdp2'";
     if (!strcmp(name, "estimate-memory") || !strcmp(name, "merge-weights") || !strcmp(name, "tpu-config"))
