@@ -9,6 +9,8 @@ static const char *words_of(const struct config_option *option) {
         return "error warn info debug";
     if (option->type == CONFIG_BIND)
         return "none auto core cache numa socket";
+    if (option->type == CONFIG_ENGINE)
+        return "auto none";
     if (option->type == CONFIG_TOPIC)
         return "all flags";
     if (!strcmp(option->argument, "SHELL"))

@@ -48,6 +48,7 @@ enum config_type {
     CONFIG_NODES,
     CONFIG_PORT,
     CONFIG_BIND,
+    CONFIG_ENGINE,
     CONFIG_TOPIC
 };
 /* From the weakest to the strongest; what another launcher's variables say comes last and only where nothing else was said. */
@@ -55,6 +56,8 @@ enum config_origin { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENVIRONM
 enum config_level { CONFIG_LEVEL_ERROR, CONFIG_LEVEL_WARN, CONFIG_LEVEL_INFO, CONFIG_LEVEL_DEBUG };
 /* What a rank is bound to: processors of its own, or all that share a cache, a NUMA node, a socket with them; see launcher/placement/placement.h. */
 enum config_bind { CONFIG_BIND_NONE, CONFIG_BIND_AUTO, CONFIG_BIND_CORE, CONFIG_BIND_CACHE, CONFIG_BIND_NUMA, CONFIG_BIND_SOCKET };
+/* Is a launcher that has started this process looked for? */
+enum config_engine { CONFIG_ENGINE_AUTO, CONFIG_ENGINE_NONE };
 enum config_shown { CONFIG_SHOWN_BRIEF, CONFIG_SHOWN_ALL };
 /* BRIEF, ALL: for people. FLAGS: those of other launchers. MARKDOWN, KEYS: lists in the manual pages. */
 enum config_topic { CONFIG_TOPIC_NO, CONFIG_TOPIC_BRIEF, CONFIG_TOPIC_ALL, CONFIG_TOPIC_FLAGS, CONFIG_TOPIC_MARKDOWN, CONFIG_TOPIC_KEYS };
@@ -74,8 +77,9 @@ enum config_id {
 #define CONFIG_C_LEVEL uint32_t    /* enum config_level */
 #define CONFIG_C_NODES uint32_t
 #define CONFIG_C_PORT uint32_t
-#define CONFIG_C_BIND uint32_t  /* enum config_bind */
-#define CONFIG_C_TOPIC uint32_t /* enum config_topic */
+#define CONFIG_C_BIND uint32_t   /* enum config_bind */
+#define CONFIG_C_ENGINE uint32_t /* enum config_engine */
+#define CONFIG_C_TOPIC uint32_t  /* enum config_topic */
 struct config {
 #define OPTION(field, type, ...) CONFIG_C_##type field;
 #include "options.def"

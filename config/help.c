@@ -132,7 +132,8 @@ static void print_keys(FILE *out) {
                                         "error, warn, info or debug",
                                         "whole number, 1 to 256",
                                         "whole number, 1 to 65535",
-                                        "none, auto, core, cache, numa or socket"};
+                                        "none, auto, core, cache, numa or socket",
+                                        "auto or none"};
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const struct config_option *option = &config_options[i];
         if (!*option->key)

@@ -7,6 +7,7 @@
 #include "config.h"
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const engine_names[] = {"auto", "none"};
 static const char *const topic_names[] = {"no", "brief", "all", "flags", "markdown", "keys"};
 /* The words of torchrun's --numa-binding behind our own: node, socket, exclusive, core-complex. */
 static const char *const bind_names[] = {"none", "auto", "core", "cache", "numa", "socket", "exclusive", "core-complex", "node"};
@@ -116,6 +117,9 @@ static int read_value(union value *value, enum config_type type, const char *tex
     case CONFIG_BIND:
         *expected = "one of none, auto, core, cache, numa, socket";
         return read_bind(&value->number, text);
+    case CONFIG_ENGINE:
+        *expected = "one of auto, none";
+        return read_name(&value->number, text, NAMES(engine_names));
     case CONFIG_TOPIC:
         *expected = "a topic of the help (all, flags, brief), nor a subcommand";
         return read_name(&value->number, text, NAMES(topic_names));
@@ -145,6 +149,8 @@ int config_set(struct config *config, enum config_id id, const char *text, enum 
         return fault_set(fault, shown, text, "a number of seconds above 0 (a thousandth at least)");
     if (config_options[id].type == CONFIG_TEXT && !*text && origin == CONFIG_FROM_COMMAND_LINE) /* of "$FOLDER", which is not set */
         return fault_set(fault, shown, text, "a name: it is empty");
+    if (id == CONFIG_ID_log_dir && *text == '~') /* of a file, or --log-dir=~/logs: a folder of that name would be made here */
+        return fault_set(fault, shown, text, "a folder: only a shell knows '~'; write the whole path (./~ for that name)");
     if (origin < config->origin[id])
         return 0;
     store(config, id, value);
@@ -190,6 +196,9 @@ void config_text(const struct config *config, enum config_id id, char *text, siz
         return;
     case CONFIG_BIND:
         snprintf(text, size, "%s", bind_names[*(const uint32_t *)field]);
+        return;
+    case CONFIG_ENGINE:
+        snprintf(text, size, "%s", engine_names[*(const uint32_t *)field]);
         return;
     case CONFIG_TOPIC:
         snprintf(text, size, "%s", topic_names[*(const uint32_t *)field]);

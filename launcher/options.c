@@ -127,16 +127,18 @@ static int read_long(struct reader *reader, const char *argument) {
     return other >= 0 ? take_foreign(reader, (enum foreign_id)other, &spelling) : unknown(reader, argument);
 }
 
-/* "-n4", "-n 4", and switches together, as Python's argparse takes them: "-qm". */
+/* "-n4", "-n=4", "-n 4", and switches together, as Python's argparse takes them: "-qm"; and "-np 4", as mpirun has it. */
 static int read_short(struct reader *reader, const char *argument) {
     int status = 0;
     bool takes = false;
+    if (!strcmp(argument, "-np"))
+        return take(reader, CONFIG_ID_ranks, &(struct spelling){.shown = "-np"});
     for (const char *letter = argument + 1; *letter && !takes && !status; letter++) {
         int id = config_find_letter(*letter), other = foreign_find_letter(*letter);
         if (id < 0 && other < 0)
             return unknown(reader, argument);
         takes = id >= 0 ? config_options[id].type != CONFIG_FLAG : foreign_takes_value((enum foreign_id)other);
-        struct spelling spelling = {.value = takes && letter[1] ? letter + 1 : NULL};
+        struct spelling spelling = {.value = takes && letter[1] ? letter + 1 + (letter[1] == '=') : NULL};
         snprintf(spelling.shown, sizeof spelling.shown, "-%c", *letter);
         status = id >= 0 ? take(reader, id, &spelling) : take_foreign(reader, (enum foreign_id)other, &spelling);
     }

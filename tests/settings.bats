@@ -195,6 +195,12 @@ END
     printf 'deepspeed_config:\n  zero_stage: 9\n' >stage.yaml
     run -125 "$ACCEL_RUN" --config-file stage.yaml true
     contains "$output" "AR-CONFIG: stage.yaml:2:15: zero_stage: '9' is not one of 0, 1, 2, 3"
+    printf 'ranks: 2\nengine: mpi\n' >engine.yaml
+    run -125 "$ACCEL_RUN" --config-file engine.yaml true
+    contains "$output" "AR-CONFIG: engine.yaml:2:9: engine: 'mpi' is not one of auto, none"
+    printf 'log_dir: ~/logs\n' >home.yaml
+    run -125 "$ACCEL_RUN" --config-file home.yaml true
+    contains "$output" "AR-CONFIG: home.yaml:1:10: log_dir: '~/logs' is not a folder"
     mkdir accel-run.yaml
     run -125 "$ACCEL_RUN" true
     contains "$output" "what to do: correct the file, move it away, or read none"
@@ -247,6 +253,7 @@ END
     lacks " $(completed accel-run -n 2 doc) " " doctor "
     # '=' and ':' are words of their own to bash
     [ "$(completed accel-run --bind = c)" = "core cache" ]
+    [ "$(completed accel-run --engine n)" = none ]
     [ "$(completed accel-run --log-level =)" = "error warn info debug" ]
     [ "$(completed accel-run --bind = core --show)" = --show-config ]
     [ "$(completed accel-run --master-addr h : 29500 --show)" = --show-config ]

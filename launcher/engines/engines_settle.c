@@ -134,10 +134,7 @@ static int refuse_unclear(const struct engine *engine, const struct config *conf
 }
 
 int engines_settle(struct engine *engine, struct config *config, struct problem *problem) {
-    if (strcmp(config->engine, "auto") != 0 && strcmp(config->engine, "none") != 0)
-        return problem_set(problem, EXIT_LAUNCHER, "AR-OPTION-VALUE", "see 'accel-run --help all'",
-                           "--engine: '%.40s' is not one of auto, none", config->engine);
-    if (!strcmp(config->engine, "none"))
+    if (config->engine == CONFIG_ENGINE_NONE)
         *engine = (struct engine){.family = ENGINE_FAMILIES};
     if (engine->mode == ENGINE_SPAWN)
         return refuse_unclear(engine, config, problem);

@@ -52,7 +52,7 @@ static inline int settle(const char *ranks, const char *nodes, const char *word)
         config_set(&config, CONFIG_ID_ranks, ranks, CONFIG_FROM_COMMAND_LINE, "-n", fault);
     if (nodes)
         config_set(&config, CONFIG_ID_nnodes, nodes, CONFIG_FROM_COMMAND_LINE, "--nnodes", fault);
-    config.engine = word;
+    config_set(&config, CONFIG_ID_engine, word, CONFIG_FROM_COMMAND_LINE, "--engine", fault);
     return engines_settle(&engine, &config, &problem);
 }
 

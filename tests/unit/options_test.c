@@ -28,6 +28,11 @@ TEST("defaults") {
 TEST("a value may follow its option in all usual ways") {
     EXPECT(READ("-n", "4", "p") == 3 && config.ranks == 4);
     EXPECT(READ("-n4", "p") == 2 && config.ranks == 4);
+    EXPECT(READ("-n=4", "p") == 2 && config.ranks == 4);
+    EXPECT(READ("-np", "4", "p") == 3 && config.ranks == 4); /* mpirun's */
+    EXPECT(READ("-np", "x", "p") == -1 && strstr(problem.what, "-np: 'x' is not a whole number"));
+    EXPECT(READ("--engine", "none", "p") == 3 && config.engine == CONFIG_ENGINE_NONE);
+    EXPECT(READ("--engine", "x", "p") == -1 && strstr(problem.what, "'x' is not one of auto, none"));
     EXPECT(READ("--ranks=5", "p") == 2 && config.ranks == 5);
     EXPECT(READ("--ranks", "6", "p") == 3 && config.ranks == 6);
     EXPECT(READ("--log-dir=d", "p") == 2);
@@ -49,6 +54,12 @@ TEST("an empty text was meant to be something, and is refused on a command line;
     EXPECT_TEXT(problem.id, "AR-OPTION-VALUE");
     EXPECT(READ("--config-file", "", "p") == -1);
     EXPECT(READ_WITH("ACCEL_RUN_LOG_DIR=", "p") == 1);
+}
+
+TEST("a folder that begins with ~, which no shell has replaced, is refused, instead of made") {
+    EXPECT(READ("--log-dir=~/logs", "p") == -1 && strstr(problem.what, "--log-dir: '~/logs' is not a folder"));
+    EXPECT(READ_WITH("ACCEL_RUN_LOG_DIR=~", "p") == -1);
+    EXPECT(READ("--log-dir=./~", "p") == 2);
 }
 
 TEST("reading stops at the program and at --") {
