@@ -37,6 +37,8 @@ refused() {
     refused 125 AR-NO-PROGRAM -n 2
     refused 127 AR-EXEC-NOT-FOUND launch --num_processes 2 train.py
     contains "$stderr" "leave the word out: accel-run -n 4 train.py"
+    refused 127 AR-EXEC-NOT-FOUND -n 2 explain ./train
+    contains "$stderr" "a subcommand is the first word"
     refused 127 AR-EXEC-NOT-FOUND merge-weights here there
     contains "$stderr" "that is Accelerate's"
 }
