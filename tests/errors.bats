@@ -39,6 +39,8 @@ refused() {
     contains "$stderr" "leave the word out: accel-run -n 4 train.py"
     refused 127 AR-EXEC-NOT-FOUND -n 2 explain ./train
     contains "$stderr" "a subcommand is the first word"
+    refused 127 AR-EXEC-NOT-FOUND -n 2 test
+    contains "$stderr" "a subcommand is the first word"
     refused 127 AR-EXEC-NOT-FOUND merge-weights here there
     contains "$stderr" "that is Accelerate's"
 }

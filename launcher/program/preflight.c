@@ -16,6 +16,7 @@
 #define CURE_PATH "check the spelling; a program in the current directory is written ./name"
 
 #define CURE_LINE_ENDS "give the file line ends of Unix: sed -i 's/\\r$//' %.400s"
+#define CURE_SUBCOMMAND "a subcommand is the first word, options come behind it: 'accel-run --help' lists them"
 #define CURE_PYTHON "check the spelling; a Python file that lies elsewhere is named with its folder"
 
 static bool file_exists(const char *path) {
@@ -28,7 +29,7 @@ static const char *cure_of_name(const char *name) {
     if (!strcmp(name, "launch"))
         return "leave the word out: accel-run -n 4 train.py is what 'accelerate launch --num_processes 4 train.py' was";
     if (!strcmp(name, "doctor") || !strcmp(name, "config") || !strcmp(name, "explain"))
-        return "a subcommand is the first word, options come behind it: 'accel-run --help' lists them";
+        return CURE_SUBCOMMAND;
     if (!strcmp(name, "to-fsdp2"))
         return "write 'accel-run config to-fsdp2'";
     if (!strcmp(name, "estimate-memory") || !strcmp(name, "merge-weights") || !strcmp(name, "tpu-config"))
@@ -324,6 +325,9 @@ static int find_shim(const char *given, struct target *target, struct problem *p
 int preflight_run(char *const *arguments, const char *search, const char *shim, struct target *target, struct problem *problem) {
     static struct elf_target library;
     memset(target, 0, sizeof *target);
+    if (!strcmp(arguments[0], "test")) /* is in every PATH, and trains nothing */
+        return problem_set(problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", CURE_SUBCOMMAND,
+                           "'test' behind options is the system's, which does not train");
     if (preflight_find(arguments[0], search, target->path, problem) || find_shim(shim, target, problem))
         return -1;
     elf_target_read(target->shim, &library);
