@@ -15,6 +15,7 @@ from rule_sweep_case import CASES, FLAT, pieces
 SHAPES = [(FLAT,), (3, 4), (4, 4), (2, 6, 6), (), (2, 2, 4, 4)]
 DTYPES = [["float32"], ["int64"], ["bool"], ["complex64"], ["float64"]]
 MIXED = [["float32", "int64"], ["float32", "bool"], ["bool", "float32"], ["float32", "int64", "float32"]]
+MASKED = [["float32", "bool", "float32"], ["float32", "float32", "bool"]]
 
 # Operators whose results are not defined by their arguments, or which change what the process is.
 NOT_CALLED = {
@@ -112,7 +113,10 @@ def find_call(schema):
     tensors = sum(str(a.type) in TENSORS and not a.is_out for a in schema.arguments)
     choices = DTYPES + (MIXED if tensors > 1 else [])
     shapes = SHAPES if hasattr(torch, "Tag") and hasattr(torch.Tag, "pointwise") else SHAPES[:3]  # each refusal takes 1.13 ten milliseconds
-    for shape, dtypes, number in itertools.product(shapes, choices, (0, 1)):
+    at_mask = [a.name for a in schema.arguments if str(a.type) == "Tensor"].index("mask") if schema.name.startswith("aten::masked_") else None
+    for shape, dtypes, number in itertools.product(shapes, (MASKED if at_mask else []) + choices, (0, 1)):
+        if at_mask and dtypes[min(at_mask, len(dtypes) - 1)] != "bool":  # 1.13 takes the bytes of any type for a mask
+            continue
         made = Made(schema, shape, dtypes, number)
         try:
             torch.manual_seed(0)
