@@ -117,6 +117,8 @@ def find_call(schema):
     for shape, dtypes, number in itertools.product(shapes, (MASKED if at_mask else []) + choices, (0, 1)):
         if at_mask and dtypes[min(at_mask, len(dtypes) - 1)] != "bool":  # 1.13 takes the bytes of any type for a mask
             continue
+        if "_pad1d" in schema.name and number == 0:  # 1.13 takes a list of one number, and reads what lies behind it
+            continue
         made = Made(schema, shape, dtypes, number)
         try:
             torch.manual_seed(0)
