@@ -122,34 +122,34 @@ bool away_stat(int directory, const char *path, int flags, struct stat *to, int 
     return true;
 }
 
-static struct statx_timestamp stamp_of(const int64_t from[2]) {
-    return (struct statx_timestamp){.tv_sec = from[0], .tv_nsec = (uint32_t)from[1]};
+static struct statx_timestamp stamp_of(struct timespec from) {
+    return (struct statx_timestamp){.tv_sec = from.tv_sec, .tv_nsec = (uint32_t)from.tv_nsec};
 }
 
 /* Without a time of birth, as on many file systems. */
 bool away_statx(int directory, const char *path, int flags, struct statx *to, int *result) {
-    struct protocol_status status;
-    if (!ask_status(directory, path, flags, &status, result))
+    struct stat from;
+    if (!away_stat(directory, path, flags, &from, result))
         return false;
     if (*result)
         return true;
     memset(to, 0, sizeof *to);
     to->stx_mask = STATX_BASIC_STATS;
-    to->stx_blksize = (uint32_t)status.block_bytes;
-    to->stx_nlink = (uint32_t)status.links;
-    to->stx_uid = status.user;
-    to->stx_gid = status.group;
-    to->stx_mode = (uint16_t)status.mode;
-    to->stx_ino = status.inode;
-    to->stx_size = status.size;
-    to->stx_blocks = status.blocks;
-    to->stx_atime = stamp_of(status.accessed);
-    to->stx_mtime = stamp_of(status.modified);
-    to->stx_ctime = stamp_of(status.changed);
-    to->stx_rdev_major = major(status.special);
-    to->stx_rdev_minor = minor(status.special);
-    to->stx_dev_major = major(status.device);
-    to->stx_dev_minor = minor(status.device);
+    to->stx_blksize = (uint32_t)from.st_blksize;
+    to->stx_nlink = (uint32_t)from.st_nlink;
+    to->stx_uid = from.st_uid;
+    to->stx_gid = from.st_gid;
+    to->stx_mode = (uint16_t)from.st_mode;
+    to->stx_ino = from.st_ino;
+    to->stx_size = (uint64_t)from.st_size;
+    to->stx_blocks = (uint64_t)from.st_blocks;
+    to->stx_atime = stamp_of(from.st_atim);
+    to->stx_mtime = stamp_of(from.st_mtim);
+    to->stx_ctime = stamp_of(from.st_ctim);
+    to->stx_rdev_major = major(from.st_rdev);
+    to->stx_rdev_minor = minor(from.st_rdev);
+    to->stx_dev_major = major(from.st_dev);
+    to->stx_dev_minor = minor(from.st_dev);
     return true;
 }
 
@@ -218,10 +218,8 @@ static void check(const char *absolute, const char *what) {
     struct stat own;
     SHIM_FILES_ASIDE;
     if (stat(absolute, &own) && is_folder_away(absolute))
-        shim_problem("AR-FILE-HOSTS",
-                     "Start the job in a folder that all hosts share, or make the folder on every host before; files need not be there.",
-                     "the program %s '%s', which is on host 0 (%s) and not on this one (%s)", what, absolute, first_host_name(),
-                     first_host_own_name());
+        shim_problem("AR-FILE-HOSTS", AWAY_FOLDER_CURE, "the program %s '%s', which is on host 0 (%s) and not on this one (%s)", what,
+                     absolute, first_host_name(), first_host_own_name());
 }
 
 void away_check_folder(const char *path) {

@@ -62,11 +62,6 @@ static bool is_same(int own, struct away_file *file) {
 
 /* ---- the copy */
 
-__attribute__((noreturn)) static void no_copy(const char *path) {
-    shim_problem("AR-FILE-COPY", "Free some space in /tmp, or raise the limit of open files (ulimit -n).",
-                 "rank %u cannot make a private copy of '%s': %s", shim_rank(), path, strerrordesc_np(errno));
-}
-
 static bool is_unchanged(const struct protocol_status *before, const struct protocol_status *now) {
     return before->inode == now->inode && before->size == now->size && !memcmp(before->modified, now->modified, sizeof now->modified);
 }
@@ -79,7 +74,7 @@ static int copy(struct away_file *file, int to) {
         return errno = error ? error : errno, -1;
     for (uint64_t done = 0; done < before.size;) {
         if (pwrite(to, file->data, file->bytes, (off_t)done) != (ssize_t)file->bytes)
-            no_copy(file->path);
+            sink_refuse(file->path);
         done += file->bytes;
         if (done < before.size && (error = read_piece(file, done)))
             return errno = error, -1;
@@ -103,7 +98,7 @@ static int reopen(int from, int flags) {
 static int open_copy_of(struct away_file *file, int flags) {
     int copied = 0, to = sink_make(O_CLOEXEC);
     if (to < 0)
-        no_copy(file->path);
+        sink_refuse(file->path);
     for (int i = 0; i < TRIES && !(copied = copy(file, to)); i++)
         ;
     if (!copied)

@@ -113,21 +113,24 @@ __attribute__((destructor)) static void files_end(void) {
 
 /* ---- paths */
 
-const char *files_whole_path(int directory, const char *path, char *out) {
+size_t files_path_of(int descriptor, char *out) {
     char link[64];
+    const char *folder = folder_path(descriptor);
+    if (folder)
+        return (size_t)snprintf(out, PATH_MAX, "%s", folder);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    ssize_t length = readlink(link, out, PATH_MAX - 1);
+    out[length < 0 ? 0 : length] = 0;
+    return length < 0 ? 0 : (size_t)length;
+}
+
+const char *files_whole_path(int directory, const char *path, char *out) {
     if (path[0] == '/' || directory == AT_FDCWD)
         return path;
-    const char *folder = folder_path(directory);
-    if (folder) {
-        snprintf(out, PATH_MAX, "%s/%s", folder, path);
-        return out;
-    }
-    snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
-    ssize_t length = readlink(link, out, PATH_MAX - 1);
-    if (length <= 0)
+    size_t length = files_path_of(directory, out);
+    if (!length)
         return path;
-    out[length] = 0;
-    snprintf(out + length, PATH_MAX - (size_t)length, "/%s", path);
+    snprintf(out + length, PATH_MAX - length, "/%s", path);
     return out;
 }
 

@@ -29,6 +29,8 @@ static inline enum files_place files_place(void) {
     return files_place_slowly();
 }
 
+/* What the descriptor is open for, absolute: out[PATH_MAX]. Returns its characters; 0: not known. */
+size_t files_path_of(int descriptor, char *out);
 /* The path as a whole: out[PATH_MAX] is filled when it belongs to a directory's descriptor. Borrowed. */
 const char *files_whole_path(int directory, const char *path, char *out);
 
@@ -87,6 +89,8 @@ void written_publish_all(void);
 int sink_open(const char *real, int flags);
 /* An empty one. -1: no room. */
 int sink_make(int flags);
+/* There is no room for a copy of the file: stops the job (AR-FILE-COPY), with what errno says. */
+__attribute__((noreturn)) void sink_refuse(const char *path);
 
 /* ---- opening (open.c) */
 
@@ -140,6 +144,7 @@ bool away_link(int directory, const char *path, char *text, size_t room, long *r
 int away_stat_disk(const char *path, int flags, struct stat *status);
 /* Has the first host the folder that the path lies in? */
 bool away_has_folder_of(const char *path);
+#define AWAY_FOLDER_CURE "Start the job in a folder that all hosts share, or make the folder on every host before; files need not be there."
 /* The program enters a folder, or makes a scratch folder in one. It stops the job when only the first host has it. */
 void away_check_folder(const char *path);
 void away_check_folder_of(const char *path);

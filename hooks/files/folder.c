@@ -84,8 +84,7 @@ int folder_stand_in(const char *absolute, int flags) {
     rmdir(name);
     int index = descriptor < 0 || !read_status(descriptor, &now) ? -1 : take_free(&now);
     if (index < 0)
-        shim_problem("AR-FILE-HOSTS",
-                     "Start the job in a folder that all hosts share, or make the folder on every host before; files need not be there.",
+        shim_problem("AR-FILE-HOSTS", AWAY_FOLDER_CURE,
                      "the program opens the folder '%s', which is on host 0 (%s) and not on this one (%s): it cannot be stood in for by an "
                      "empty one in /tmp, or %d are open",
                      absolute, first_host_name(), first_host_own_name(), FOLDERS);

@@ -129,21 +129,10 @@ void *hook_opendir(const char *path) {
     return stream;
 }
 
-static bool path_of(int descriptor, char *path) {
-    char link[64];
-    const char *folder = folder_path(descriptor);
-    if (folder)
-        return snprintf(path, PATH_MAX, "%s", folder) < PATH_MAX;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-    ssize_t length = readlink(link, path, PATH_MAX - 1);
-    path[length < 0 ? 0 : length] = 0;
-    return length > 0;
-}
-
 void *hook_fdopendir(int descriptor) {
     char path[PATH_MAX], absolute[PATH_MAX];
     settle();
-    bool may_be_away = atomic_load_explicit(&away_asks, memory_order_relaxed) && path_of(descriptor, path);
+    bool may_be_away = atomic_load_explicit(&away_asks, memory_order_relaxed) && files_path_of(descriptor, path);
     if (!may_be_away || !away_applies(AT_FDCWD, path, absolute))
         return ORIGINAL(fdopendir)(descriptor);
     return open_list(absolute, descriptor);

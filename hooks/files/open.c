@@ -41,8 +41,7 @@ int open_private(const char *real, int flags) {
     struct written *file = written_new(real);
     int descriptor = file ? sink_open(real, flags | O_TRUNC) : -1;
     if (descriptor < 0)
-        shim_problem("AR-FILE-COPY", "Free some space in /tmp, or raise the limit of open files (ulimit -n).",
-                     "rank %u cannot make a private copy of '%s': %s", shim_rank(), real, strerrordesc_np(errno));
+        sink_refuse(real);
     file->is_own = true;
     written_show(file, descriptor, 0);
     scratch_add(real);
@@ -87,8 +86,7 @@ static int open_first(struct meeting *meeting, struct written *file, const char 
 static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags) {
     int sink = sink_open(file ? file->path : path, flags);
     if (sink < 0)
-        shim_problem("AR-FILE-COPY", "Free some space in /tmp, or raise the limit of open files (ulimit -n).",
-                     "rank %u cannot make a private copy of '%s': %s", shim_rank(), path, strerrordesc_np(errno));
+        sink_refuse(path);
     meeting_come(meeting, MEETING_OPEN, path, NULL);
     meeting_await(meeting);
     if (meeting->error) {

@@ -29,6 +29,11 @@ int sink_make(int flags) {
     return sink;
 }
 
+void sink_refuse(const char *path) {
+    shim_problem("AR-FILE-COPY", "Free some space in /tmp, or raise the limit of open files (ulimit -n).",
+                 "rank %u cannot make a private copy of '%s': %s", shim_rank(), path, strerrordesc_np(errno));
+}
+
 static bool fill(int sink, int from) {
     struct stat old;
     if (fstat(from, &old) || ftruncate(sink, old.st_size))
