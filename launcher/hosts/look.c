@@ -29,8 +29,7 @@ static bool take(struct look_sent *sent, size_t from, const char *body, uint32_t
 
 /* Paths below the folder that this accel-run was started in mean the first host's folder. */
 static void spell_for_all(struct look_sent *sent) {
-    char folder[PATH_MAX];
-    const char *below = getcwd(folder, sizeof folder) ? look_below(folder, sent->path) : NULL;
+    const char *below = look_below_start(sent->path);
     sent->is_below = below != NULL;
     if (!below)
         return;

@@ -48,6 +48,8 @@ void look_add(struct job *job, struct loop *loop);
 void look_serve(const struct look_sent *sent, struct look_answer *answer);
 /* path below folder (both absolute) → what follows it, or NULL: it lies elsewhere. Pure. */
 const char *look_below(const char *folder, const char *path);
+/* The same, below the folder that this accel-run was started in. */
+const char *look_below_start(const char *path);
 
 static inline size_t look_answer_bytes(const struct look_answer *answer) {
     return offsetof(struct look_answer, data) + answer->looked.bytes;

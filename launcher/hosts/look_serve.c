@@ -23,6 +23,11 @@ const char *look_below(const char *folder, const char *path) {
     return *path ? path : ".";
 }
 
+const char *look_below_start(const char *path) {
+    char folder[PATH_MAX];
+    return getcwd(folder, sizeof folder) ? look_below(folder, path) : NULL;
+}
+
 static void set_time(int64_t to[2], const struct timespec *from) {
     to[0] = from->tv_sec;
     to[1] = from->tv_nsec;

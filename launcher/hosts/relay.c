@@ -64,22 +64,20 @@ void relay_hear_lines(struct job *job, const char *body, uint32_t bytes) {
 
 struct relayed {
     uint32_t rank, generation;
-    uint32_t
-        is_below[2]; /* the path is relative to the folder that accel-run was started in, which is the same one on all hosts (look.h) */
+    uint32_t is_below[2];         /* relative to the folder that accel-run was started in, the same one on all hosts (look.h) */
     struct protocol_meeting said; /* its texts follow */
 };
 
 /* Texts of a message in which each is spelled for all hosts. Returns their length. */
 static size_t spell_for_all(struct relayed *relayed, const char *from, char *to) {
-    char folder[PATH_MAX], text[BOARD_PATH_CHARS];
-    bool has_folder = getcwd(folder, sizeof folder);
+    char text[BOARD_PATH_CHARS];
     size_t written = 0;
     for (int i = 0; i < 2; i++) {
         uint32_t length = relayed->said.lengths[i];
         memcpy(text, from, length);
         text[length] = 0;
         from += length;
-        const char *below = has_folder ? look_below(folder, text) : NULL;
+        const char *below = look_below_start(text);
         relayed->is_below[i] = below != NULL;
         relayed->said.lengths[i] = (uint32_t)strlen(below ? below : text);
         memcpy(to + written, below ? below : text, relayed->said.lengths[i]);
