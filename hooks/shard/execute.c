@@ -161,14 +161,17 @@ static bool is_view_of(const struct gathered_storages *storages, struct tensor *
     return storages->count == STORAGES_MAX; /* more than we remember: assume so, a write to it is then refused */
 }
 
+struct tensor *execute_sum_parts(const struct shard_call *call, struct tensor *tensor) {
+    recognise_gathered(call, "summed its parts", "");
+    return gather_partial(call->op->name, tensor);
+}
+
 struct tensor *execute_gather_argument(struct shard_call *call, const struct argument *argument) {
     struct tensor *tensor = argument_tensor(argument), *seen = argument->record.kind == RECORD_SHARD ? window_whole(tensor) : NULL;
     if (seen)
         return seen;
-    if (argument->record.kind == RECORD_PARTIAL && !call_writes(call, argument)) { /* a number that is read, above all */
-        recognise_gathered(call, "summed its parts", "");
-        return gather_partial(call->op->name, tensor);
-    }
+    if (argument->record.kind == RECORD_PARTIAL && !call_writes(call, argument)) /* a number that is read, above all */
+        return execute_sum_parts(call, tensor);
     report_gather();
     explain_gather(call, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
     return argument->record.kind == RECORD_SHARD ? gather_shard(call->op->name, tensor, &argument->record)

@@ -191,10 +191,6 @@ static void copy_renew(struct copy *copy) {
     copy->checksum = extent_checksum(copy->whole);
 }
 
-static bool is_written(const struct copy *copy) {
-    return extent_checksum(copy->whole) != copy->checksum;
-}
-
 /* What a copy shows in the end: the memory of a divided tensor, of which a watched one is a view. */
 static const void *source_of(const struct copy *copy) {
     struct tensor *source, *whole;
@@ -218,7 +214,7 @@ static void take_through_window(const struct copy *copy) {
                      "the program wrote through a pointer into a part of a divided tensor that was put together only to be read");
     const void *source = tensor_storage(through.alias);
     for (const struct copy *other = copies; other; other = other->next)
-        if (source_of(other) == source && tensor_storage(other->alias) != storage && is_written(other))
+        if (source_of(other) == source && tensor_storage(other->alias) != storage && extent_checksum(other->whole) != other->checksum)
             refuse_two_written();
     write_back(&through);
     for (struct copy *other = copies; other; other = other->next)
@@ -229,10 +225,11 @@ static void take_through_window(const struct copy *copy) {
 
 /* Looks whether the program has written, and takes it back. */
 static void copy_take(struct copy *copy) {
-    copy->is_changed = is_written(copy);
+    uint64_t checksum = extent_checksum(copy->whole);
+    copy->is_changed = checksum != copy->checksum;
     if (!copy->is_changed)
         return;
-    copy->checksum = extent_checksum(copy->whole);
+    copy->checksum = checksum;
     if (is_watched(copy))
         take_through_window(copy);
     else
@@ -272,12 +269,11 @@ static void tensor_settle(struct tensor *tensor) {
     storage_settle(tensor_storage(tensor));
 }
 
-/* intrusive_ptr_target: the strong count is the low half of the word at +8 in every layout. */
 static bool is_last_owner(const struct copy *copy) {
     struct tensor *source, *whole;
     struct record record;
     uint32_t others = is_watched(copy) && window_find(tensor_storage(copy->alias), &source, &record, &whole);
-    return __atomic_load_n((uint32_t *)((char *)tensor_storage(copy->alias) + 8), __ATOMIC_ACQUIRE) == 1 + others;
+    return tensor_owners(tensor_storage(copy->alias)) == 1 + others;
 }
 
 /* Copies of memory that nobody but us has go. */

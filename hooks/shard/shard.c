@@ -121,8 +121,7 @@ static void materialise_partials(struct shard_call *call) {
         struct argument *argument = &call->arguments[i];
         if (argument->record.kind != RECORD_PARTIAL)
             continue;
-        recognise_gathered(call, "summed its parts", "");
-        struct tensor *total = gather_partial(call->op->name, argument_tensor(argument));
+        struct tensor *total = execute_sum_parts(call, argument_tensor(argument));
         mark_gathered(total, true); /* what the operator makes a view of it would not write to the parts */
         slot_replace(argument->slot, value_tensor(total));
     }

@@ -206,6 +206,8 @@ void execute_local(struct shard_call *call);
 void execute_gathered(struct shard_call *call);
 /* The whole of a shard or a partial sum among the arguments. Owned. */
 struct tensor *execute_gather_argument(struct shard_call *call, const struct argument *argument);
+/* The sum of a partial one, on every rank: no gather that is warned of. Owned. */
+struct tensor *execute_sum_parts(const struct shard_call *call, struct tensor *tensor);
 /* The same for an operator that writes to divided tensors or to sums: each rank takes its part of the written whole (write.c). */
 void execute_write_gathered(struct shard_call *call);
 /* This rank's part of what has been written to a whole tensor: its rows, or of a sum all on rank 0 and zeros elsewhere. With the whole's history. Owned. */

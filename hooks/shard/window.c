@@ -38,14 +38,9 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     atomic_fetch_add(&window_count, 1);
 }
 
-/* intrusive_ptr_target's strong count is the low half of the word at +8 in every layout. */
-static uint32_t owners(const void *object) {
-    return __atomic_load_n((const uint32_t *)((const char *)object + 8), __ATOMIC_ACQUIRE);
-}
-
 /* Only we have the copy, and its memory. */
 static bool is_closed(const struct window *window) {
-    return owners(window->whole) == 1 && owners(tensor_storage(window->whole)) == 1;
+    return tensor_owners(window->whole) == 1 && tensor_owners(tensor_storage(window->whole)) == 1;
 }
 
 static void windows_sweep(void) {

@@ -24,6 +24,11 @@ static size_t count_add(struct tensor *tensor, long at, int change) {
 
 enum { STRONG_COUNT = 8 };
 
+/* intrusive_ptr_target: the low half of the word at +8 in every layout. */
+uint32_t tensor_owners(const void *object) {
+    return __atomic_load_n((const uint32_t *)((const char *)object + 8), __ATOMIC_ACQUIRE);
+}
+
 void tensor_retain(struct tensor *tensor) {
     if (tensor == torch_facts.undefined)
         return;

@@ -187,6 +187,8 @@ bool tensor_requires_grad(struct tensor *tensor);
 void *tensor_node(struct tensor *tensor);                /* grad_fn's Node*, or NULL */
 struct tensor **tensor_grad_slot(struct tensor *tensor); /* .grad in place */
 void tensor_retain(struct tensor *tensor);
+/* How many own the object, a tensor or a storage: its strong count. */
+uint32_t tensor_owners(const void *object);
 void tensor_release(struct tensor *tensor);
 void tensor_mark_parameter(struct tensor *tensor);
 /* The gradient that flows back through `tensor` (must require grad) is replaced by what function returns for it (owned), borrowed in. Lives with the
