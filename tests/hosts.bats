@@ -187,6 +187,17 @@ for step in range(6):
 @test "a host that comes late is told what another has refused, and the refusal of all, and none waits for who was told" {
     options=(--start-timeout 1000)
     waits() { retry 300 0.1 grep -q ", to tell it" "err$1"; }
+    tells_late() { # the host that refuses, the one that comes later; by their numbers from 1 on
+        local code=0
+        launchers=()
+        start_host "$1" 2 1 no-such-program
+        waits "$1"
+        start_host "$2" 2 1 true
+        wait "${launchers[$1]}" || true
+        wait "${launchers[$2]}" || code=$?
+        [ "$code" -eq 125 ]
+        contains "$(cat "err$2")" "AR-EXEC-NOT-FOUND: host $(($1 - 1)) (10.77.0.$1): "
+    }
     launchers=()
     start_host 1 3 1 true
     start_host 2 3 1 echo
@@ -194,21 +205,8 @@ for step in range(6):
     start_host 3 3 1 true
     wait_hosts 125
     all_say "AR-HOSTS-DIFFER: the program: true on host 0, echo on host 1 (10.77.0.2)"
-    start_host 1 2 1 no-such-program
-    waits 1
-    start_host 2 2 1 true
-    wait "${launchers[1]}" || true
-    wait "${launchers[2]}" || code=$?
-    [ "$code" -eq 125 ]
-    contains "$(cat err2)" "AR-EXEC-NOT-FOUND: host 0 (10.77.0.1): "
-    launchers=()
-    start_host 2 2 1 no-such-program
-    waits 2
-    start_host 1 2 1 true
-    wait "${launchers[2]}" || true
-    wait "${launchers[1]}" || code=$?
-    [ "$code" -eq 125 ]
-    contains "$(cat err1)" "AR-EXEC-NOT-FOUND: host 1 (10.77.0.2): "
+    tells_late 1 2
+    tells_late 2 1
     launchers=()
     start_host 1 2 1 no-such-program
     start_host 2 2 1 no-such-program
