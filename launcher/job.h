@@ -83,6 +83,8 @@ void supervise_last_words(struct job *job);
    lost; the verdict's paragraph at the end, which gives the exit code. */
 void report_before(struct job *job);
 void report_loss(struct job *job);
+/* What ends the job, behind all that was said before. */
+void report_problem(struct job *job, const struct problem *problem);
 int report_end(struct job *job);
 void report_failure(struct job *job);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "placement/cgroup.h"
 #include "program/interpret.h"
 #include "job.h"
@@ -67,6 +68,12 @@ static struct verdict_facts facts_of(const struct job *job) {
                                   job->streams.lost_bytes,
                                   job->world_size,
                                   job->hosts ? job->hosts->list[job->hosts->host].name : NULL};
+}
+
+void report_problem(struct job *job, const struct problem *problem) {
+    streams_catch_up(&job->streams);
+    notices_settle(&job->notices, clock_ms(), true);
+    notices_problem(&job->notices, "error", problem);
 }
 
 void report_failure(struct job *job) {

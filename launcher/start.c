@@ -18,6 +18,7 @@
 
 static void hear_log(void *context, uint32_t rank, char level, const char *text) {
     struct job *job = context;
+    streams_catch_up(&job->streams);
     notices_log(&job->notices, rank - job->first, level, text, clock_ms());
 }
 

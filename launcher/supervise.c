@@ -95,8 +95,7 @@ void supervise_problem(struct job *job, const struct problem *problem) {
     if (job->problem.exit_code || job->first_failed >= 0 || job->state >= LIFECYCLE_STOPPING)
         return;
     job->problem = *problem;
-    notices_settle(&job->notices, clock_ms(), true);
-    notices_problem(&job->notices, "error", problem);
+    report_problem(job, problem);
     supervise_event(job, LIFECYCLE_PROBLEM);
     together_failed(job, problem, false, false);
 }

@@ -155,6 +155,40 @@ END
     cmp plain ranks
 }
 
+@test "a message of accel-run does not cut rank 0's line in two, where stdout and stderr are one" {
+    mkfifo written
+    cat >half <<'END'
+if [ "$ACCEL_RUN_RANK" = 0 ]; then
+    printf 'half '; printf 'a line, no end'
+    echo >written
+    exec sleep 60
+fi
+"$CLAIMER" claim
+read -r _ <written
+exit 3
+END
+    CLAIMER=$CLAIMER run -3 timeout 60 "$ACCEL_RUN" -n 2 sh half
+    grep -qx "half a line, no end" <<<"$output"
+    contains "$output" "AR-RANK-FAILED: rank 1"
+}
+
+@test "what rank 0 wrote before another rank's message is shown before it, also by a launcher that hears of both at once" {
+    cat >late <<'END'
+[ "$ACCEL_RUN_RANK" = 1 ] && exec "$CLAIMER" claim touch=claimed await=written problem:AR-PARTED:parted:none touch=said pause
+until [ -e claimed ]; do :; done
+kill -STOP "$PPID"
+until grep -q '^State:.T' "/proc/$PPID/status"; do :; done
+printf 'step'; printf ' 0\n'
+touch written
+until [ -e said ]; do :; done
+kill -CONT "$PPID"
+exec sleep 60
+END
+    CLAIMER=$CLAIMER run -125 timeout 60 "$ACCEL_RUN" -n 2 sh late
+    [ "${lines[0]}" = "step 0" ]
+    contains "${lines[1]}" "AR-PARTED"
+}
+
 # ---- the first process of a container
 
 pid_1() {

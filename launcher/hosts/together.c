@@ -23,9 +23,10 @@ static bool take_failure(struct job *job, const struct together_failure *failure
     if (job->problem.exit_code || job->first_failed >= 0 || job->state == LIFECYCLE_STOPPING || job->state == LIFECYCLE_KILLING)
         return false;
     job->problem = failure->problem;
-    notices_settle(&job->notices, clock_ms(), true);
-    if (!failure->is_silent)
-        notices_problem(&job->notices, "error", &failure->problem);
+    if (failure->is_silent)
+        notices_settle(&job->notices, clock_ms(), true);
+    else
+        report_problem(job, &failure->problem);
     supervise_event(job, failure->is_rank ? LIFECYCLE_RANK_FAILED : LIFECYCLE_PROBLEM);
     return true;
 }

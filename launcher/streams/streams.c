@@ -170,7 +170,7 @@ static void flush_pending(struct streams *streams, int which) {
             give_pending_up(streams, which, errno);
             return;
         }
-        if (n > 0 && streams->console->is_terminal[which + 1])
+        if (n > 0 && (streams->is_combined || streams->console->is_terminal[which + 1]))
             streams->line_is_open = pending->buffer[pending->begin + (size_t)n - 1] != '\n';
         pending->begin += (uint32_t)n;
     }
@@ -230,6 +230,12 @@ bool streams_drain(struct streams *streams) {
         while (streams->list[i].source >= 0 && (i > 1 || !is_pending(streams, (int)i)) && read_stream(streams, i / 2, (int)(i % 2)))
             ;
     return !is_pending(streams, 0) && !is_pending(streams, 1);
+}
+
+void streams_catch_up(struct streams *streams) {
+    for (int which = 0; which < 2; which++)
+        if (streams->list[which].source >= 0 && !is_pending(streams, which))
+            read_stream(streams, 0, which);
 }
 
 bool streams_is_blocked(const struct streams *streams) {

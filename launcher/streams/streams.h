@@ -47,7 +47,7 @@ struct streams {
     struct stream *list;       /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
     struct output *outputs[2]; /* owned: stdout (or both), stderr */
     struct streams_pending pending[2];
-    bool line_is_open;   /* the terminal's cursor stands behind half a line */
+    bool line_is_open;   /* half a line has been written to the terminal, or to what stdout and stderr share */
     uint64_t lost_bytes; /* of rank 0's output that could not be written; not counted on a terminal that is gone */
     int lost_error;      /* why; 0: none */
     int log_error;       /* why a file of --log-dir was given up; 0: none */
@@ -72,6 +72,11 @@ void streams_started(struct streams *streams, uint32_t rank);
 void streams_add(struct streams *streams, struct loop *loop);
 /* Reads everything that is already there, without waiting. Returns true when all of it was also handed on. */
 bool streams_drain(struct streams *streams);
+/*
+ * Hands on what rank 0 has written up to now (one read takes all that a pipe holds): before a rank's message is shown, so that it does not
+ * cut a line in two that came before it. Does not wait.
+ */
+void streams_catch_up(struct streams *streams);
 /* Is rank 0 held up by who reads our output? */
 bool streams_is_blocked(const struct streams *streams);
 /* The last whole lines of a rank's stderr, each after `indent`, at most `lines`; text[size]. */
