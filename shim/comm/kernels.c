@@ -9,6 +9,7 @@
 #include "kernels.h"
 
 #define KERNELS_TARGET
+#define KERNELS_BYTES 16
 #define KERNELS_TABLE kernels_base
 #include "kernels_body.h"
 

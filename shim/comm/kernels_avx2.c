@@ -5,6 +5,7 @@
 
 #if defined(__x86_64__)
 #define KERNELS_TARGET __attribute__((target("avx2")))
+#define KERNELS_BYTES 32
 #define KERNELS_TABLE kernels_avx2
 #include "kernels_body.h"
 #endif

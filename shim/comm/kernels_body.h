@@ -1,6 +1,7 @@
 /*
- * The kernels themselves; included once per instruction set with KERNELS_TARGET (a target attribute) and KERNELS_TABLE (the table's name).
- * Written with the compilers' vector extensions: 64 bytes are one AVX-512, two AVX2 or four SSE2 registers.
+ * The kernels themselves; included once per instruction set with KERNELS_TARGET (a target attribute), KERNELS_BYTES (of its registers) and
+ * KERNELS_TABLE (the table's name). Written with the compilers' vector extensions. A vector is one register: of wider ones gcc 12 keeps the parts on the
+ * stack (150 instructions for 256 bytes, where 30 do).
  *
  * Element types are unaligned and may alias: gradients come in spans of any size, and we know nothing of the types they were stored with.
  */
@@ -16,16 +17,16 @@ typedef int16_t any_i16 KERNELS_ANY;
 typedef uint8_t any_u8 KERNELS_ANY;
 typedef int8_t any_i8 KERNELS_ANY;
 
-#define KERNELS_VECTOR(type, name) typedef type name __attribute__((vector_size(64), aligned(1), may_alias))
+#define KERNELS_VECTOR(type, name) typedef type name __attribute__((vector_size(KERNELS_BYTES), aligned(1), may_alias))
 KERNELS_VECTOR(float, vec_f32);
 KERNELS_VECTOR(double, vec_f64);
 KERNELS_VECTOR(uint64_t, vec_u64);
 KERNELS_VECTOR(uint32_t, vec_u32);
 KERNELS_VECTOR(uint16_t, vec_u16);
 KERNELS_VECTOR(uint8_t, vec_u8);
-typedef uint16_t half_u16 __attribute__((vector_size(32), aligned(1), may_alias)); /* as many lanes as a vec_u32 */
+typedef uint16_t half_u16 __attribute__((vector_size(KERNELS_BYTES / 2), aligned(1), may_alias)); /* as many lanes as a vec_u32 */
 
-/* Four vectors at a time, so that the loop over the ranks is paid once in 256 bytes. Own is read before anything is stored: a may be a source. */
+/* Four vectors at a time, so that the loop over the ranks is paid once for four registers; single ones for small parameters, which are mostly remainder. Own is read before anything is stored: a may be a source. */
 #define KERNELS_COMBINE(suffix, scalar, vector, operator)                                                                                  \
     KERNELS_TARGET static void combine_##suffix(void *a, void *b, const void *const *sources, uint32_t ranks, size_t count) {              \
         enum { LANES = sizeof(vector) / sizeof(scalar) };                                                                                  \
@@ -45,6 +46,16 @@ typedef uint16_t half_u16 __attribute__((vector_size(32), aligned(1), may_alias)
             if (b) {                                                                                                                       \
                 to = (vector *)((scalar *)b + i);                                                                                          \
                 to[0] = v0, to[1] = v1, to[2] = v2, to[3] = v3;                                                                            \
+            }                                                                                                                              \
+        }                                                                                                                                  \
+        for (; i + LANES <= count; i += LANES) {                                                                                           \
+            vector v = *(const vector *)((const scalar *)sources[0] + i);                                                                  \
+            for (uint32_t rank = 1; rank < ranks; rank++) {                                                                                \
+                v = v operator *(const vector *)((const scalar *)sources[rank] + i);                                                        \
+            }                                                                                                                              \
+            *(vector *)((scalar *)a + i) = v;                                                                                              \
+            if (b) {                                                                                                                       \
+                *(vector *)((scalar *)b + i) = v;                                                                                          \
             }                                                                                                                              \
         }                                                                                                                                  \
         for (; i < count; i++) {                                                                                                           \
@@ -99,11 +110,14 @@ KERNELS_SELECT(max_i8, any_i8, >)
 KERNELS_SELECT(min_u8, any_u8, <)
 KERNELS_SELECT(max_u8, any_u8, >)
 
-enum { KERNELS_BLOCK = 256 }; /* elements widened at a time: three blocks of float32 stay in the first cache */
+enum {
+    KERNELS_BLOCK = 256,
+    KERNELS_WORDS = KERNELS_BYTES / 4
+}; /* elements widened at a time: three blocks of float32 stay in the first cache */
 
 KERNELS_TARGET static void widen_bf16(float *to, const void *from, size_t count) {
     size_t i = 0;
-    for (; i + 16 <= count; i += 16) {
+    for (; i + KERNELS_WORDS <= count; i += KERNELS_WORDS) {
         vec_u32 wide = __builtin_convertvector(*(const half_u16 *)((const any_u16 *)from + i), vec_u32);
         *(vec_u32 *)(to + i) = wide << 16;
     }
@@ -115,7 +129,7 @@ KERNELS_TARGET static void widen_bf16(float *to, const void *from, size_t count)
 /* To nearest even; a NaN stays one (its payload's lower half is lost, and may have been all there was of it: hence the quiet bit). */
 KERNELS_TARGET static void narrow_bf16(void *to, const float *from, size_t count) {
     size_t i = 0;
-    for (; i + 16 <= count; i += 16) {
+    for (; i + KERNELS_WORDS <= count; i += KERNELS_WORDS) {
         vec_u32 bits = *(const vec_u32 *)(from + i);
         vec_u32 nan = (vec_u32)((bits & 0x7fffffffu) > 0x7f800000u);
         vec_u32 rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
