@@ -1,36 +1,57 @@
-/* Open addressing, a power of two, keys never removed. */
+/* Open addressing, a power of two, keys never removed. A table that was outgrown stays: somebody may be reading it. Together they take as much as the last. */
 #include "pairs.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-static struct pair *pairs_find(const struct pairs *pairs, const void *key) {
-    size_t place = (size_t)(((uintptr_t)key * 0x9E3779B97F4A7C15ull) >> 32) & (pairs->size - 1);
-    while (pairs->entries[place].key && pairs->entries[place].key != key)
-        place = (place + 1) & (pairs->size - 1);
-    return &pairs->entries[place];
+struct pair {
+    void *_Atomic key;
+    void *_Atomic value;
+};
+
+struct pairs_table {
+    struct pairs_table *outgrown; /* keeps it reachable */
+    size_t size, used;
+    struct pair entries[];
+};
+
+/* The key's place, or the hole where it belongs. */
+static struct pair *table_find(struct pairs_table *table, const void *key) {
+    size_t place = (size_t)(((uintptr_t)key * 0x9E3779B97F4A7C15ull) >> 32) & (table->size - 1);
+    for (void *met; (met = atomic_load_explicit(&table->entries[place].key, memory_order_acquire)) && met != key;)
+        place = (place + 1) & (table->size - 1);
+    return &table->entries[place];
 }
 
-static void pairs_grow(struct pairs *pairs) {
-    struct pairs old = *pairs;
-    pairs->size = old.size ? 2 * old.size : 1024;
-    pairs->entries = calloc(pairs->size, sizeof *pairs->entries);
-    for (size_t i = 0; i < old.size; i++)
-        if (old.entries[i].key)
-            *pairs_find(pairs, old.entries[i].key) = old.entries[i];
-    free(old.entries);
-}
-
-void *pairs_put(struct pairs *pairs, void *key, void *value) {
-    if (2 * pairs->used >= pairs->size)
-        pairs_grow(pairs);
-    struct pair *pair = pairs_find(pairs, key);
-    void *had = pair->value;
-    pairs->used += !pair->key;
-    *pair = (struct pair){key, value};
+/* The value stands before the key can be seen. Returns the value it had. */
+static void *table_put(struct pairs_table *table, void *key, void *value) {
+    struct pair *pair = table_find(table, key);
+    void *had = atomic_exchange(&pair->value, value);
+    table->used += !pair->key;
+    atomic_store_explicit(&pair->key, key, memory_order_release);
     return had;
 }
 
+static struct pairs_table *table_grow(struct pairs_table *old) {
+    size_t size = old ? 2 * old->size : 1024;
+    struct pairs_table *table = calloc(1, sizeof *table + size * sizeof *table->entries);
+    table->outgrown = old;
+    table->size = size;
+    for (size_t i = 0; old && i < old->size; i++)
+        if (old->entries[i].key)
+            table_put(table, old->entries[i].key, old->entries[i].value);
+    return table;
+}
+
+void *pairs_put(struct pairs *pairs, void *key, void *value) {
+    struct pairs_table *table = pairs->table;
+    if (!table || 2 * table->used >= table->size)
+        atomic_store_explicit(&pairs->table, table = table_grow(table), memory_order_release);
+    return table_put(table, key, value);
+}
+
 void *pairs_get(const struct pairs *pairs, const void *key) {
-    return pairs->size ? pairs_find(pairs, key)->value : NULL;
+    struct pairs_table *table = atomic_load_explicit(&pairs->table, memory_order_acquire);
+    return table ? atomic_load_explicit(&table_find(table, key)->value, memory_order_acquire) : NULL;
 }

@@ -1,17 +1,14 @@
-/* A table from one pointer to another. Not locked: its owner does that. */
+/* A table from one pointer to another. Looking up needs no lock (leaves and nodes are asked for dozens of times a step); writers take turns, which is their
+   owner's business. */
 #ifndef ACCEL_SHIM_PAIRS_H
 #define ACCEL_SHIM_PAIRS_H
 
 #include <stddef.h>
 
-struct pair {
-    void *key;
-    void *value;
-};
+struct pairs_table;
 
 struct pairs { /* zero: empty */
-    struct pair *entries;
-    size_t size, used;
+    struct pairs_table *_Atomic table;
 };
 
 /* NULL: not there. */

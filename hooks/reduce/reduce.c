@@ -36,6 +36,23 @@ static int by_ordinal(const void *one, const void *other) {
     return a < b ? -1 : a > b;
 }
 
+/* Gradients arrive from the last layer to the first: mostly the other way round. */
+static void sort_leaves(struct backward *backward) {
+    struct leaf_gradient *leaves = backward->leaves;
+    bool is_reversed = true;
+    for (size_t i = 1; i < backward->count && is_reversed; i++)
+        is_reversed = leaves[i].ordinal < leaves[i - 1].ordinal;
+    if (!is_reversed) {
+        qsort(leaves, backward->count, sizeof *leaves, by_ordinal);
+        return;
+    }
+    for (size_t i = 0, j = backward->count; i + 1 < j; i++) {
+        struct leaf_gradient last = leaves[--j];
+        leaves[j] = leaves[i];
+        leaves[i] = last;
+    }
+}
+
 static struct tensor *gradient_of(const struct leaf_gradient *leaf) {
     struct tensor *gradient = *tensor_grad_slot(leaf->leaf);
     return gradient && gradient != torch_facts.undefined ? gradient : NULL;
@@ -95,7 +112,7 @@ static void keep_reached(struct backward *backward) {
             *tensor_grad_slot(leaf.leaf) = leaf.before;
     }
     backward->count = kept;
-    qsort(backward->leaves, kept, sizeof *backward->leaves, by_ordinal);
+    sort_leaves(backward);
 }
 
 static uint64_t list_hash(const struct backward *backward) {
@@ -239,7 +256,7 @@ static void forget_the_gone(struct backward *backward) {
     size_t kept = 0;
     for (size_t i = 0; i < backward->count; i++) {
         struct leaf_gradient leaf = backward->leaves[i];
-        if (leaf_by_ordinal(leaf.ordinal) == leaf.leaf)
+        if (leaf_has_ordinal(leaf.leaf, leaf.ordinal))
             backward->leaves[kept++] = leaf;
         else
             tensor_release(leaf.before);
@@ -319,7 +336,7 @@ void reduce_gradients(struct backward *backward) {
     if (sum_listed(backward, drift_word(backward)))
         return;
     add_missing(backward);
-    qsort(backward->leaves, backward->count, sizeof *backward->leaves, by_ordinal);
+    sort_leaves(backward);
     drift_examine(backward);
     if (!sum_listed(backward, 0))
         stop_for_other_kinds();

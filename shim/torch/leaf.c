@@ -9,10 +9,11 @@
 #include "../shim.h"
 #include "functions.h"
 
-static struct pairs ordinals, nodes; /* leaf → ordinal (+1), node → leaf */
+static struct pairs ordinals, nodes; /* leaf → ordinal (+1), node → leaf; read without the lock */
 static struct tensor **leaves;       /* by ordinal; NULL: gone */
-static size_t leaf_next, leaf_room;
-static pthread_mutex_t leaf_mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic size_t leaf_next;
+static size_t leaf_room;
+static pthread_mutex_t leaf_mutex = PTHREAD_MUTEX_INITIALIZER; /* of who writes */
 
 static void leaf_unlock(int *unused) {
     pthread_mutex_unlock(&leaf_mutex);
@@ -20,32 +21,47 @@ static void leaf_unlock(int *unused) {
 
 #define LEAF_SCOPE __attribute__((cleanup(leaf_unlock), unused)) int leaf_scope_ = pthread_mutex_lock(&leaf_mutex)
 
-size_t leaf_ordinal(struct tensor *leaf) {
+/* + 1; 0: none */
+static size_t ordinal_of(struct tensor *leaf) {
+    return (size_t)pairs_get(&ordinals, leaf);
+}
+
+static size_t ordinal_give(struct tensor *leaf) {
     LEAF_SCOPE;
-    uintptr_t known = (uintptr_t)pairs_get(&ordinals, leaf);
-    if (known)
-        return known - 1;
+    size_t known = ordinal_of(leaf);
+    if (known) /* another thread was first */
+        return known;
     if (leaf_next == leaf_room) {
         leaf_room = leaf_room ? 2 * leaf_room : 1024;
         leaves = realloc(leaves, leaf_room * sizeof(struct tensor *));
     }
-    leaves[leaf_next++] = leaf;
-    pairs_put(&ordinals, leaf, (void *)leaf_next);
+    size_t ordinal = leaf_next;
+    leaves[ordinal] = leaf;
+    pairs_put(&ordinals, leaf, (void *)(ordinal + 1));
     tensor_mark_parameter(leaf);
-    return leaf_next - 1;
+    leaf_next = ordinal + 1;
+    return ordinal + 1;
+}
+
+size_t leaf_ordinal(struct tensor *leaf) {
+    size_t known = ordinal_of(leaf);
+    return (known ? known : ordinal_give(leaf)) - 1;
+}
+
+bool leaf_has_ordinal(struct tensor *leaf, size_t ordinal) {
+    return ordinal_of(leaf) == ordinal + 1;
 }
 
 void leaf_gone(struct tensor *leaf) {
-    LEAF_SCOPE;
-    uintptr_t known = (uintptr_t)pairs_get(&ordinals, leaf);
+    size_t known = ordinal_of(leaf);
     if (!known)
         return; /* a view of a parameter carries its key */
+    LEAF_SCOPE;
     leaves[known - 1] = NULL;
     pairs_put(&ordinals, leaf, NULL);
 }
 
 size_t leaf_count(void) {
-    LEAF_SCOPE;
     return leaf_next;
 }
 
@@ -56,6 +72,8 @@ struct tensor *leaf_by_ordinal(size_t ordinal) {
 
 void leaf_node_made(void *node, struct tensor *leaf) {
     leaf_ordinal(leaf);
+    if (pairs_get(&nodes, node) == leaf) /* as in the step before: the same memory */
+        return;
     LEAF_SCOPE;
     pairs_put(&nodes, node, leaf);
 }
@@ -66,6 +84,5 @@ struct tensor *leaf_of_node(void *node) {
         leaf_ordinal(leaf);
         return leaf;
     }
-    LEAF_SCOPE;
     return pairs_get(&nodes, node);
 }

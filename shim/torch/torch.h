@@ -370,6 +370,7 @@ void torch_unsupported(const char *check, const char *format, ...) __attribute__
 size_t leaf_ordinal(struct tensor *leaf);       /* the order in which the program made it; known from then on and marked as a parameter */
 size_t leaf_count(void);                        /* ordinals given so far */
 struct tensor *leaf_by_ordinal(size_t ordinal); /* NULL: gone */
+bool leaf_has_ordinal(struct tensor *leaf, size_t ordinal); /* false also when the leaf is gone, or another one stands in its place */
 void leaf_gone(struct tensor *tensor);
 void leaf_node_made(void *node, struct tensor *leaf); /* an AccumulateGrad node was constructed */
 struct tensor *leaf_of_node(void *node);              /* NULL: never seen */
