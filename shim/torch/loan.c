@@ -62,14 +62,20 @@ void loans_return(void) {
 
 /* ---- hooks */
 
-static bool is_read_by_program(struct tensor *tensor) {
-    return shim_active() && tensor_is_marked(tensor) && !dispatch_is_opaque() && !dispatch_in_parallel_region();
+/* Kernels ask a hundred times a step, nearly always of tensors without a mark: that is all that is looked at here. */
+static inline bool may_be_read_by_program(struct tensor *tensor) {
+    return shim_active() && tensor_is_marked(tensor);
+}
+
+__attribute__((noinline)) static void lend_to_program(struct tensor *tensor, struct tensor *(*stand_in)(struct tensor *tensor)) {
+    struct tensor *whole = dispatch_is_opaque() || dispatch_in_parallel_region() ? NULL : stand_in(tensor);
+    if (whole)
+        lend(tensor, whole);
 }
 
 char hook_has_storage(struct tensor *tensor) {
-    struct tensor *whole = is_read_by_program(tensor) ? dispatch_client.memory(tensor) : NULL;
-    if (whole)
-        lend(tensor, whole);
+    if (may_be_read_by_program(tensor))
+        lend_to_program(tensor, dispatch_client.memory);
     return ORIGINAL(has_storage)(tensor);
 }
 
@@ -84,9 +90,8 @@ typedef void **storage_of(struct tensor *tensor); /* const Storage &TensorImpl::
 static storage_of *original_storage;
 
 static void **own_storage(struct tensor *tensor) {
-    struct tensor *whole = is_read_by_program(tensor) ? dispatch_client.storage(tensor) : NULL;
-    if (whole)
-        lend(tensor, whole);
+    if (may_be_read_by_program(tensor))
+        lend_to_program(tensor, dispatch_client.storage);
     return original_storage(tensor);
 }
 
