@@ -103,7 +103,7 @@ static void cut(struct shard_call *call, const struct rule *rule, struct argumen
     record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
     last_total = record.total;
-    struct tensor *rows = rows_take(argument_tensor(data), &record, dim);
+    struct tensor *rows = rows_lend(argument_tensor(data), &record, dim); /* layers make something new of their data */
     record_set(rows, record);
     slot_replace(data->slot, value_tensor(rows));
     call_collect(call);

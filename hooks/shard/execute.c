@@ -99,7 +99,8 @@ void execute_narrow(struct shard_call *call) {
         struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)
             continue;
-        struct tensor *rows = rows_take(argument_tensor(argument), &call->record, argument->narrow);
+        bool is_lent = !call->op->written && !dtype_is_differentiable(tensor_dtype(argument_tensor(argument))); /* labels, masks, indices */
+        struct tensor *rows = (is_lent ? rows_lend : rows_take)(argument_tensor(argument), &call->record, argument->narrow);
         record_clear(rows);
         slot_replace(argument->slot, value_tensor(rows));
     }

@@ -181,6 +181,44 @@ static void calibrate_storage(struct tensor *tensor) {
         torch_unsupported("tensor storage", "storage at %ld, offset at %ld", torch_facts.storage, torch_facts.storage_offset);
 }
 
+static long word_where(struct tensor *const *tensors, bool (*fits)(int64_t *const *words)) {
+    int64_t *words[3];
+    long found = 0;
+    for (long at = 16; at < torch_facts.key_set; at += 8) {
+        for (int i = 0; i < 3; i++)
+            words[i] = (int64_t *)((char *)tensors[i] + at);
+        if (at == torch_facts.storage || !fits(words))
+            continue;
+        if (found)
+            return 0;
+        found = at;
+    }
+    return found;
+}
+
+/* {a tensor, what is detached from it, another tensor}: besides the storage, its version is all that the first two share. */
+static bool is_version(int64_t *const *words) {
+    return *words[0] > 4096 && *words[0] == *words[1] && *words[0] != *words[2];
+}
+
+/* Of 6, 2 and 5 elements; where the sizes stand is known. */
+static const int64_t *first_sizes;
+
+static bool is_element_count(int64_t *const *words) {
+    return *words[0] == 6 && *words[1] == 2 && *words[2] == 5 && words[0] != first_sizes;
+}
+
+static void calibrate_rows(struct tensor *tensor) {
+    struct value detached = TORCH_CALL("aten::detach", "", value_tensor(tensor)), other = calibration_range(0, 5, DTYPE_FLOAT32);
+    struct value two = TORCH_CALL("aten::narrow", "", value_tensor(tensor), value_int(0), value_int(0), value_int(2));
+    first_sizes = tensor_sizes(tensor).data;
+    torch_facts.version = word_where((struct tensor *[]){tensor, detached.tensor, other.tensor}, is_version);
+    torch_facts.elements = word_where((struct tensor *[]){tensor, two.tensor, other.tensor}, is_element_count);
+    value_drop(two);
+    value_drop(other);
+    value_drop(detached);
+}
+
 static struct value tensor_list_template; /* the result of a chunk: kept for ever */
 
 /* The vector within a ListImpl: the triple that spans two tensor values. */
@@ -319,6 +357,7 @@ void calibrate_values(void) {
     calibrate_counts(tensor.tensor);
     calibrate_dtype();
     calibrate_storage(tensor.tensor);
+    calibrate_rows(tensor.tensor);
     calibrate_list(tensor.tensor);
     calibrate_arguments();
     calibrate_aliases();

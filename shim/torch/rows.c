@@ -3,6 +3,7 @@
  * those: the tensor is looked at with the divided dimension taken apart, which is always a view.
  */
 #include "../shim.h"
+#include "functions.h"
 
 /* The divided dimension becomes two, at dim and dim + 1: outer, and what follows. Borrowed in, owned out. */
 static struct tensor *take_apart(struct tensor *tensor, int64_t outer, int dim) {
@@ -37,6 +38,37 @@ struct tensor *rows_take(struct tensor *whole, const struct record *record, int 
     struct value rows = TORCH_CALL("aten::reshape", "", copy, value_int_list(shape, sizes.count));
     value_drop(copy);
     return rows.tensor;
+}
+
+static bool is_contiguous(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    int64_t stride = 1;
+    for (size_t dim = sizes.count; dim-- > 0; stride *= sizes.data[dim])
+        if (strides.data[dim] != stride)
+            return false;
+    return true;
+}
+
+static int64_t *word_at(struct tensor *tensor, long offset) {
+    return (int64_t *)((char *)tensor + offset);
+}
+
+/* The first dimension's size changes none of the flags that a contiguous tensor keeps of its strides, unless there is nothing in it. An inference tensor has
+   no version. */
+struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim) {
+    int64_t first = record->first * record->inner, rows = record->rows * record->inner;
+    bool is_known = torch_facts.version && torch_facts.elements && dim == 0 && record->outer == 1 && rows > 0;
+    if (!is_known || !tensor_is_plain(whole) || !*word_at(whole, torch_facts.version) || !is_contiguous(whole) ||
+        tensor_requires_grad(whole))
+        return rows_take(whole, record, dim);
+    OPAQUE_SCOPE;
+    struct tensor *lent;
+    ORIGINAL(shallow_copy)(&lent, whole, word_at(whole, torch_facts.version), 0);
+    int64_t *sizes = (int64_t *)(uintptr_t)tensor_sizes(lent).data, row = tensor_elements(lent) / sizes[0];
+    sizes[0] = rows;
+    *word_at(lent, torch_facts.elements) = rows * row;
+    *word_at(lent, torch_facts.storage_offset) += first * row;
+    return lent;
 }
 
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows) {

@@ -91,6 +91,8 @@ struct torch_facts {
     long storage;                   /* TensorImpl::storage_ */
     long storage_data;              /* StorageImpl: the data pointer */
     long storage_offset;            /* TensorImpl::storage_offset_ */
+    long version;                   /* TensorImpl::version_counter_; 0: not found, rows are taken by aten::slice then */
+    long elements;                  /* TensorImpl::numel_; 0: not found */
     long list;                      /* ListImpl: the vector */
     long arguments, argument_bytes; /* FunctionSchema's arguments within OperatorDef, sizeof(c10::Argument) */
     long overload;                  /* overload name within OperatorDef (the name is at 0) */
@@ -159,6 +161,9 @@ static inline enum torch_dtype tensor_dtype(struct tensor *tensor) {
 }
 static inline bool dtype_is_floating(enum torch_dtype dtype) {
     return dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64 || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
+static inline bool dtype_is_differentiable(enum torch_dtype dtype) {
+    return dtype_is_floating(dtype) || dtype == DTYPE_COMPLEX64 || dtype == DTYPE_COMPLEX128;
 }
 size_t dtype_bytes(enum torch_dtype dtype);
 /* The type a reduction carries a dtype as; false: cannot be reduced (quantised, ...). Complex goes as pairs: *factor elements each. */
@@ -346,6 +351,9 @@ void record_each(void (*visit)(struct tensor *tensor, const struct record *recor
 /* ---- this rank's rows of a whole tensor (rows.c). Opaque; along dim the whole has record_total() elements. */
 /* The rows, with the tensor's history; a view where nothing is merged before them, else a copy in the same order of dimensions. Owned. */
 struct tensor *rows_take(struct tensor *whole, const struct record *record, int dim);
+/* The same for an operator that reads them and makes something new: whole requires no gradient. At a third of the cost where it is contiguous and cut along
+   its first dimension: the memory and its version are the whole's, as ever, but autograd does not know of a view. */
+struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim);
 /* Writes the rows, with their history, into the whole tensor's. */
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows);
 
