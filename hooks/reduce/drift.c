@@ -11,7 +11,7 @@
 
 #include "reduce.h"
 
-enum { WINDOW_BYTES = 4096, SELDOM = 64 };
+enum { WINDOW_BYTES = 1024, SELDOM = 64 };
 
 static uint64_t backwards;                           /* whose gradients were summed: the same number on all ranks */
 static unsigned every = 1;                           /* backwards for each comparison; SELDOM, once rounding was seen to differ */
