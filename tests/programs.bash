@@ -140,15 +140,19 @@ same_files() {
     diff <(files_of "$plain") <(files_of "$ranks") >&2
 }
 
-# same_run BUILD NAME N...: the whole comparison, for each number of ranks
+# same_run BUILD NAME N...: the whole comparison, for each number of ranks; 1 comes first, if at all
 same_run() {
     local build=$1 name=$2 n
     shift 2
+    set_command "$build" "$name"
+    plain_run "$build" "$name" & # of one thread, like a single rank: each has a core
+    [ "$1" -ne 1 ] || ranks_run 1 "$build" "$name"
+    wait $!
     plain_run "$build" "$name"
     [ "$(cat "$plain/status")" -eq 0 ] || { echo "the plain run failed" >&2 && show "$plain/err" && return 1; }
     for n in "$@"; do
         echo "== $n ranks of $build $name" >&2
-        ranks_run "$n" "$build" "$name"
+        [ "$n" -eq 1 ] || ranks_run "$n" "$build" "$name"
         same_status && same_output "$build" "$name" "$n" && same_numbers "$n" && same_errors && same_files || return 1
     done
 }

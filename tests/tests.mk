@@ -31,7 +31,7 @@ include tests/templates.mk
 BATS_FILES := $(filter-out tests/matrix.bats tests/compilers.bats,$(sort $(wildcard tests/*.bats)))
 export O
 
-.PHONY: deps demo check check-all check-bats bench bench-all
+.PHONY: deps demo check check-programs check-all check-bats bench bench-all
 deps:
 	@tests/deps $(O)
 
@@ -39,9 +39,14 @@ demo:
 	@tests/demo
 
 check: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) check-programs
 	@$(MAKE) --no-print-directory check-all
 
-check-all: all programs templates structures $(UNIT_BINARIES)
+# A compiler of libtorch's headers takes up to 2 GB.
+JOBS ?= $(shell awk -v cores="$$(nproc)" '/^MemAvailable/ { m = int($$2 / 2097152); print m < 1 ? 1 : m < cores ? m : cores }' /proc/meminfo)
+check-programs: all programs templates structures $(UNIT_BINARIES)
+
+check-all: check-programs
 	@tests/run-all $(UNIT_BINARIES) $(BATS_FILES)
 
 check-bats: all programs templates structures
