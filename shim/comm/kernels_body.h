@@ -26,7 +26,8 @@ KERNELS_VECTOR(uint16_t, vec_u16);
 KERNELS_VECTOR(uint8_t, vec_u8);
 typedef uint16_t half_u16 __attribute__((vector_size(KERNELS_BYTES / 2), aligned(1), may_alias)); /* as many lanes as a vec_u32 */
 
-/* Four vectors at a time, so that the loop over the ranks is paid once for four registers; single ones for small parameters, which are mostly remainder. Own is read before anything is stored: a may be a source. */
+/* Four vectors at a time, so that the loop over the ranks is paid once for four registers; then single ones, of which small parameters mostly are. Own is read
+   before anything is stored: a may be a source. */
 #define KERNELS_COMBINE(suffix, scalar, vector, operator)                                                                                  \
     KERNELS_TARGET static void combine_##suffix(void *a, void *b, const void *const *sources, uint32_t ranks, size_t count) {              \
         enum { LANES = sizeof(vector) / sizeof(scalar) };                                                                                  \

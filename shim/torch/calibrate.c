@@ -208,12 +208,29 @@ static bool is_element_count(int64_t *const *words) {
     return *words[0] == 6 && *words[1] == 2 && *words[2] == 5 && words[0] != first_sizes;
 }
 
+/* Two rows of five: what a slice has, and the version goes on with the whole's. */
+static bool lent_rows_are_right(struct value whole) {
+    struct record middle = {.kind = RECORD_SHARD, .total = 5, .first = 1, .rows = 2, .outer = 1, .inner = 1};
+    struct value lent = value_tensor(rows_lend(whole.tensor, &middle, 0)), sliced = value_tensor(rows_take(whole.tensor, &middle, 0));
+    struct value equal = TORCH_CALL("aten::equal", "", lent, sliced);
+    int64_t before = TORCH_CALL("aten::_version", "", lent).integer;
+    value_drop(TORCH_CALL("aten::relu_", "", whole));
+    int64_t after = TORCH_CALL("aten::_version", "", lent).integer;
+    value_drop(sliced);
+    value_drop(lent);
+    return value_flag(&equal) && after == before + 1;
+}
+
 static void calibrate_rows(struct tensor *tensor) {
     struct value detached = TORCH_CALL("aten::detach", "", value_tensor(tensor)), other = calibration_range(0, 5, DTYPE_FLOAT32);
     struct value two = TORCH_CALL("aten::narrow", "", value_tensor(tensor), value_int(0), value_int(0), value_int(2));
     first_sizes = tensor_sizes(tensor).data;
     torch_facts.version = word_where((struct tensor *[]){tensor, detached.tensor, other.tensor}, is_version);
     torch_facts.elements = word_where((struct tensor *[]){tensor, two.tensor, other.tensor}, is_element_count);
+    if (torch_facts.version && torch_facts.elements && !lent_rows_are_right(other))
+        torch_facts.version = 0;
+    shim_log('d', "a tensor's version stands at %ld, its number of elements at %ld%s", torch_facts.version, torch_facts.elements,
+             torch_facts.version && torch_facts.elements ? "" : ": batches are sliced");
     value_drop(two);
     value_drop(other);
     value_drop(detached);

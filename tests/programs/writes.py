@@ -94,3 +94,13 @@ for case in [row, rows, elements, by_view, lists, kept, arrays, whole]:
                     show("parameter", parameter.grad)
                     parameter -= 0.1 * parameter.grad
                 parameter.grad = None
+
+# A batch, and labels, that are written between the forward and the backward: autograd notices by their version.
+for written in ["images", "targets"]:
+    batch, labels = images.clone(), targets.clone()
+    loss = functional.cross_entropy(second(first(batch)), labels)
+    (batch if written == "images" else labels).add_(0)
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        print(written, str(error).split(":")[0])
