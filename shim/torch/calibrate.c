@@ -115,6 +115,7 @@ static void calibrate_key_set(struct tensor *tensor) {
             torch_facts.key_set = at;
     if (!torch_facts.key_set)
         torch_unsupported("tensor key set", "not found");
+    torch_facts.plain_keys = expected;
     torch_facts.tensor_vtable = *(void **)tensor;
 }
 

@@ -82,6 +82,7 @@ struct torch_facts {
     int functionality_count; /* entries of offset/mask */
     uint16_t offset[256], mask[256];
     uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd, bit_sparse;
+    uint64_t plain_keys; /* of an ordinary tensor on the host */
     uint64_t default_included, default_excluded;
     uint16_t key_shard, key_parameter, key_composite;
     long table, table_stride;       /* first boxed function of the dispatch table within OperatorDef, and the distance of two */
