@@ -201,7 +201,7 @@ END
 @test "gcc and clang find nothing to warn about" {
     requires command clang
     for compiler in gcc clang; do
-        make -s -C "$REPOSITORY" CC="$compiler" CFLAGS=-Werror O="$BATS_TEST_TMPDIR/$compiler" all
+        make -s -j"$(nproc)" -C "$REPOSITORY" CC="$compiler" CFLAGS=-Werror O="$BATS_TEST_TMPDIR/$compiler" all
     done
 }
 
