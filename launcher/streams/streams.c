@@ -181,6 +181,11 @@ static bool is_pending(const struct streams *streams, int which) {
     return streams->pending[which].end > 0;
 }
 
+/* Rank 0 is not read while what it said waits. index: in the list. */
+static bool may_read(const struct streams *streams, uint32_t index) {
+    return streams->list[index].source >= 0 && (index > 1 || !is_pending(streams, (int)index));
+}
+
 /* Reads once. Returns false when there is nothing more now. */
 static bool read_stream(struct streams *streams, uint32_t rank, int which) {
     static char scratch[STREAMS_CHUNK_BYTES];
@@ -206,10 +211,8 @@ static bool read_stream(struct streams *streams, uint32_t rank, int which) {
 
 static void source_ready(void *context, size_t index, short events) {
     struct streams *streams = context;
-    uint32_t rank = (uint32_t)(index / 2);
-    int which = (int)(index % 2);
-    if (streams->list[index].source >= 0 && (rank || !is_pending(streams, which)))
-        read_stream(streams, rank, which);
+    if (may_read(streams, (uint32_t)index))
+        read_stream(streams, (uint32_t)index / 2, (int)(index % 2));
 }
 
 static void sink_ready(void *context, size_t index, short events) {
@@ -221,21 +224,21 @@ void streams_add(struct streams *streams, struct loop *loop) {
         if (is_pending(streams, which))
             loop_add(loop, which + 1, POLLOUT, sink_ready, streams, (size_t)which);
     for (uint32_t i = 0; i < 2 * streams->world_size; i++)
-        if (i > 1 || !is_pending(streams, (int)i))
+        if (may_read(streams, i))
             loop_add(loop, streams->list[i].source, POLLIN, source_ready, streams, i);
 }
 
 bool streams_drain(struct streams *streams) {
     for (uint32_t i = 0; i < 2 * streams->world_size; i++)
-        while (streams->list[i].source >= 0 && (i > 1 || !is_pending(streams, (int)i)) && read_stream(streams, i / 2, (int)(i % 2)))
+        while (may_read(streams, i) && read_stream(streams, i / 2, (int)(i % 2)))
             ;
     return !is_pending(streams, 0) && !is_pending(streams, 1);
 }
 
 void streams_catch_up(struct streams *streams) {
-    for (int which = 0; which < 2; which++)
-        if (streams->list[which].source >= 0 && !is_pending(streams, which))
-            read_stream(streams, 0, which);
+    for (uint32_t i = 0; i < 2; i++)
+        if (may_read(streams, i))
+            read_stream(streams, 0, (int)i);
 }
 
 bool streams_is_blocked(const struct streams *streams) {
