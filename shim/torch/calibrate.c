@@ -182,13 +182,14 @@ static void calibrate_storage(struct tensor *tensor) {
         torch_unsupported("tensor storage", "storage at %ld, offset at %ld", torch_facts.storage, torch_facts.storage_offset);
 }
 
-static long word_where(struct tensor *const *tensors, bool (*fits)(int64_t *const *words)) {
+/* Where the words of three tensors fit, at one place only besides a known one of the first's; 0: not found. */
+static long word_where(struct tensor *const *tensors, const void *besides, bool (*fits)(int64_t *const *words)) {
     int64_t *words[3];
     long found = 0;
     for (long at = 16; at < torch_facts.key_set; at += 8) {
         for (int i = 0; i < 3; i++)
             words[i] = (int64_t *)((char *)tensors[i] + at);
-        if (at == torch_facts.storage || !fits(words))
+        if (words[0] == besides || !fits(words))
             continue;
         if (found)
             return 0;
@@ -202,11 +203,9 @@ static bool is_version(int64_t *const *words) {
     return *words[0] > 4096 && *words[0] == *words[1] && *words[0] != *words[2];
 }
 
-/* Of 6, 2 and 5 elements; where the sizes stand is known. */
-static const int64_t *first_sizes;
-
+/* Of 6, 2 and 5 elements in one dimension: besides their sizes. */
 static bool is_element_count(int64_t *const *words) {
-    return *words[0] == 6 && *words[1] == 2 && *words[2] == 5 && words[0] != first_sizes;
+    return *words[0] == 6 && *words[1] == 2 && *words[2] == 5;
 }
 
 /* Two rows of five: what a slice has, and the version goes on with the whole's. */
@@ -225,13 +224,13 @@ static bool lent_rows_are_right(struct value whole) {
 static void calibrate_rows(struct tensor *tensor) {
     struct value detached = TORCH_CALL("aten::detach", "", value_tensor(tensor)), other = calibration_range(0, 5, DTYPE_FLOAT32);
     struct value two = TORCH_CALL("aten::narrow", "", value_tensor(tensor), value_int(0), value_int(0), value_int(2));
-    first_sizes = tensor_sizes(tensor).data;
-    torch_facts.version = word_where((struct tensor *[]){tensor, detached.tensor, other.tensor}, is_version);
-    torch_facts.elements = word_where((struct tensor *[]){tensor, two.tensor, other.tensor}, is_element_count);
-    if (torch_facts.version && torch_facts.elements && !lent_rows_are_right(other))
-        torch_facts.version = 0;
-    shim_log('d', "a tensor's version stands at %ld, its number of elements at %ld%s", torch_facts.version, torch_facts.elements,
-             torch_facts.version && torch_facts.elements ? "" : ": batches are sliced");
+    const void *storage = (char *)tensor + torch_facts.storage, *sizes = tensor_sizes(tensor).data;
+    torch_facts.version = word_where((struct tensor *[]){tensor, detached.tensor, other.tensor}, storage, is_version);
+    torch_facts.elements = word_where((struct tensor *[]){tensor, two.tensor, other.tensor}, sizes, is_element_count);
+    torch_facts.lends_rows = torch_facts.version && torch_facts.elements; /* to be tried */
+    torch_facts.lends_rows = torch_facts.lends_rows && lent_rows_are_right(other);
+    shim_log('d', "a tensor's version stands at %ld, its number of elements at %ld: batches are %s", torch_facts.version,
+             torch_facts.elements, torch_facts.lends_rows ? "lent" : "sliced");
     value_drop(two);
     value_drop(other);
     value_drop(detached);

@@ -53,18 +53,12 @@ static int64_t *word_at(struct tensor *tensor, long offset) {
     return (int64_t *)((char *)tensor + offset);
 }
 
-/* On the host, of torch.Tensor itself, neither conjugated nor negated, with no gradient asked for. An inference tensor has no version. */
-static bool is_ordinary(struct tensor *tensor) {
-    uint64_t keys = *tensor_key_set(tensor) & ~(torch_facts.bit_shard | torch_facts.bit_parameter);
-    return keys == torch_facts.plain_keys && tensor_is_plain(tensor) && *word_at(tensor, torch_facts.version) &&
-           !tensor_requires_grad(tensor);
-}
-
 /* The first dimension's size changes none of the flags that a contiguous tensor keeps of its strides, unless there is nothing in it. */
 struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim) {
     int64_t first = record->first * record->inner, rows = record->rows * record->inner;
-    bool is_known = torch_facts.version && torch_facts.elements && dim == 0 && record->outer == 1 && rows > 0;
-    if (!is_known || !is_ordinary(whole) || !is_contiguous(whole))
+    bool suits = torch_facts.lends_rows && dim == 0 && record->outer == 1 && rows > 0;
+    bool has_version = *word_at(whole, torch_facts.version); /* an inference tensor has none */
+    if (!suits || !has_version || !tensor_is_ordinary(whole) || !is_contiguous(whole))
         return rows_take(whole, record, dim);
     OPAQUE_SCOPE;
     struct tensor *lent;

@@ -150,6 +150,11 @@ bool tensor_is_plain(struct tensor *tensor) {
     return *(void **)tensor == torch_facts.tensor_vtable && tensor_storage(tensor);
 }
 
+bool tensor_is_ordinary(struct tensor *tensor) {
+    uint64_t keys = *tensor_key_set(tensor) & ~(torch_facts.bit_shard | torch_facts.bit_parameter);
+    return keys == torch_facts.plain_keys && tensor_is_plain(tensor) && !tensor_requires_grad(tensor);
+}
+
 bool tensor_is_dense(struct tensor *tensor) {
     struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
     int64_t covered = 1, elements = tensor_elements(tensor);

@@ -92,8 +92,8 @@ struct torch_facts {
     long storage;                   /* TensorImpl::storage_ */
     long storage_data;              /* StorageImpl: the data pointer */
     long storage_offset;            /* TensorImpl::storage_offset_ */
-    long version;                   /* TensorImpl::version_counter_; 0: not found, rows are taken by aten::slice then */
-    long elements;                  /* TensorImpl::numel_; 0: not found */
+    long version, elements;         /* TensorImpl::version_counter_ and numel_; 0: not found */
+    bool lends_rows;                /* both were found, and rows made with them are right: rows_lend() need not slice */
     long list;                      /* ListImpl: the vector */
     long arguments, argument_bytes; /* FunctionSchema's arguments within OperatorDef, sizeof(c10::Argument) */
     long overload;                  /* overload name within OperatorDef (the name is at 0) */
@@ -187,8 +187,9 @@ bool tensor_is_on_host(struct tensor *tensor);
 static inline bool tensor_is_sparse(struct tensor *tensor) { /* indices and values (COO) */
     return *tensor_key_set(tensor) & torch_facts.bit_sparse;
 }
-bool tensor_is_plain(struct tensor *tensor); /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
-bool tensor_is_dense(struct tensor *tensor); /* elements fill their memory without holes or overlap, in some order of dimensions */
+bool tensor_is_plain(struct tensor *tensor);    /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
+bool tensor_is_ordinary(struct tensor *tensor); /* plain, on the host, neither conjugated nor negated, with no gradient asked for */
+bool tensor_is_dense(struct tensor *tensor);    /* elements fill their memory without holes or overlap, in some order of dimensions */
 bool tensor_requires_grad(struct tensor *tensor);
 void *tensor_node(struct tensor *tensor);                /* grad_fn's Node*, or NULL */
 struct tensor **tensor_grad_slot(struct tensor *tensor); /* .grad in place */
