@@ -27,11 +27,11 @@ void execute_return(struct shard_call *call, const struct value *results, int co
 
 /* ---- marking results */
 
-static void check_local_size(struct shard_call *call, struct tensor *tensor, const struct record *record) {
+void execute_check_rows(const struct operator *op, struct tensor *tensor, const struct record *record) {
     if (record->dim < tensor_dims(tensor) && tensor_size(tensor, record->dim) == record_local(record))
         return;
     shim_problem("AR-RULE", "This is a defect of accel-run: please report the operator. Run the program without accel-run meanwhile.",
-                 "operator %s: the result has %lld elements along dimension %d where this rank's rows are %lld", call->op->name,
+                 "operator %s: the result has %lld elements along dimension %d where this rank's rows are %lld", op->name,
                  record->dim < tensor_dims(tensor) ? (long long)tensor_size(tensor, record->dim) : -1, record->dim,
                  (long long)record_local(record));
 }
@@ -52,7 +52,7 @@ static void mark_result(struct shard_call *call, struct value *result, const str
     if (record->kind == RECORD_PARTIAL && call->scale != 1)
         scale_result(result, call->scale);
     if (record->kind == RECORD_SHARD)
-        check_local_size(call, result->tensor, record);
+        execute_check_rows(call->op, result->tensor, record);
     if (record->kind == RECORD_SHARD || record->kind == RECORD_PARTIAL) {
         record_set(result->tensor, *record);
         return;

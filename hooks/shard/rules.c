@@ -30,6 +30,11 @@ bool rule_only_records(const struct rule *rule) {
     return false;
 }
 
+bool rule_suits_direct(const struct rule *rule) {
+    return rule->entry == ENTRY_NONE &&
+           (rule->decide == rule_pointwise || rule->decide == rule_like || rule->decide == rule_matrix_transpose);
+}
+
 /* Only operators of aten have rows: another library's operator of the same name is another operator. */
 const struct rule *rule_find(const struct operator *op) {
     if (strncmp(op->name, "aten::", 6))

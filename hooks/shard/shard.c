@@ -137,7 +137,7 @@ static void check_parameters(const struct shard_call *call) {
         }
 }
 
-static enum rule_outcome decide(struct shard_call *call, const struct rule *rule) {
+enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule) {
     if (!rule->decide)
         return call->op->is_composite ? RULE_COMPOSE : RULE_GATHER;
     if (call->op->is_out && rule->decide != rule_compose && writes_whole(call))
@@ -178,7 +178,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         materialise_partials(call);
     }
     recognise_call(call, rule);
-    switch (decide(call, rule)) {
+    switch (call_decide(call, rule)) {
     case RULE_LOCAL:
         recognise_divided(call);
         execute_local(call);
@@ -258,13 +258,14 @@ static struct tensor *shard_whole(struct tensor *tensor) {
 
 static void shard_operator_met(struct operator *op);
 
-const struct dispatch_client dispatch_client = {shard_operator_met, shard_call,       shard_whole, gather_has_history,
-                                                read_stand_in,      storage_stand_in, read_settle};
+const struct dispatch_client dispatch_client = {shard_operator_met, shard_call,  shard_whole,   gather_has_history, read_stand_in,
+                                                storage_stand_in,   read_settle, direct_decide, direct_mark};
 
 static void shard_operator_met(struct operator *op) {
     const struct rule *rule = rule_find(op);
     op->client = rule;
     op->only_records = !op->is_composite && rule_only_records(rule);
+    op->suits_direct = !op->is_composite && rule_suits_direct(rule);
 }
 
 const struct rule *rule_of(const struct operator *op) {

@@ -202,6 +202,8 @@ void decide_replicated(struct shard_call *call, int index);
 void execute_narrow(struct shard_call *call);
 /* Carries out the decision: narrows, runs opaquely, marks. */
 void execute_local(struct shard_call *call);
+/* Stops the job unless the tensor has as many rows as the record says. */
+void execute_check_rows(const struct operator *op, struct tensor *tensor, const struct record *record);
 /* Gathers every shard and materialises every partial argument, runs opaquely, results replicated (GATHERED when they have history or share memory). */
 void execute_gathered(struct shard_call *call);
 /* The whole of a shard or a partial sum among the arguments. Owned. */
@@ -307,8 +309,15 @@ void window_renew_others(const void *source, const void *up_to_date);
 const struct rule *rule_find(const struct operator *op); /* in the table, by name (rules.c) */
 /* Element by element, or a view: such a kernel cuts no batch and calls none that does, so parameters alone are none of our business. */
 bool rule_only_records(const struct rule *rule);
+bool rule_suits_direct(const struct rule *rule); /* likewise, and looks at the tensors among the arguments only */
 /* Finds the tensors among the arguments anew, after a rule has changed them. */
 void call_collect(struct shard_call *call);
+/* What the rule says, or gathering where that would write to what the ranks do not share. */
+enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule);
+
+/* ---- operators that are called without boxing (direct.c): dispatch_client */
+bool direct_decide(struct direct_call *direct);
+void direct_mark(const struct direct_call *direct, struct tensor *result);
 const struct rule *rule_of(const struct operator *op); /* never NULL: the rule "none" has no decide */
 
 /* ---- what the program does, for `accel-run explain` (recognise.c): nothing otherwise */

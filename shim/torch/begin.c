@@ -39,6 +39,7 @@ void torch_begin(void) {
     calibrate_keys();
     dispatch_register();
     calibrate_values();
+    direct_begin();
 }
 
 /* A self-check in Python: the engine refuses to run while the interpreter's lock is held, so it is given up for that time. */

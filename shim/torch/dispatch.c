@@ -85,21 +85,27 @@ uint64_t dispatch_without_fallthrough(const struct handle *handle, uint64_t key_
     return key_set;
 }
 
-void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack *stack) {
+char *dispatch_row(const struct handle *handle, uint16_t key) {
+    return handle->definition + torch_facts.table + torch_facts.offset[key] * torch_facts.table_stride;
+}
+
+char *dispatch_row_below(const struct handle *handle, uint64_t *key_set) {
     for (;;) {
-        int functionality = highest_bit(key_set >> torch_facts.backend_count);
-        char *row = table_row(handle, functionality, key_set);
-        boxed_kernel *kernel = *(boxed_kernel **)row;
-        if ((void *)kernel == (void *)torch_functions.fallthrough) {
-            key_set &= ~(1ull << (torch_facts.backend_count + functionality - 1));
-            continue;
-        }
-        if (!kernel)
-            shim_problem("AR-NO-KERNEL", "Please report the operator; run the program without accel-run meanwhile.",
-                         "operator %s has no boxed kernel for the keys %llx", *(char **)handle->definition, (unsigned long long)key_set);
-        kernel(*(void **)(row - 8), handle, key_set, stack);
-        return;
+        int functionality = highest_bit(*key_set >> torch_facts.backend_count);
+        char *row = table_row(handle, functionality, *key_set);
+        if (*(void **)row != (void *)torch_functions.fallthrough)
+            return row;
+        *key_set &= ~(1ull << (torch_facts.backend_count + functionality - 1));
     }
+}
+
+void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack *stack) {
+    char *row = dispatch_row_below(handle, &key_set);
+    boxed_kernel *kernel = *(boxed_kernel **)row;
+    if (!kernel)
+        shim_problem("AR-NO-KERNEL", "Please report the operator; run the program without accel-run meanwhile.",
+                     "operator %s has no boxed kernel for the keys %llx", *(char **)handle->definition, (unsigned long long)key_set);
+    kernel(*(void **)(row - 8), handle, key_set, stack);
 }
 
 void dispatch_run_opaque(struct operator *op, const struct handle *handle, uint64_t key_set, struct stack *stack) {

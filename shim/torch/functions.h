@@ -23,6 +23,9 @@ void dispatch_register(void);
 void extractor_find(void);
 /* From now on the operator does not arrive for parameters alone, if the place was found. */
 void extractor_skip_parameters(const struct operator *op);
+/* Operators without boxing: is it possible; and from now on, for one. After calibration. */
+void direct_begin(void);
+void direct_install(struct operator *op, const struct handle *handle);
 /* Puts our functions into tables of virtual functions where the loader has not; `tensor` is a plain one. After calibration. */
 void bound_begin(struct tensor *tensor);
 /* Finds the virtual function storage(), which follows has_storage(); `tensor` is a plain one. */
@@ -36,6 +39,10 @@ void record_begin(void);
 void legacy_begin(void);
 /* Runs the kernel for an explicit key set (rows that are fallthrough removed). */
 void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack *stack);
+/* Rows of an operator's table: the address of the boxed function; the functor is a word before it, the unboxed function one behind. Of a key; and of the kernel
+   that an explicit key set leads to, from which keys whose rows are fallthrough are removed. */
+char *dispatch_row(const struct handle *handle, uint16_t key);
+char *dispatch_row_below(const struct handle *handle, uint64_t *key_set);
 uint64_t dispatch_without_fallthrough(const struct handle *handle, uint64_t key_set);
 uint64_t *dispatch_thread_keys(void); /* {included ^ default, excluded ^ default} of this thread */
 

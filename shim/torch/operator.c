@@ -41,6 +41,8 @@ static struct operator *operator_new(const struct handle *handle) {
     dispatch_client.operator_met(op);
     if (op->only_records)
         extractor_skip_parameters(op);
+    if (op->suits_direct)
+        direct_install(op, handle);
     return op;
 }
 

@@ -225,6 +225,7 @@ struct operator{
     uint64_t written;   /* the arguments that it writes, by position: what its schema marks (a!) */
     const void *client; /* what the client attached: its rule */
     bool only_records;  /* the client's word: nothing is to be done without a record among its arguments */
+    bool suits_direct;  /* the client's word: decided from the tensors among its arguments alone, without doing anything */
 };
 
 /* A call of our own to a named operator: static storage, resolved on first use. */
@@ -274,6 +275,7 @@ struct dispatch_call {
     uint64_t key_set; /* without our keys */
     struct stack *stack;
 };
+struct direct_call;
 struct dispatch_client {
     void (*operator_met)(struct operator *op); /* once per operator: attach op->client, say op->only_records */
     void (*call)(struct dispatch_call *call);
@@ -286,6 +288,9 @@ struct dispatch_client {
     /* Before a backward, and after code of the program that it has called back: what the program wrote through pointers into divided memory is taken back,
        as before every operator at user level. Every rank calls it. */
     void (*settle)(void);
+    /* May the operator be run on these tensors as it is? Sets call->record. Then: what has come of it is marked. Only of operators that suits_direct. */
+    bool (*decide_direct)(struct direct_call *call);
+    void (*mark_direct)(const struct direct_call *call, struct tensor *result);
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 
@@ -313,6 +318,16 @@ struct record {
     int layer_dim;
     bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
     void *node;               /* the autograd node it had when marked; roots are found by it */
+};
+
+/* An operator whose arguments are addresses in registers (direct.c). */
+enum { DIRECT_ARGUMENTS_MAX = 3 };
+struct direct_call {
+    struct operator *op;
+    uint64_t key_set;                             /* without our keys */
+    struct tensor *tensors[DIRECT_ARGUMENTS_MAX]; /* borrowed; NULL: a number */
+    int count;
+    struct record record; /* the client's decision: what the result will be */
 };
 
 /* Rows [first, first + rows) of total are a rank's: the first total mod world size ranks have one more. */
