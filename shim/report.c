@@ -51,9 +51,11 @@ __attribute__((destructor)) static void report_end(void) {
         return;
     explain_send(EXPLAIN_STOPPED, "the program has ended");
     struct comm_statistics comm = comm_statistics();
-    shim_log('i', "%llu batches divided, %llu backwards, %llu tensors gathered, %llu collectives, %.3f s waited, %.1f MiB exchanged",
+    shim_log('i',
+             "%llu batches divided, %llu backwards, %llu tensors gathered, %llu collectives, %.3f s waited, %.1f MiB exchanged, %.1f of "
+             "them where they lay",
              (unsigned long long)batches, (unsigned long long)backwards, (unsigned long long)gathers, (unsigned long long)comm.collectives,
-             (double)comm.wait_ns / 1e9, (double)comm.bytes / (1 << 20));
+             (double)comm.wait_ns / 1e9, (double)comm.bytes / (1 << 20), (double)comm.in_place / (1 << 20));
     if (!batches && backwards && shim_rank() == 0)
         shim_log('w',
                  "AR-NOTHING-DIVIDED: no batch of this program could be divided among %u ranks (batches of fewer than %u rows, or "

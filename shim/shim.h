@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "checksum.h"
+#include "comm/arena.h"
 #include "comm/comm.h"
 #include "first_host.h"
 #include "meeting.h"

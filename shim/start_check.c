@@ -64,7 +64,7 @@ uint64_t start_check_tensor(struct tensor *tensor) {
     uint64_t sum = checksum_shape(0, tensor);
     if (!has_host_memory(tensor))
         return sum;
-    size_t bytes = (size_t)tensor_elements(tensor) * dtype_bytes(tensor_dtype(tensor));
+    size_t bytes = tensor_bytes(tensor);
     if (tensor_is_dense(tensor))
         return checksum_bytes(sum, tensor_data(tensor), bytes);
     struct layout layout = layout_of(tensor);
@@ -96,7 +96,7 @@ static uint64_t checksum_shapes(struct tensor *const *leaves, size_t count) {
 }
 
 static void broadcast_leaf(struct tensor *leaf) {
-    size_t bytes = (size_t)tensor_elements(leaf) * dtype_bytes(tensor_dtype(leaf));
+    size_t bytes = tensor_bytes(leaf);
     if (tensor_is_dense(leaf)) {
         comm_broadcast("parameters", tensor_data(leaf), bytes, 0);
         return;

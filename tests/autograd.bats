@@ -49,8 +49,43 @@ stopped() {
     rm -r "$ranks"
 }
 
+# in_place_share FILE: the share in percent of all bytes exchanged that were summed where they lay, by the summary in FILE, in $share
+in_place_share() {
+    share=$(sed -n 's/.* \([0-9.]*\) MiB exchanged, \([0-9.]*\) of them.*/\1 \2/p' "$1" | awk 'NR == 1 { printf "%d", 100 * $2 / $1 }')
+}
+
 @test "a leaf made from divided rows keeps its rows, and its gradient is that of its rows" {
     same_words divided_leaves.py
+}
+
+@test "large gradients are accumulated, kept, shared, written, seen and written by children as those of one process" {
+    same_words shared_gradients.py
+}
+
+@test "large gradients are summed where they lie, also after forks and where zero_grad() leaves zeros" {
+    local build word
+    for build in debian wheel; do
+        word=drop
+        [ "$build" = wheel ] || word=keep
+        plain_run "$build" shared_gradients.py "$word"
+        ACCEL_RUN_LOG_LEVEL=info ranks_run 2 "$build" shared_gradients.py "$word"
+        "$COMPARE" "$plain/out" "$ranks/out"
+        show "$ranks/err"
+        in_place_share "$ranks/err"
+        [ "$share" -ge 60 ]
+        rm -r "$ranks"
+    done
+}
+
+@test "ranks in process namespaces of their own, where each has the same number, sum each other's gradients" {
+    requires command unshare
+    unshare --pid --fork --mount-proc true || skip "no right to make a namespace"
+    set_command wheel gpt.py
+    plain_run wheel gpt.py
+    ranks=$BATS_TEST_TMPDIR/apart
+    run_in "$ranks" "$ACCEL_RUN" -n 2 unshare --pid --fork --mount-proc "${command[@]}"
+    same_status
+    "$COMPARE" "$plain/out" "$ranks/out"
 }
 
 @test "what autograd calls back in Python sees whole gradients: hooks, custom functions, module hooks, checkpoints" {

@@ -36,7 +36,7 @@ static struct window window_of(const struct backward *backward) {
         return window;
     window.dtype = tensor_dtype(leaf->leaf);
     window.ordinal = leaf->ordinal;
-    size_t bytes = (size_t)tensor_elements(leaf->leaf) * dtype_bytes(window.dtype);
+    size_t bytes = tensor_bytes(leaf->leaf);
     size_t windows = (bytes + WINDOW_BYTES - 1) / WINDOW_BYTES;
     size_t begin = windows ? backwards / every / backward->count % windows * WINDOW_BYTES : 0;
     window.data = (const char *)tensor_data(leaf->leaf) + begin;

@@ -1,59 +1,17 @@
 /*
- * Summing the gradients of one backward. They stay where the program has them: the collective takes a list of spans and passes them through shared memory in
- * cache-sized chunks as one stream, so many small parameters cost what one large one does.
+ * The gradients of one backward: which leaves take part, and that the ranks agree on them. Their sum is targets.c's.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "reduce.h"
 
-struct target {
-    struct tensor *gradient; /* borrowed: stands in the leaf's slot */
-    struct tensor *copy;     /* owned: contiguous memory that is reduced instead; NULL: in place */
-    enum comm_dtype dtype;
-    struct comm_span span;
-};
-
-struct targets {
-    struct target *list;
-    struct comm_span *spans;
-    size_t count;
-};
-
-static void targets_free(struct targets *targets) {
-    free(targets->list);
-    free(targets->spans);
-}
-
-static void targets_drop_copies(struct targets *targets) {
-    for (size_t i = 0; i < targets->count; i++)
-        if (targets->list[i].copy)
-            tensor_release(targets->list[i].copy);
-}
-
 static int by_ordinal(const void *one, const void *other) {
     size_t a = ((const struct leaf_gradient *)one)->ordinal, b = ((const struct leaf_gradient *)other)->ordinal;
     return a < b ? -1 : a > b;
 }
 
-/* Gradients arrive from the last layer to the first: mostly the other way round. */
-static void sort_leaves(struct backward *backward) {
-    struct leaf_gradient *leaves = backward->leaves;
-    bool is_reversed = true;
-    for (size_t i = 1; i < backward->count && is_reversed; i++)
-        is_reversed = leaves[i].ordinal < leaves[i - 1].ordinal;
-    if (!is_reversed) {
-        qsort(leaves, backward->count, sizeof *leaves, by_ordinal);
-        return;
-    }
-    for (size_t i = 0, j = backward->count; i + 1 < j; i++) {
-        struct leaf_gradient last = leaves[--j];
-        leaves[j] = leaves[i];
-        leaves[i] = last;
-    }
-}
-
-static struct tensor *gradient_of(const struct leaf_gradient *leaf) {
+struct tensor *leaf_gradient_of(const struct leaf_gradient *leaf) {
     struct tensor *gradient = *tensor_grad_slot(leaf->leaf);
     return gradient && gradient != torch_facts.undefined ? gradient : NULL;
 }
@@ -106,13 +64,13 @@ static void keep_reached(struct backward *backward) {
     size_t kept = 0;
     for (size_t i = 0; i < backward->count; i++) {
         struct leaf_gradient leaf = backward->leaves[i];
-        if (gradient_of(&leaf))
+        if (leaf_gradient_of(&leaf))
             backward->leaves[kept++] = leaf;
         else if (leaf.before)
             *tensor_grad_slot(leaf.leaf) = leaf.before;
     }
     backward->count = kept;
-    sort_leaves(backward);
+    qsort(backward->leaves, kept, sizeof *backward->leaves, by_ordinal);
 }
 
 static uint64_t list_hash(const struct backward *backward) {
@@ -120,103 +78,6 @@ static uint64_t list_hash(const struct backward *backward) {
     for (size_t i = 0; i < backward->count; i++)
         hash = (hash ^ backward->leaves[i].ordinal) * 0x9E3779B97F4A7C15ull;
     return hash | 1; /* 0 means no list */
-}
-
-static struct target target_of(const struct leaf_gradient *leaf) {
-    struct target target = {.gradient = gradient_of(leaf)};
-    if (!tensor_is_plain(target.gradient))
-        return target; /* sparse: nothing to sum in place */
-    record_clear(target.gradient);
-    size_t factor;
-    if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_is_on_host(target.gradient))
-        shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
-                     "the gradient of parameter %zu (type %d) cannot be summed over the ranks", leaf->ordinal,
-                     tensor_dtype(target.gradient));
-    struct tensor *reduced = target.gradient;
-    if (!tensor_is_dense(reduced)) {
-        target.copy = TORCH_CALL("aten::clone", "", value_tensor(reduced), value_int(0)).tensor;
-        reduced = target.copy;
-    }
-    target.span = (struct comm_span){tensor_data(reduced), (size_t)tensor_elements(reduced) * factor};
-    return target;
-}
-
-static int by_address(const void *one, const void *other) {
-    const char *a = (*(struct target *const *)one)->span.data, *b = (*(struct target *const *)other)->span.data;
-    return a < b ? -1 : a > b;
-}
-
-/* Autograd lets two gradients share memory (the gradients of a and b in a + b.t() are one tensor and its transpose); summing it twice would be wrong. */
-static void separate_overlaps(struct targets *targets) {
-    struct target **sorted = malloc((targets->count + 1) * sizeof(struct target *));
-    for (size_t i = 0; i < targets->count; i++)
-        sorted[i] = &targets->list[i];
-    qsort(sorted, targets->count, sizeof *sorted, by_address);
-    const char *end = NULL;
-    for (size_t i = 0; i < targets->count; i++) {
-        struct target *target = sorted[i];
-        const char *begin = target->span.data;
-        if (begin < end && target->span.count) {
-            struct value own = TORCH_CALL("aten::clone", "", value_tensor(target->gradient), value_none());
-            target->copy = own.tensor;
-            target->span.data = tensor_data(own.tensor);
-        } else if (target->span.count)
-            end = begin + target->span.count * comm_dtype_bytes(target->dtype);
-    }
-    free(sorted);
-}
-
-static void sum_sparse(const struct backward *backward, struct targets *targets) {
-    for (size_t i = 0; i < targets->count; i++) {
-        char whose[40];
-        if (tensor_is_plain(targets->list[i].gradient))
-            continue;
-        snprintf(whose, sizeof whose, "parameter %zu", backward->leaves[i].ordinal);
-        targets->list[i].copy = sparse_sum(targets->list[i].gradient, whose);
-    }
-}
-
-/* before += added, as one process accumulates: a sparse one that a dense one is added to becomes dense. Takes both, owned result. */
-static struct tensor *accumulate(struct tensor *before, struct tensor *added) {
-    bool turned = !tensor_is_plain(before) && tensor_is_plain(added);
-    struct tensor *sum = turned ? added : before, *other = turned ? before : added;
-    value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(sum), value_tensor(other), value_int(1)));
-    tensor_release(other);
-    return sum;
-}
-
-/* A copy takes the gradient's place in the leaf when memory was shared, else its values are written back. */
-static void put_back(struct backward *backward, struct targets *targets) {
-    for (size_t i = 0; i < targets->count; i++) {
-        struct target *target = &targets->list[i];
-        struct leaf_gradient *leaf = &backward->leaves[i];
-        struct tensor **slot = tensor_grad_slot(leaf->leaf);
-        if (target->copy) {
-            *slot = target->copy;
-            tensor_release(target->gradient);
-        }
-        if (!leaf->before)
-            continue;
-        *slot = accumulate(leaf->before, *slot);
-        leaf->before = NULL;
-    }
-}
-
-/* Whether all ranks have this list is agreed in the first collective, at no price when they have: false, nothing summed, when they have not. */
-static bool sum_targets(struct targets *targets, uint64_t list) {
-    bool agreed = false;
-    for (int dtype = 0; dtype < COMM_DTYPES; dtype++) {
-        size_t count = 0;
-        for (size_t i = 0; i < targets->count; i++)
-            if ((int)targets->list[i].dtype == dtype)
-                targets->spans[count++] = targets->list[i].span;
-        if (!count)
-            continue;
-        if (!comm_all_reduce_listed("gradients", agreed ? 0 : list, targets->spans, count, (enum comm_dtype)dtype, COMM_SUM))
-            return false;
-        agreed = true;
-    }
-    return agreed || comm_all_reduce_listed("gradients", list, NULL, 0, COMM_FLOAT32, COMM_SUM);
 }
 
 /* The gradient of a leaf that holds this rank's rows (features taken with detach().requires_grad_()), owned by its slot, in its final form. */
@@ -243,7 +104,7 @@ static void settle_divided_leaves(struct backward *backward) {
     for (size_t i = 0; i < backward->count; i++) {
         struct leaf_gradient leaf = backward->leaves[i];
         struct record record = record_get(leaf.leaf);
-        if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || !gradient_of(&leaf))
+        if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || !leaf_gradient_of(&leaf))
             backward->leaves[kept++] = leaf;
         else
             settle_divided(&leaf, &record);
@@ -268,7 +129,7 @@ void reduce_mark_parts(struct backward *backward) {
     forget_the_gone(backward);
     settle_divided_leaves(backward);
     for (size_t i = 0; i < backward->count; i++) {
-        struct tensor *gradient = gradient_of(&backward->leaves[i]);
+        struct tensor *gradient = leaf_gradient_of(&backward->leaves[i]);
         if (gradient && tensor_is_plain(gradient))
             record_set(gradient, (struct record){.kind = RECORD_PARTIAL});
     }
@@ -306,23 +167,6 @@ static void sum_with_graph(struct backward *backward) {
     }
 }
 
-/* word: of what else must be the same where the lists are; 0: nothing. */
-static bool sum_listed(struct backward *backward, uint64_t word) {
-    __attribute__((cleanup(targets_free))) struct targets targets = {.list = calloc(backward->count + 1, sizeof(struct target)),
-                                                                     .spans = calloc(backward->count + 1, sizeof(struct comm_span)),
-                                                                     .count = backward->count};
-    for (size_t i = 0; i < backward->count; i++)
-        targets.list[i] = target_of(&backward->leaves[i]);
-    separate_overlaps(&targets);
-    bool summed = sum_targets(&targets, (list_hash(backward) ^ word) | 1);
-    if (summed) {
-        sum_sparse(backward, &targets);
-        put_back(backward, &targets);
-    } else
-        targets_drop_copies(&targets);
-    return summed;
-}
-
 void reduce_gradients(struct backward *backward) {
     forget_the_gone(backward);
     settle_divided_leaves(backward);
@@ -333,12 +177,12 @@ void reduce_gradients(struct backward *backward) {
     }
     SHIM_COMM_SCOPE;
     drift_next();
-    if (sum_listed(backward, drift_word(backward)))
+    if (targets_sum(backward, list_hash(backward) ^ drift_word(backward)))
         return;
     add_missing(backward);
-    sort_leaves(backward);
+    qsort(backward->leaves, backward->count, sizeof *backward->leaves, by_ordinal);
     drift_examine(backward);
-    if (!sum_listed(backward, 0))
+    if (!targets_sum(backward, list_hash(backward)))
         stop_for_other_kinds();
 }
 
@@ -346,8 +190,8 @@ void reduce_undo(struct backward *backward) {
     for (size_t i = 0; i < backward->count; i++) {
         struct leaf_gradient *leaf = &backward->leaves[i];
         struct tensor **slot = tensor_grad_slot(leaf->leaf);
-        if (leaf->was_zero) {
-            value_drop(TORCH_CALL("aten::zero_", "", value_tensor(*slot)));
+        if (leaf->was_zero) { /* not by an operator: it may refuse, and this is a clean-up */
+            memset(tensor_data(*slot), 0, tensor_bytes(*slot));
             continue;
         }
         if (*slot != torch_facts.undefined)

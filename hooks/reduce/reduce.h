@@ -70,8 +70,16 @@ void capture_free(struct capture *capture);
 /* The number of the output of its node that an edge of the graph, of so many bytes, begins at. */
 uint32_t edge_output(const char *edge, size_t edge_bytes);
 
+/* Before a divided backward, on all ranks, one at a time: memory for the gradients of leaves that are new (memory.c). A collective when there are any. */
+void memory_for_new_leaves(void);
+
 /* Sums the new gradients of the leaves over all ranks and adds those from before back in. Every rank calls it for the same backward. */
 void reduce_gradients(struct backward *backward);
+/* The gradient in the leaf's slot, borrowed, or NULL. */
+struct tensor *leaf_gradient_of(const struct leaf_gradient *leaf);
+/* The sums themselves (targets.c), in the order of the leaves' ordinals. list: a hash of the list, and of what else must be the same where the
+   lists are; false, nothing summed, where the ranks' differ. Communication lock held. */
+bool targets_sum(struct backward *backward, uint64_t list);
 /* The sum over the ranks of their parts of a sparse gradient (sparse.c). Owned. Communication lock held. */
 struct tensor *sparse_sum(struct tensor *gradient, const char *whose);
 /* drift.c: have the parameters remained the same? Called by all ranks for each backward that is summed. A word that differs where they have not, or 0; and,

@@ -83,6 +83,12 @@ void comm_all_reduce(const char *label, const struct comm_span *spans, size_t co
 int comm_all_reduce_listed(const char *label, uint64_t list, const struct comm_span *spans, size_t count, enum comm_dtype dtype,
                            enum comm_op op);
 
+/* The same as comm_all_reduce(), for large spans, where there is an arena (arena_is_open()): those that lie in all ranks' arenas are summed where they are.
+   onto: for each span NULL, or as much memory, the same on all ranks, that the sum is added to instead of being left in the span, whose contents are then
+   undefined. Spans and these do not overlap each other. */
+void comm_all_reduce_in_place(const char *label, const struct comm_span *spans, void *const *onto, size_t count, enum comm_dtype dtype,
+                              enum comm_op op);
+
 /* full: `blocks` blocks, each the concatenation over the ranks of bytes[r] bytes (bytes has world_size entries, the same on all ranks). On entry the
    rank's own part of each block is in place; on return all parts are. */
 void comm_all_gather(const char *label, void *full, size_t blocks, const size_t *bytes);
@@ -98,6 +104,7 @@ uint32_t comm_first_other(const uint64_t *all);
 /* How often and how long (nanoseconds) this rank was in collectives so far; for the report. */
 struct comm_statistics {
     uint64_t collectives, bytes, wait_ns;
+    uint64_t in_place; /* of the bytes: summed where they lay */
 };
 struct comm_statistics comm_statistics(void);
 

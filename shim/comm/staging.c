@@ -35,7 +35,7 @@ static struct {
 
 #if defined(__x86_64__)
 /* Whole cache lines past the cache; the fence makes them visible before the barrier that follows. */
-static void *copy_streaming(void *to, const void *from, size_t bytes) {
+void *staging_stream(void *to, const void *from, size_t bytes) {
     size_t head = (size_t)(-(uintptr_t)to & 63), done;
     if (bytes < STAGING_STREAM_BYTES) {
         return memcpy(to, from, bytes);
@@ -56,7 +56,9 @@ static void *copy_streaming(void *to, const void *from, size_t bytes) {
     return to;
 }
 #else
-#define copy_streaming memcpy
+void *staging_stream(void *to, const void *from, size_t bytes) {
+    return memcpy(to, from, bytes);
+}
 #endif
 
 int staging_streams(void) {
@@ -64,7 +66,7 @@ int staging_streams(void) {
 }
 
 staging_copy_function *staging_copy(void) {
-    return staging.streamed > 0 ? copy_streaming : memcpy;
+    return staging.streamed > 0 ? staging_stream : memcpy;
 }
 
 uint64_t staging_begin(void) {

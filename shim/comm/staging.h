@@ -10,6 +10,8 @@
 /* Like memcpy; to the ring. */
 typedef void *staging_copy_function(void *to, const void *from, size_t bytes);
 staging_copy_function *staging_copy(void);
+/* Always past the cache, from 512 bytes up: for memory that is not read and that this core will not need. */
+staging_copy_function staging_stream;
 
 /* Nonzero while staging_copy() goes past the cache: results are then better reduced in place and copied. */
 int staging_streams(void);

@@ -86,7 +86,7 @@ uint64_t dispatch_without_fallthrough(const struct handle *handle, uint64_t key_
 }
 
 char *dispatch_row(const struct handle *handle, uint16_t key) {
-    return handle->definition + torch_facts.table + torch_facts.offset[key] * torch_facts.table_stride;
+    return table_row(handle, key, 0);
 }
 
 char *dispatch_row_below(const struct handle *handle, uint64_t *key_set) {

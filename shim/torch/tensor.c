@@ -146,6 +146,10 @@ bool tensor_is_on_host(struct tensor *tensor) {
     return *tensor_key_set(tensor) & torch_facts.bit_cpu;
 }
 
+size_t tensor_bytes(struct tensor *tensor) {
+    return (size_t)tensor_elements(tensor) * dtype_bytes(tensor_dtype(tensor));
+}
+
 bool tensor_is_plain(struct tensor *tensor) {
     return *(void **)tensor == torch_facts.tensor_vtable && tensor_storage(tensor);
 }

@@ -187,6 +187,7 @@ bool tensor_is_on_host(struct tensor *tensor);
 static inline bool tensor_is_sparse(struct tensor *tensor) { /* indices and values (COO) */
     return *tensor_key_set(tensor) & torch_facts.bit_sparse;
 }
+size_t tensor_bytes(struct tensor *tensor);     /* of its elements, however they lie */
 bool tensor_is_plain(struct tensor *tensor);    /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
 bool tensor_is_ordinary(struct tensor *tensor); /* plain, on the host, neither conjugated nor negated, with no gradient asked for */
 bool tensor_is_dense(struct tensor *tensor);    /* elements fill their memory without holes or overlap, in some order of dimensions */

@@ -1,15 +1,18 @@
-// sources: shim/comm/segment.c shim/comm/barrier.c shim/comm/agree.c shim/comm/stream.c shim/comm/staging.c shim/comm/kernels.c shim/comm/kernels_avx2.c shim/comm/kernels_avx512.c shim/comm/shared_memory.c shim/comm/all_reduce.c shim/comm/hosts.c shim/comm/hosts_reduce.c shim/comm/network.c shim/comm/network_connect.c shim/comm/own.c
+// sources: shim/comm/segment.c shim/comm/barrier.c shim/comm/agree.c shim/comm/stream.c shim/comm/staging.c shim/comm/kernels.c shim/comm/kernels_avx2.c shim/comm/kernels_avx512.c shim/comm/shared_memory.c shim/comm/all_reduce.c shim/comm/in_place.c shim/comm/arena.c shim/comm/arena_share.c shim/comm/arena_fork.c shim/comm/hosts.c shim/comm/hosts_reduce.c shim/comm/network.c shim/comm/network_connect.c shim/comm/own.c
 /*
  * How fast is our all-reduce, as a share of what the machine can do?
  *
  *     all_reduce [ranks] [cores] [bytes]      (2 ranks, all cores, all sizes)
  *
- * Ours: float32 sum of private buffers, as gradients are. Limit: the same ranks reduce buffers that lie in shared memory, each rank its part of all
- * buffers, in place (2 * ranks * size bytes pass through memory, nothing less is possible), with one barrier at the end. Both alternate within each
- * repeat, so that a busy machine hits both; the best repeat counts, the median shows the noise. Below some MiB the limit is one of caches that are
- * never shared: each rank meets the same part again and again, and no byte goes from core to core; only 25 MiB and more compare with it fairly.
+ * float32 sums. Private: of the ranks' own memory, through the rings. Shared: of memory that all ranks see, as large gradients are; onto: the same, added to what
+ * was there before. Limit: buffers in shared memory are reduced in place, each rank its part of all (2 * ranks * size bytes pass through memory, nothing less is
+ * possible), with one barrier at the end. All alternate within each repeat, so that a busy machine hits all; the best repeat counts, the median shows the noise.
+ *
+ * Before each timed call the ranks write their memory, as a backward does, but for the limit: there each rank meets the same part again and again, and below
+ * some MiB no byte goes from core to core; only 25 MiB and more compare with it fairly.
  */
 #define _GNU_SOURCE
+#include "../../shim/comm/arena.h"
 #include "../../shim/comm/comm.h"
 #include "../../shim/comm/kernels.h"
 #include "bench.h"
@@ -29,11 +32,19 @@ struct timing {
     double best, median;
 };
 
-static unsigned char *shared; /* one buffer of the current size per rank */
-static float *private;
+static unsigned char *shared;          /* one buffer of the current size per rank */
+static float *private, *seen, *before; /* the latter two in memory that all ranks see */
 
 static void ours(size_t bytes) {
     comm_all_reduce("bench", &(struct comm_span){private, bytes / sizeof(float)}, 1, COMM_FLOAT32, COMM_SUM);
+}
+
+static void ours_in_place(size_t bytes) {
+    comm_all_reduce_in_place("bench", &(struct comm_span){seen, bytes / sizeof(float)}, (void *[]){NULL}, 1, COMM_FLOAT32, COMM_SUM);
+}
+
+static void ours_onto(size_t bytes) {
+    comm_all_reduce_in_place("bench", &(struct comm_span){seen, bytes / sizeof(float)}, (void *[]){before}, 1, COMM_FLOAT32, COMM_SUM);
 }
 
 static void in_place(size_t bytes) {
@@ -55,14 +66,49 @@ static void in_place(size_t bytes) {
     comm_barrier("bench");
 }
 
-static double timed(void (*body)(size_t), size_t bytes, int iterations) {
-    comm_barrier("start");
-    double start = seconds();
-    for (int i = 0; i < iterations; i++) {
-        body(bytes);
+/* Sums to 0 and stays there: no infinities, no subnormals. */
+static void fill(float *memory, size_t bytes) {
+    float value = comm_rank() ? -1.0f : (float)comm_world_size() - 1;
+    for (size_t i = 0; i < bytes / sizeof(float); i++) {
+        memory[i] = value;
     }
-    double taken = seconds() - start;
-    comm_barrier("end");
+}
+
+static void expect_zeros(const float *memory, size_t bytes) {
+    if (memory[0] != 0 || memory[bytes / sizeof(float) - 1] != 0) {
+        fail("wrong", "the sum is not 0");
+    }
+}
+
+static const struct way {
+    const char *name;
+    void (*body)(size_t bytes);
+    float **memory; /* written before each call; NULL: none */
+    float **result;
+    size_t least;
+} ways[] = {
+    {"private", ours, &private, &private, 0},
+    {"shared", ours_in_place, &seen, &seen, ARENA_LEAST_BYTES},
+    {"onto", ours_onto, &seen, &before, ARENA_LEAST_BYTES},
+    {"limit", in_place, NULL, NULL, 0},
+};
+enum { WAYS = sizeof ways / sizeof ways[0], LIMIT = WAYS - 1 };
+
+static double timed(const struct way *way, size_t bytes, int iterations) {
+    double taken = 0;
+    for (int i = 0; i < iterations; i++) {
+        if (way->memory) {
+            fill(*way->memory, bytes);
+        }
+        comm_barrier("start");
+        double start = seconds();
+        way->body(bytes);
+        taken += seconds() - start;
+        if (way->result) {
+            expect_zeros(*way->result, bytes);
+        }
+        comm_barrier("end");
+    }
     return taken / iterations;
 }
 
@@ -76,8 +122,9 @@ static struct timing summary(double *times, int count) {
     return (struct timing){times[0], times[count / 2]};
 }
 
-static void print_row(size_t bytes, struct timing mine, struct timing limit) {
+static void print_row(size_t bytes, double (*times)[REPEATS_MAX], int repeats) {
     char size[32];
+    double limit = summary(times[LIMIT], repeats).best;
     snprintf(size, sizeof size,
              bytes < 1024      ? "%zu B"
              : bytes < 1 << 20 ? "%zu KiB"
@@ -85,30 +132,44 @@ static void print_row(size_t bytes, struct timing mine, struct timing limit) {
              bytes < 1024      ? bytes
              : bytes < 1 << 20 ? bytes >> 10
                                : bytes >> 20);
-    printf("%-8s %12.2f %12.2f %9.2f %12.2f %12.2f %8.0f %%\n", size, mine.best * 1e6, mine.median * 1e6, (double)bytes / mine.best * 1e-9,
-           limit.best * 1e6, limit.median * 1e6, 100 * limit.best / mine.best);
+    printf("%-8s", size);
+    for (int way = 0; way < WAYS; way++) {
+        struct timing timing = summary(times[way], repeats);
+        if (bytes < ways[way].least) {
+            printf("%30s", "");
+        } else {
+            printf("%11.2f%11.2f%6.0f %%", timing.best * 1e6, timing.median * 1e6, 100 * limit / timing.best);
+        }
+    }
+    printf("\n");
     fflush(stdout);
 }
 
 static void bench_size(size_t bytes) {
-    double mine[REPEATS_MAX], limit[REPEATS_MAX];
+    static double times[WAYS][REPEATS_MAX];
     int iterations = bytes <= 4096 ? 2000 : bytes <= 64 << 10 ? 500 : bytes <= 4 << 20 ? 10 : 1;
     int repeats = bytes >= 100 << 20 ? 30 : 120;
-    for (size_t i = 0; i < bytes / sizeof(float); i++) {
-        private[i] = comm_rank() ? -1.0f : (float)comm_world_size() - 1; /* sums to 0 and stays there: no infinities, no subnormals */
-    }
     memset(shared + comm_rank() * bytes, 0, bytes);
-    ours(bytes);
-    if (private[0] != 0 || private[bytes / sizeof(float) - 1] != 0) {
-        fail("wrong", "the sum is not 0");
-    }
     in_place(bytes);
-    for (int repeat = 0; repeat < repeats; repeat++) {
-        limit[repeat] = timed(in_place, bytes, iterations);
-        mine[repeat] = timed(ours, bytes, iterations);
+    arena_add_size(bytes);
+    arena_reserve(2 * sizes[SIZES - 1] + 4 * bytes);
+    seen = arena_take(bytes);
+    before = arena_take(bytes);
+    if (bytes >= ARENA_LEAST_BYTES && (!seen || !before)) {
+        fail("wrong", "no shared memory");
     }
+    if (before) {
+        memset(before, 0, bytes);
+    }
+    for (int repeat = 0; repeat < repeats; repeat++) {
+        for (int way = 0; way < WAYS; way++) {
+            times[way][repeat] = bytes < ways[way].least ? 0 : timed(&ways[way], bytes, iterations);
+        }
+    }
+    arena_give(seen);
+    arena_give(before);
     if (comm_rank() == 0) {
-        print_row(bytes, summary(mine, repeats), summary(limit, repeats));
+        print_row(bytes, times, repeats);
     }
 }
 
@@ -163,9 +224,13 @@ int main(int argc, char **argv) {
     board->magic = BOARD_MAGIC;
     board->world_size = ranks;
     shared = shared_memory(ranks * sizes[SIZES - 1]);
-    printf("all-reduce, float32 sum, %u ranks on %u cores; microseconds; GB/s of the buffer's size; best and median of repeats\n", ranks,
-           cores);
-    printf("%-8s %12s %12s %9s %12s %12s %10s\n", "size", "ours best", "median", "GB/s", "limit best", "median", "of limit");
+    printf(
+        "all-reduce, float32 sum, %u ranks on %u cores; microseconds: best and median of repeats, and the limit's share of the best\n%8s",
+        ranks, cores, "");
+    for (int way = 0; way < WAYS; way++) {
+        printf("%30s", ways[way].name);
+    }
+    printf("\n");
     fflush(stdout);
     int failed = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {

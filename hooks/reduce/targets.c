@@ -1,0 +1,251 @@
+/*
+ * Summing the gradients of a backward. They stay where the program has them: large ones are summed in memory that all ranks see (memory.c), where they lie in
+ * it; all others go through shared memory in cache-sized chunks as one stream, so that many small parameters cost what one large one does.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "reduce.h"
+
+struct target {
+    struct tensor *gradient; /* borrowed: stands in the leaf's slot */
+    struct tensor *copy;     /* owned: contiguous memory that is reduced instead; NULL: in place */
+    enum comm_dtype dtype;
+    struct comm_span span;
+    void *onto; /* the gradient's values from before, to which the collective adds the sum; NULL: added afterwards, if there were any */
+};
+
+struct targets {
+    struct target *list;
+    struct comm_span *spans;
+    void **onto;
+    size_t count;
+    unsigned types[2]; /* bits of those that small spans, and large ones, have */
+};
+
+static void targets_free(struct targets *targets) {
+    free(targets->list);
+    free(targets->spans);
+    free(targets->onto);
+}
+
+static void targets_drop_copies(struct targets *targets) {
+    for (size_t i = 0; i < targets->count; i++)
+        if (targets->list[i].copy)
+            tensor_release(targets->list[i].copy);
+}
+
+static size_t target_bytes(const struct target *target) {
+    return target->span.count * comm_dtype_bytes(target->dtype);
+}
+
+/* May it lie where the other ranks see it? */
+static bool is_large(const struct target *target) {
+    return arena_is_open() && target_bytes(target) >= ARENA_LEAST_BYTES;
+}
+
+static bool same_sizes(struct sizes a, struct sizes b) {
+    return a.count == b.count && !memcmp(a.data, b.data, a.count * sizeof *a.data);
+}
+
+/* Is the memory of `before` all that adding to it changes, element by element in the order of the gradient's memory? */
+static bool is_added_to_memory(struct tensor *before, struct tensor *gradient) {
+    return tensor_is_ordinary(before) && tensor_is_ordinary(gradient) && !tensor_is_marked(before) && tensor_is_dense(before) &&
+           tensor_dtype(before) == tensor_dtype(gradient) && same_sizes(tensor_sizes(before), tensor_sizes(gradient)) &&
+           same_sizes(tensor_strides(before), tensor_strides(gradient));
+}
+
+static struct target target_of(const struct leaf_gradient *leaf) {
+    struct target target = {.gradient = leaf_gradient_of(leaf)};
+    if (!tensor_is_plain(target.gradient))
+        return target; /* sparse: nothing to sum in place */
+    record_clear(target.gradient);
+    size_t factor;
+    if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_is_on_host(target.gradient))
+        shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
+                     "the gradient of parameter %zu (type %d) cannot be summed over the ranks", leaf->ordinal,
+                     tensor_dtype(target.gradient));
+    struct tensor *reduced = target.gradient;
+    if (!tensor_is_dense(reduced)) {
+        target.copy = TORCH_CALL("aten::clone", "", value_tensor(reduced), value_int(0)).tensor;
+        reduced = target.copy;
+    }
+    target.span = (struct comm_span){tensor_data(reduced), (size_t)tensor_elements(reduced) * factor};
+    if (!target.copy && leaf->before && is_large(&target) && is_added_to_memory(leaf->before, target.gradient))
+        target.onto = tensor_data(leaf->before);
+    return target;
+}
+
+static int by_address(const void *one, const void *other) {
+    const char *a = (*(struct target *const *)one)->span.data, *b = (*(struct target *const *)other)->span.data;
+    return a < b ? -1 : a > b;
+}
+
+/* Autograd lets two gradients share memory (the gradients of a and b in a + b.t() are one tensor and its transpose); summing it twice would be wrong. */
+static void separate_overlaps(struct targets *targets) {
+    struct target **sorted = malloc((targets->count + 1) * sizeof(struct target *));
+    for (size_t i = 0; i < targets->count; i++)
+        sorted[i] = &targets->list[i];
+    qsort(sorted, targets->count, sizeof *sorted, by_address);
+    const char *end = NULL;
+    for (size_t i = 0; i < targets->count; i++) {
+        struct target *target = sorted[i];
+        const char *begin = target->span.data;
+        if (begin < end && target->span.count) {
+            struct value own = TORCH_CALL("aten::clone", "", value_tensor(target->gradient), value_none());
+            target->copy = own.tensor;
+            target->span.data = tensor_data(own.tensor);
+        } else if (target->span.count)
+            end = begin + target_bytes(target);
+    }
+    free(sorted);
+}
+
+/* A piece of memory that the sums write to. */
+struct piece {
+    const char *begin, *end;
+    struct target *target;
+};
+
+static int by_begin(const void *one, const void *other) {
+    const char *a = ((const struct piece *)one)->begin, *b = ((const struct piece *)other)->begin;
+    return a < b ? -1 : a > b;
+}
+
+/* A program may have given two parameters the same memory for gradients: what is added there comes one after the other then, by put_back(). */
+static void separate_onto(struct targets *targets) {
+    size_t count = 0, onto_count = 0;
+    for (size_t i = 0; i < targets->count; i++)
+        onto_count += targets->list[i].onto != NULL;
+    if (!onto_count)
+        return;
+    struct piece *pieces = malloc((2 * targets->count + 1) * sizeof *pieces);
+    for (size_t i = 0; i < targets->count; i++) {
+        struct target *target = &targets->list[i];
+        const char *data = target->span.data, *onto = target->onto;
+        if (data)
+            pieces[count++] = (struct piece){data, data + target_bytes(target), target};
+        if (onto)
+            pieces[count++] = (struct piece){onto, onto + target_bytes(target), target};
+    }
+    qsort(pieces, count, sizeof *pieces, by_begin);
+    for (size_t i = 0, next; i < count; i = next) {
+        const char *end = pieces[i].end;
+        for (next = i + 1; next < count && pieces[next].begin < end; next++)
+            end = pieces[next].end > end ? pieces[next].end : end;
+        for (size_t at = i; at < next && next - i > 1; at++)
+            pieces[at].target->onto = NULL;
+    }
+    free(pieces);
+}
+
+static void sum_sparse(const struct backward *backward, struct targets *targets) {
+    for (size_t i = 0; i < targets->count; i++) {
+        char whose[40];
+        if (tensor_is_plain(targets->list[i].gradient))
+            continue;
+        snprintf(whose, sizeof whose, "parameter %zu", backward->leaves[i].ordinal);
+        targets->list[i].copy = sparse_sum(targets->list[i].gradient, whose);
+    }
+}
+
+/* before += added, as one process accumulates: a sparse one that a dense one is added to becomes dense. Takes both, owned result. */
+static struct tensor *accumulate(struct tensor *before, struct tensor *added) {
+    bool turned = !tensor_is_plain(before) && tensor_is_plain(added);
+    struct tensor *sum = turned ? added : before, *other = turned ? before : added;
+    value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(sum), value_tensor(other), value_int(1)));
+    tensor_release(other);
+    return sum;
+}
+
+/* The collective has added to its memory: whoever has saved it for a backward must hear of it, as of any write. */
+static void note_write(struct tensor *gradient) {
+    struct value none = TORCH_CALL("aten::narrow", "", value_tensor(gradient), value_int(0), value_int(0), value_int(0));
+    value_drop(TORCH_CALL("aten::zero_", "", none));
+    value_drop(none);
+}
+
+/* A copy takes the gradient's place in the leaf when memory was shared, else its values are written back. */
+static void put_back(struct backward *backward, struct targets *targets) {
+    for (size_t i = 0; i < targets->count; i++) {
+        struct target *target = &targets->list[i];
+        struct leaf_gradient *leaf = &backward->leaves[i];
+        struct tensor **slot = tensor_grad_slot(leaf->leaf);
+        if (target->copy) {
+            *slot = target->copy;
+            tensor_release(target->gradient);
+        }
+        if (!leaf->before)
+            continue;
+        if (target->onto) {
+            tensor_release(*slot);
+            *slot = leaf->before;
+            note_write(*slot);
+        } else
+            *slot = accumulate(leaf->before, *slot);
+        leaf->before = NULL;
+    }
+}
+
+/* Notes the types that occur, and returns the list's hash with what the first collective does not compare because it does not sum it. */
+static uint64_t look_through(struct targets *targets, uint64_t list) {
+    for (size_t i = 0; i < targets->count; i++) {
+        const struct target *target = &targets->list[i];
+        bool large = is_large(target);
+        targets->types[large] |= 1u << target->dtype;
+        if (large)
+            list = (list ^ target_bytes(target) ^ (uint64_t)target->dtype << 60) * 0x9E3779B97F4A7C15ull;
+    }
+    return list | 1;
+}
+
+/* The spans of one type, of one kind of size. */
+static size_t spans_of(struct targets *targets, int dtype, bool large) {
+    size_t count = 0;
+    for (size_t i = 0; i < targets->count && targets->types[large] >> dtype & 1; i++) {
+        const struct target *target = &targets->list[i];
+        if ((int)target->dtype == dtype && is_large(target) == large) {
+            targets->spans[count] = target->span;
+            targets->onto[count++] = target->onto;
+        }
+    }
+    return count;
+}
+
+/* Whether all ranks have this list is agreed in the first collective, at no price when there are small ones: false, nothing summed, when they have not. */
+static bool sum_all(struct targets *targets, uint64_t list) {
+    bool agreed = false;
+    list = look_through(targets, list);
+    for (int dtype = 0; dtype < COMM_DTYPES; dtype++) {
+        size_t count = spans_of(targets, dtype, false);
+        if (count && !comm_all_reduce_listed("gradients", agreed ? 0 : list, targets->spans, count, (enum comm_dtype)dtype, COMM_SUM))
+            return false;
+        agreed |= count > 0;
+    }
+    if (!agreed && !comm_all_reduce_listed("gradients", list, NULL, 0, COMM_FLOAT32, COMM_SUM))
+        return false;
+    for (int dtype = 0; dtype < COMM_DTYPES; dtype++) {
+        size_t count = spans_of(targets, dtype, true);
+        if (count)
+            comm_all_reduce_in_place("gradients", targets->spans, targets->onto, count, (enum comm_dtype)dtype, COMM_SUM);
+    }
+    return true;
+}
+
+bool targets_sum(struct backward *backward, uint64_t list) {
+    __attribute__((cleanup(targets_free))) struct targets targets = {.list = calloc(backward->count + 1, sizeof(struct target)),
+                                                                     .spans = calloc(backward->count + 1, sizeof(struct comm_span)),
+                                                                     .onto = calloc(backward->count + 1, sizeof(void *)),
+                                                                     .count = backward->count};
+    for (size_t i = 0; i < backward->count; i++)
+        targets.list[i] = target_of(&backward->leaves[i]);
+    separate_overlaps(&targets);
+    separate_onto(&targets);
+    bool summed = sum_all(&targets, list);
+    if (summed) {
+        sum_sparse(backward, &targets);
+        put_back(backward, &targets);
+    } else
+        targets_drop_copies(&targets);
+    return summed;
+}

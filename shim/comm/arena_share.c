@@ -1,0 +1,128 @@
+/*
+ * A region of the arena: each rank makes a memfd and maps those of all others.
+ *
+ * The others' are opened through /proc/PID/fd: no name in the file system, no message between processes, gone with the last rank. Where that is not allowed
+ * on one rank (another user, no /proc, no address space left) there is no region on any.
+ */
+#define _GNU_SOURCE
+#include "arena_blocks.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int make_memory(size_t bytes) {
+    struct rlimit file_size; /* also of files without a name: to be longer would end the process by a signal */
+    if (getrlimit(RLIMIT_FSIZE, &file_size) || bytes > file_size.rlim_cur) {
+        return -1;
+    }
+    int memory = memfd_create("accel-run gradients", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory >= 0 && (ftruncate(memory, (off_t)bytes) || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))) {
+        close(memory);
+        return -1;
+    }
+    return memory;
+}
+
+/* Children do not see it, and dumps of a crash do not hold all ranks' gradients. */
+static unsigned char *map_memory(int memory, size_t bytes) {
+    void *view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory, 0);
+    if (view == MAP_FAILED) {
+        return NULL;
+    }
+    madvise(view, bytes, MADV_DONTFORK);
+    madvise(view, bytes, MADV_DONTDUMP);
+    return view;
+}
+
+/* What a rank says of its memory. Ranks may live in process namespaces of their own: the name that leads to it may lead elsewhere here. */
+struct identity {
+    uint64_t name; /* pid << 32 | descriptor + 1; the latter 0: none */
+    uint64_t device, file;
+};
+
+static bool is_it(const struct stat *status, const struct identity *identity, size_t bytes) {
+    return S_ISREG(status->st_mode) && (uint64_t)status->st_size == bytes && status->st_dev == identity->device &&
+           status->st_ino == identity->file;
+}
+
+/* Looked at before it is opened: opening somebody else's device or pipe may do something. */
+static unsigned char *map_of_rank(const struct identity *identity, size_t bytes) {
+    char path[64];
+    struct stat status;
+    unsigned char *view = NULL;
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", (unsigned)(identity->name >> 32), (unsigned)(uint32_t)identity->name - 1);
+    bool is_there = (uint32_t)identity->name && stat(path, &status) == 0 && is_it(&status, identity, bytes);
+    int memory = is_there ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (memory < 0) {
+        return NULL;
+    }
+    if (fstat(memory, &status) == 0 && is_it(&status, identity, bytes)) {
+        view = map_memory(memory, bytes);
+    }
+    close(memory);
+    return view;
+}
+
+static void gather_identities(const struct own_descriptor *memory, struct identity *all) {
+    uint64_t words[3][BOARD_RANKS_MAX];
+    comm_all_gather_words("shared gradients", (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(memory->number + 1), words[0]);
+    comm_all_gather_words("shared gradients", memory->device, words[1]);
+    comm_all_gather_words("shared gradients", memory->file, words[2]);
+    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+        all[rank] = (struct identity){words[0][rank], words[1][rank], words[2][rank]};
+    }
+}
+
+static void drop_region(struct arena_region *region) {
+    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+        if (region->views[rank]) {
+            munmap(region->views[rank], region->bytes);
+        }
+        region->views[rank] = NULL;
+    }
+    own_close(&region->memory);
+}
+
+static bool all_agree(bool done) {
+    uint64_t all[BOARD_RANKS_MAX];
+    comm_all_gather_words("shared gradients are mapped", done, all);
+    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+        done &= all[rank] == 1;
+    }
+    return done;
+}
+
+bool arena_make_region(struct arena_region *region, size_t bytes) {
+    struct identity all[BOARD_RANKS_MAX];
+    int memory = make_memory(bytes);
+    bool done = memory >= 0;
+    region->bytes = bytes;
+    region->memory = done ? own_take(memory) : OWN_NONE;
+    gather_identities(&region->memory, all);
+    for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
+        bool is_own = rank == segment.options.rank;
+        region->views[rank] = !is_own ? map_of_rank(&all[rank], bytes) : done ? map_memory(region->memory.number, bytes) : NULL;
+        done &= region->views[rank] != NULL;
+    }
+    done = all_agree(done);
+    region->own = region->views[segment.options.rank];
+    if (!done) {
+        drop_region(region);
+    }
+    return done;
+}
+
+bool arena_map_shared(const struct arena_region *region, const struct arena_block *block) {
+    off_t offset = block->memory - region->own;
+    if (!own_is_there(&region->memory) || mmap(block->memory, block->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                                               region->memory.number, offset) == MAP_FAILED) {
+        return false;
+    }
+    madvise(block->memory, block->bytes, MADV_DONTFORK);
+    madvise(block->memory, block->bytes, MADV_DONTDUMP);
+    return true;
+}
