@@ -37,7 +37,8 @@ $(O)/matrix/bind_own: tests/matrix/bind_own.c
 	$(Q)$(CC) $(CFLAGS_ALL) -Werror -o $@ $< -lelf
 
 .PHONY: check-matrix matrix-programs
-check-matrix: all $(O)/matrix/bind_own
+check-matrix: deps
+	@$(MAKE) --no-print-directory all $(O)/matrix/bind_own
 	@NETWORKS=$(NETWORKS) tests/matrix/run $(BUILDS)
 
 # MATRIX_BUILD: one build, installed

@@ -60,6 +60,10 @@ int call_ints(const struct shard_call *call, int position, int64_t *integers) {
         integers[0] = value->integer;
         return 1;
     }
+    if (value->tag == TAG_INTS) {
+        memcpy(integers, value->integers, value->count * sizeof *integers);
+        return (int)value->count;
+    }
     if (!value_is_list(value))
         return -1;
     struct stack *list = value_list(value);
@@ -69,6 +73,14 @@ int call_ints(const struct shard_call *call, int position, int64_t *integers) {
     for (int i = 0; i < count; i++)
         integers[i] = list->begin[i].integer;
     return count;
+}
+
+void call_set_ints(struct shard_call *call, int position, const int64_t *integers, int count) {
+    struct value *value = &call->values[position];
+    if (value->tag == TAG_INTS)
+        memcpy(value->integers, integers, value->count * sizeof *integers);
+    else
+        slot_replace(value, value_int_list(integers, (size_t)count));
 }
 
 void decide_narrow(struct argument *argument, int dim) {

@@ -20,19 +20,25 @@ static const struct rule *rule_named(const char *name, size_t length, const char
     return NULL;
 }
 
-bool rule_only_records(const struct rule *rule) {
-    static rule_function *const families[] = {
-        rule_pointwise,        rule_like,    rule_view,      rule_reshape_alias, rule_memory, rule_expand, rule_transpose,
-        rule_matrix_transpose, rule_permute, rule_unsqueeze, rule_squeeze,       rule_select, rule_slice};
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (rule->decide == families[i] && rule->entry == ENTRY_NONE)
+static bool is_among(const struct rule *rule, rule_function *const *functions, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (rule->decide == functions[i])
             return true;
     return false;
 }
 
+bool rule_only_records(const struct rule *rule) {
+    static rule_function *const families[] = {
+        rule_pointwise,        rule_like,    rule_view,      rule_reshape_alias, rule_memory, rule_expand, rule_transpose,
+        rule_matrix_transpose, rule_permute, rule_unsqueeze, rule_squeeze,       rule_select, rule_slice};
+    return rule->entry == ENTRY_NONE && is_among(rule, families, sizeof families / sizeof *families);
+}
+
 bool rule_suits_direct(const struct rule *rule) {
-    return rule->entry == ENTRY_NONE &&
-           (rule->decide == rule_pointwise || rule->decide == rule_like || rule->decide == rule_matrix_transpose);
+    static rule_function *const families[] = {rule_pointwise,  rule_like, rule_matrix_transpose, rule_transpose, rule_permute,
+                                              rule_unsqueeze,  rule_view, rule_expand,           rule_linear,    rule_mm,
+                                              rule_reduce_sum, rule_along};
+    return is_among(rule, families, sizeof families / sizeof *families);
 }
 
 /* Only operators of aten have rows: another library's operator of the same name is another operator. */

@@ -129,7 +129,7 @@ static void materialise_partials(struct shard_call *call) {
 }
 
 /* Rows that were loaded as rows have passed no entry, where the models of all ranks are compared. */
-static void check_parameters(const struct shard_call *call) {
+void call_check_parameters(const struct shard_call *call) {
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].is_parameter) {
             start_check_new_leaves();
@@ -150,7 +150,7 @@ enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule) 
 
 static void call_execute(struct shard_call *call, const struct rule *rule) {
     if (call->shards)
-        check_parameters(call);
+        call_check_parameters(call);
     if (!call->shards && !call->partials && !entry_decide(call, rule)) {
         execute_replicated(call);
         return;
@@ -265,7 +265,7 @@ static void shard_operator_met(struct operator *op) {
     const struct rule *rule = rule_find(op);
     op->client = rule;
     op->only_records = !op->is_composite && rule_only_records(rule);
-    op->suits_direct = !op->is_composite && rule_suits_direct(rule);
+    op->suits_direct = rule_suits_direct(rule);
 }
 
 const struct rule *rule_of(const struct operator *op) {

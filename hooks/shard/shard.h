@@ -178,6 +178,8 @@ bool call_is_none(const struct shard_call *call, int position);
 /* A list of ints argument: number of elements, copied into integers (at most TORCH_DIMS_MAX); -1 when it is none or longer. A single int counts as a
    list of one. */
 int call_ints(const struct shard_call *call, int position, int64_t *integers);
+/* Puts another list of as many there. */
+void call_set_ints(struct shard_call *call, int position, const int64_t *integers, int count);
 static inline int wrap_dim(int64_t dim, int dims) {
     return (int)(dim < 0 ? dim + (dims ? dims : 1) : dim);
 }
@@ -309,9 +311,12 @@ void window_renew_others(const void *source, const void *up_to_date);
 const struct rule *rule_find(const struct operator *op); /* in the table, by name (rules.c) */
 /* Element by element, or a view: such a kernel cuts no batch and calls none that does, so parameters alone are none of our business. */
 bool rule_only_records(const struct rule *rule);
-bool rule_suits_direct(const struct rule *rule); /* likewise, and looks at the tensors among the arguments only */
+/* It decides for divided tensors without doing anything, and from no argument that is not handed over without boxing. */
+bool rule_suits_direct(const struct rule *rule);
 /* Finds the tensors among the arguments anew, after a rule has changed them. */
 void call_collect(struct shard_call *call);
+/* Rows have met parameters: those that are new are compared. A collective when there are any. */
+void call_check_parameters(const struct shard_call *call);
 /* What the rule says, or gathering where that would write to what the ranks do not share. */
 enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule);
 

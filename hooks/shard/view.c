@@ -23,10 +23,8 @@ RULE_FUNCTION(memory) {
 /* view, reshape: rows stay apart when one dimension of the new shape holds them all. What it has before and behind them is merged with them. */
 RULE_FUNCTION(view) {
     int64_t shape[TORCH_DIMS_MAX];
-    if (call->value_count < 2 || !value_is_list(&call->values[1]) || call->lead != &call->arguments[0])
-        return RULE_GATHER;
     int dims = call_ints(call, 1, shape);
-    if (dims < 1 || !shape_complete(call->lead, shape, dims))
+    if (call->lead != &call->arguments[0] || dims < 1 || !shape_complete(call->lead, shape, dims))
         return RULE_GATHER;
     int64_t before = call->record.outer, passed = 1; /* the elements along all dimensions before the rows, in the old and the new shape */
     for (int i = 0; i < call->record.dim; i++)
@@ -39,7 +37,7 @@ RULE_FUNCTION(view) {
         return RULE_GATHER;
     int64_t inner = shape[dim] / (outer * call->record.total);
     shape[dim] = outer * call->record.rows * inner;
-    slot_replace(&call->values[1], value_int_list(shape, (size_t)dims));
+    call_set_ints(call, 1, shape, dims);
     decide_merged(call, 0, dim, outer, inner);
     return RULE_LOCAL;
 }
@@ -67,7 +65,7 @@ RULE_FUNCTION(expand) {
     if (shape[dim] != -1 && shape[dim] != record_total(&call->record))
         return RULE_GATHER;
     shape[dim] = record_local(&call->record);
-    slot_replace(&call->values[1], value_int_list(shape, (size_t)dims));
+    call_set_ints(call, 1, shape, dims);
     decide_shard(call, 0, dim);
     return RULE_LOCAL;
 }

@@ -1,8 +1,10 @@
 /*
- * Operators without a stack of boxed values. The dispatcher boxes the arguments for a fallback, and the kernel below takes them out again: 60 to 150 ns.
- * For operators that take two tensors and a number at most, and return one tensor, a function of ours stands beside the fallback in the operator's own
- * table (c10::KernelFunction: functor, boxed function, unboxed function). All their arguments are addresses, so that one function does for all: it hands
- * the registers on. What it cannot decide by itself goes on to the fallback, boxed by libtorch, through the key for parameters, whose row has none.
+ * Operators without a stack of boxed values. The dispatcher boxes the arguments for a fallback, and the kernel below takes them out again: 60 to 150 ns, and
+ * more where they are lists. For operators that take a few words and return one tensor, a function of ours stands beside the fallback in the operator's own
+ * table (c10::KernelFunction: functor, boxed function, unboxed function, unboxed function for symbolic integers). Addresses, integers and lists of integers
+ * all come in registers, the last one perhaps on the stack: one function does for all, and hands the words on. What it cannot decide by itself goes on to
+ * the fallback, boxed by libtorch, through the other one of our two keys, whose row has no such function: a call that has a parameter among its arguments
+ * comes through the key for parameters, so that is where a layer's stands.
  *
  * Only a matter of speed: where the place is not what is expected, and for operators whose tables libtorch makes anew because a kernel is registered, all
  * is boxed.
@@ -16,10 +18,13 @@
 #include "../shim.h"
 #include "functions.h"
 
-typedef void *value_kernel(struct tensor **result, void *functor, uint64_t key_set, const void *a, const void *b, const void *c);
-typedef struct tensor **reference_kernel(void *functor, uint64_t key_set, const void *a, const void *b, const void *c);
-typedef void *value_redispatch(struct tensor **result, uint64_t key_set, const void *a, const void *b, const void *c);
-typedef struct tensor **reference_redispatch(uint64_t key_set, const void *a, const void *b, const void *c);
+enum { WORDS = 4 }; /* more than an operator has are passed and read all the same: what happens to lie there */
+#define WORDS_OF(words) (words)[0], (words)[1], (words)[2], (words)[3]
+typedef const void *word;
+typedef void *value_kernel(struct tensor **result, void *functor, uint64_t key_set, word a, word b, word c, word d);
+typedef struct tensor **reference_kernel(void *functor, uint64_t key_set, word a, word b, word c, word d);
+typedef void *value_redispatch(struct tensor **result, uint64_t key_set, word a, word b, word c, word d);
+typedef struct tensor **reference_redispatch(uint64_t key_set, word a, word b, word c, word d);
 
 /* The functor of such a row: an object of libtorch's with counts that never reach zero, whatever their layout is. */
 struct direct {
@@ -28,79 +33,157 @@ struct direct {
     struct operator *op;
     struct handle handle;
     void *redispatch;
+    uint64_t way_out; /* the key to the fallback */
     const char *kinds;
 };
 
-/* Arguments of at::_ops::X::redispatch after the key set, as they are spelled, and what each is: a tensor or a number. */
+/* Arguments of at::_ops::X::redispatch after the key set, as they are spelled, and what each is:
+     T a tensor   O an optional one, std::optional   o c10::optional, which libtorch had before 2.4
+     i an integer   L a list of them: two words   - of no interest: a number, a flag, a type */
 static const struct signature {
     const char *spelled, *kinds;
     bool is_in_place;
 } signatures[] = {
     {"RKNS_6TensorE", "T", false},
     {"RKNS_6TensorES6_", "TT", false},
-    {"RKNS_6TensorERKNS2_6ScalarE", "TS", false},
-    {"RKNS_6TensorES6_RKNS2_6ScalarE", "TTS", false},
+    {"RKNS_6TensorERKNS2_6ScalarE", "T-", false},
+    {"RKNS_6TensorES6_RKNS2_6ScalarE", "TT-", false},
     {"RKNS_6TensorES6_S6_", "TTT", false},
     {"RNS_6TensorE", "T", true},
     {"RNS_6TensorERKS4_", "TT", true},
-    {"RNS_6TensorERKNS2_6ScalarE", "TS", true},
-    {"RNS_6TensorERKS4_RKNS2_6ScalarE", "TTS", true},
+    {"RNS_6TensorERKNS2_6ScalarE", "T-", true},
+    {"RNS_6TensorERKS4_RKNS2_6ScalarE", "TT-", true},
+    {"RKNS_6TensorENS2_8ArrayRefINS2_6SymIntEEE", "TL", false},
+    {"RKNS_6TensorENS2_8ArrayRefINS2_6SymIntEEEb", "TL-", false},
+    {"RKNS_6TensorENS2_8ArrayRefIlEE", "TL", false},
+    {"RKNS_6TensorEl", "Ti", false},
+    {"RKNS_6TensorEll", "Tii", false},
+    {"RKNS_6TensorElb", "Ti-", false},
+    {"RKNS_6TensorESt8optionalINS2_10ScalarTypeEE", "T-", false},
+    {"RKNS_6TensorENS2_8optionalINS2_10ScalarTypeEEE", "T-", false},
+    {"RKNS_6TensorElSt8optionalINS2_10ScalarTypeEE", "Ti-", false},
+    {"RKNS_6TensorElNS2_8optionalINS2_10ScalarTypeEEE", "Ti-", false},
+    {"RKNS_6TensorES6_RKSt8optionalIS4_E", "TTO", false},
+    {"RKNS_6TensorES6_RKNS2_8optionalIS4_EE", "TTo", false},
 };
 
-static bool is_usable; /* add.Tensor's row for the host has an unboxed function where it is expected, and ours has none */
+/* What calibration found: add.Tensor's row for the host has an unboxed function where it is expected, and ours has none; likewise view's for symbolic integers. */
+static bool is_usable, has_symbolic;
+enum { UNBOXED = 8, SYMBOLIC = 16 }; /* from a row's address on */
 
-/* The kernel below our keys, and its functor; NULL: it has no unboxed function. */
+/* The kernel below our keys, and its functor; NULL: it has no unboxed function. Lists of integers look the same to both. */
 static void *kernel_below(const struct handle *handle, uint64_t *key_set, void **functor) {
     char *row = dispatch_row_below(handle, key_set);
     *functor = *(void **)(row - 8);
-    return *(void **)(row + 8);
+    void *unboxed = *(void **)(row + UNBOXED);
+    return unboxed || !has_symbolic ? unboxed : *(void **)(row + SYMBOLIC);
 }
 
-/* All divided, or single numbers: a whole tensor among them may have to be cut first. */
-static bool are_alike(const struct direct_call *call) {
-    for (int i = 0; i < call->count; i++)
-        if (call->tensors[i] && !tensor_is_marked(call->tensors[i]) &&
-            (tensor_dims(call->tensors[i]) || !tensor_is_plain(call->tensors[i])))
+struct invocation {
+    struct direct_call call;
+    word words[WORDS];
+    int64_t integers[TORCH_DIMS_MAX]; /* a copy of the list */
+    int list;                         /* its first word; 0: none */
+};
+
+/* False: too long, or symbolic. */
+static bool copy_list(struct invocation *invocation, int first, struct value *value) {
+    const int64_t *integers = invocation->words[first];
+    uintptr_t count = (uintptr_t)invocation->words[first + 1];
+    if (count > TORCH_DIMS_MAX)
+        return false;
+    for (uintptr_t i = 0; i < count; i++) {
+        if (integers[i] < INT64_MIN / 2)
             return false;
+        invocation->integers[i] = integers[i];
+    }
+    invocation->list = first;
+    *value = (struct value){.integers = invocation->integers, .tag = TAG_INTS, .count = (uint32_t)count};
     return true;
 }
 
-static struct direct_call call_of(const struct direct *direct, uint64_t key_set, const void *a, const void *b, const void *c) {
-    const void *arguments[] = {a, b, c};
-    struct direct_call call = {.op = direct->op, .count = (int)strlen(direct->kinds)};
-    call.key_set = key_set & ~(torch_facts.bit_shard | torch_facts.bit_parameter);
-    for (int i = 0; i < call.count; i++)
-        call.tensors[i] = direct->kinds[i] == 'T' ? *(struct tensor *const *)arguments[i] : NULL;
-    return call;
+/* c10::optional has the flag before the value, std::optional behind it. */
+static struct value optional_tensor(const void *optional, bool is_flag_first) {
+    const struct tensor *const *words = optional;
+    bool has_value = *((const char *)optional + (is_flag_first ? 0 : 8));
+    return has_value ? value_tensor((struct tensor *)words[is_flag_first]) : value_none();
 }
 
-static bool begin(const struct direct *direct, struct direct_call *call, void **kernel, void **functor) {
-    if (!are_alike(call) || shim_is_worker())
+/* Rows, parameters or single numbers: another whole tensor may have to be cut first. */
+static bool may_stay(struct tensor *tensor) {
+    return tensor_is_marked(tensor) || tensor_is_parameter(tensor) || (!tensor_dims(tensor) && tensor_is_plain(tensor));
+}
+
+/* The arguments; false: not to be decided here. */
+static bool read_words(struct invocation *invocation, const char *kinds) {
+    struct value *value = invocation->call.values;
+    for (int at = 0; *kinds; kinds++, at++, value++) {
+        word one = invocation->words[at];
+        switch (*kinds) {
+        case 'T':
+            *value = value_tensor(*(struct tensor *const *)one);
+            break;
+        case 'O':
+        case 'o':
+            *value = optional_tensor(one, *kinds == 'o');
+            break;
+        case 'i':
+            *value = value_int((int64_t)(intptr_t)one);
+            break;
+        default:
+            *value = value_none();
+        }
+        if (value_is_tensor(value) && !may_stay(value->tensor))
+            return false;
+        if (*kinds == 'L' && !copy_list(invocation, at++, value))
+            return false;
+    }
+    invocation->call.count = (int)(value - invocation->call.values);
+    return true;
+}
+
+static uint64_t below_ours(uint64_t key_set) {
+    return key_set & ~(torch_facts.bit_shard | torch_facts.bit_parameter);
+}
+
+/* Fills it in, field by field: zeros that are written over cost more than all else here. False: for the fallback. */
+static bool begin(struct invocation *invocation, const struct direct *direct, uint64_t key_set, const word *words, void **kernel,
+                  void **functor) {
+    struct direct_call *call = &invocation->call;
+    call->op = direct->op;
+    call->key_set = below_ours(key_set);
+    memcpy(invocation->words, words, sizeof invocation->words);
+    invocation->list = 0;
+    if (!read_words(invocation, direct->kinds) || shim_is_worker())
         return false;
     loans_return();
     *kernel = torch_functions.in_parallel_region() ? NULL : kernel_below(&direct->handle, &call->key_set, functor);
-    return *kernel && dispatch_client.decide_direct(call);
+    if (!*kernel || !dispatch_client.decide_direct(call))
+        return false;
+    if (invocation->list)
+        invocation->words[invocation->list] = invocation->integers;
+    return true;
 }
 
-static void *direct_value(struct tensor **result, struct direct *direct, uint64_t key_set, const void *a, const void *b, const void *c) {
-    struct direct_call call = call_of(direct, key_set, a, b, c);
+static void *direct_value(struct tensor **result, struct direct *direct, uint64_t key_set, word a, word b, word c, word d) {
+    struct invocation invocation;
     void *kernel, *functor;
-    if (!begin(direct, &call, &kernel, &functor))
-        return ((value_redispatch *)direct->redispatch)(result, call.key_set | torch_facts.bit_parameter, a, b, c);
+    if (!begin(&invocation, direct, key_set, (word[]){a, b, c, d}, &kernel, &functor))
+        return ((value_redispatch *)direct->redispatch)(result, below_ours(key_set) | direct->way_out, a, b, c, d);
     OPAQUE_SCOPE;
-    ((value_kernel *)kernel)(result, functor, call.key_set, a, b, c);
-    dispatch_client.mark_direct(&call, *result);
+    ((value_kernel *)kernel)(result, functor, invocation.call.key_set, WORDS_OF(invocation.words));
+    dispatch_client.mark_direct(&invocation.call, *result);
     return result;
 }
 
-static struct tensor **direct_reference(struct direct *direct, uint64_t key_set, const void *a, const void *b, const void *c) {
-    struct direct_call call = call_of(direct, key_set, a, b, c);
+static struct tensor **direct_reference(struct direct *direct, uint64_t key_set, word a, word b, word c, word d) {
+    struct invocation invocation;
     void *kernel, *functor;
-    if (!begin(direct, &call, &kernel, &functor))
-        return ((reference_redispatch *)direct->redispatch)(call.key_set | torch_facts.bit_parameter, a, b, c);
+    if (!begin(&invocation, direct, key_set, (word[]){a, b, c, d}, &kernel, &functor))
+        return ((reference_redispatch *)direct->redispatch)(below_ours(key_set) | direct->way_out, a, b, c, d);
     OPAQUE_SCOPE;
-    struct tensor **result = ((reference_kernel *)kernel)(functor, call.key_set, a, b, c);
-    dispatch_client.mark_direct(&call, *result);
+    struct tensor **result = ((reference_kernel *)kernel)(functor, invocation.call.key_set, WORDS_OF(invocation.words));
+    dispatch_client.mark_direct(&invocation.call, *result);
     return result;
 }
 
@@ -119,41 +202,59 @@ static int result_count(const struct handle *handle) {
     return (int)((end - begin) / torch_facts.argument_bytes);
 }
 
-void direct_install(struct operator *op, const struct handle *handle) {
-    char *row = dispatch_row(handle, torch_facts.key_shard);
-    if (!is_usable || strncmp(op->name, "aten::", 6) || op->is_composite || op->is_out || result_count(handle) != 1 || *(void **)(row + 8))
-        return;
+/* Which of them is the operator's; NULL: none. */
+static const struct signature *find_signature(const struct operator *op, void **redispatch) {
     for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++) {
         const struct signature *signature = &signatures[i];
-        void *redispatch = (int)strlen(signature->kinds) == op->argument_count && signature->is_in_place == op->is_in_place
-                               ? find_redispatch(op, signature)
-                               : NULL;
-        if (!redispatch)
+        if ((int)strlen(signature->kinds) != op->argument_count || signature->is_in_place != op->is_in_place)
             continue;
-        struct direct *direct = calloc(1, sizeof *direct);
-        *direct = (struct direct){.counts = {1u << 30, 1u << 30, 1u << 30, 1u << 30},
-                                  .op = op,
-                                  .handle = *handle,
-                                  .redispatch = redispatch,
-                                  .kinds = signature->kinds};
-        __atomic_store_n((void **)(row - 8), direct, __ATOMIC_RELEASE); /* of no interest to the fallback */
-        __atomic_store_n((void **)(row + 8), op->is_in_place ? (void *)direct_reference : (void *)direct_value, __ATOMIC_RELEASE);
-        return;
+        *redispatch = find_redispatch(op, signature);
+        if (*redispatch)
+            return signature;
     }
+    return NULL;
+}
+
+void direct_install(struct operator *op, const struct handle *handle) {
+    void *redispatch;
+    if (!is_usable || strncmp(op->name, "aten::", 6) || op->is_out || result_count(handle) != 1)
+        return;
+    const struct signature *signature = find_signature(op, &redispatch);
+    bool is_layer = signature && strpbrk(signature->kinds, "Oo");
+    bool is_symbolic = signature && strstr(signature->spelled, "SymInt");
+    char *row = dispatch_row(handle, is_layer ? torch_facts.key_parameter : torch_facts.key_shard);
+    void **place = (void **)(row + (is_symbolic ? SYMBOLIC : UNBOXED));
+    if (!signature || (is_symbolic && !has_symbolic) || *place)
+        return;
+    struct direct *direct = calloc(1, sizeof *direct);
+    *direct = (struct direct){.counts = {1u << 30, 1u << 30, 1u << 30, 1u << 30},
+                              .op = op,
+                              .handle = *handle,
+                              .redispatch = redispatch,
+                              .way_out = is_layer ? torch_facts.bit_shard : torch_facts.bit_parameter,
+                              .kinds = signature->kinds};
+    __atomic_store_n((void **)(row - 8), direct, __ATOMIC_RELEASE); /* of no interest to the fallback */
+    __atomic_store_n(place, op->is_in_place ? (void *)direct_reference : (void *)direct_value, __ATOMIC_RELEASE);
 }
 
 static bool is_of_libtorch(const void *function) {
     Dl_info info;
-    return dladdr(function, &info) && info.dli_fname && strstr(info.dli_fname, "libtorch_cpu");
+    return function && dladdr(function, &info) && info.dli_fname && strstr(info.dli_fname, "libtorch_cpu");
+}
+
+/* Is the place where an operator's kernel for the host has an unboxed function of libtorch's empty in our own row? */
+static bool has_place(const char *name, const char *overload, long place) {
+    struct handle handle;
+    uint64_t key_set = torch_facts.plain_keys;
+    torch_functions.find_schema(&handle, torch_functions.dispatcher(), name, overload);
+    char *own = dispatch_row(&handle, torch_facts.key_shard), *row = dispatch_row_below(&handle, &key_set);
+    return torch_facts.table_stride >= place + 16 && is_of_libtorch(*(void **)(row + place)) && !*(void **)(own - 8) &&
+           !*(void **)(own + place);
 }
 
 void direct_begin(void) {
-    struct handle handle;
-    void *functor;
-    torch_functions.find_schema(&handle, torch_functions.dispatcher(), "aten::add", "Tensor");
-    char *own = dispatch_row(&handle, torch_facts.key_shard);
-    uint64_t key_set = torch_facts.plain_keys;
-    void *kernel = torch_facts.table_stride >= 24 ? kernel_below(&handle, &key_set, &functor) : NULL;
-    is_usable = kernel && is_of_libtorch(kernel) && !*(void **)(own - 8) && !*(void **)(own + 8);
-    shim_log('d', "element-wise operators are called %s", is_usable ? "without boxing" : "boxed");
+    is_usable = has_place("aten::add", "Tensor", UNBOXED);
+    has_symbolic = is_usable && has_place("aten::view", "", SYMBOLIC);
+    shim_log('d', "operators on divided rows are called %s%s", is_usable ? "without boxing" : "boxed",
+             is_usable && !has_symbolic ? ", but for those with lists of sizes" : "");
 }

@@ -13,8 +13,8 @@ struct entry {
     struct tensor *tensor;
     struct entry *older, *younger; /* all entries, in the order in which they were made: few, while the table is large */
     struct record record;
-    int dims;
-    /* of the whole batch: what the program sees; handed out by address, so they live here */
+    /* of the whole batch: what the program sees, once it asks; handed out by address, so they live here */
+    int dims; /* -1: not asked yet */
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
 };
 
@@ -191,7 +191,7 @@ void record_set(struct tensor *tensor, struct record record) {
         struct entry *entry = table[place] ? table[place] : table_add(place);
         entry->tensor = tensor;
         entry->record = record;
-        entry->dims = record_full_shape(tensor, &record, entry->sizes, entry->strides);
+        entry->dims = -1;
     }
     *tensor_key_set(tensor) |= torch_facts.bit_shard;
     if (record.kind == RECORD_SHARD)
@@ -267,7 +267,11 @@ static struct entry *entry_to_show(struct tensor *tensor) {
         return NULL;
     TABLE_SCOPE;
     struct entry *entry = table[table_place(tensor)];
-    return entry && entry->record.kind == RECORD_SHARD ? entry : NULL;
+    if (!entry || entry->record.kind != RECORD_SHARD)
+        return NULL;
+    if (entry->dims < 0)
+        entry->dims = record_full_shape(tensor, &entry->record, entry->sizes, entry->strides);
+    return entry;
 }
 
 struct sizes hook_sizes_custom(struct tensor *tensor) {

@@ -33,9 +33,10 @@ struct value {
         struct tensor *tensor;
         void *pointer;
         uint64_t bits;
+        int64_t *integers; /* of TAG_INTS: borrowed */
     };
     uint32_t tag;
-    uint32_t unused;
+    uint32_t count; /* of TAG_INTS; elsewhere nothing */
 };
 
 struct stack { /* std::vector<c10::IValue> */
@@ -48,6 +49,7 @@ struct handle { /* c10::OperatorHandle */
 };
 
 enum { TAG_NONE = 0, TAG_TENSOR = 1, TAG_DOUBLE = 3, TAG_INT = 5 }; /* the same in every release 1.13 .. 2.15; proven by calibrate.c */
+enum { TAG_INTS = 1 << 30 }; /* our own, which libtorch never sees: a list of integers in a call without boxing */
 
 /* dtype codes of c10::ScalarType */
 enum torch_dtype {
@@ -226,7 +228,7 @@ struct operator{
     uint64_t written;   /* the arguments that it writes, by position: what its schema marks (a!) */
     const void *client; /* what the client attached: its rule */
     bool only_records;  /* the client's word: nothing is to be done without a record among its arguments */
-    bool suits_direct;  /* the client's word: decided from the tensors among its arguments alone, without doing anything */
+    bool suits_direct;  /* the client's word: direct_decide() may say what becomes of it */
 };
 
 /* A call of our own to a named operator: static storage, resolved on first use. */
@@ -321,12 +323,13 @@ struct record {
     void *node;               /* the autograd node it had when marked; roots are found by it */
 };
 
-/* An operator whose arguments are addresses in registers (direct.c). */
-enum { DIRECT_ARGUMENTS_MAX = 3 };
+/* An operator whose arguments are words in registers (direct.c). */
+enum { DIRECT_ARGUMENTS_MAX = 4 };
 struct direct_call {
     struct operator *op;
-    uint64_t key_set;                             /* without our keys */
-    struct tensor *tensors[DIRECT_ARGUMENTS_MAX]; /* borrowed; NULL: a number */
+    uint64_t key_set; /* without our keys */
+    struct value
+        values[DIRECT_ARGUMENTS_MAX]; /* borrowed tensors, integers, one TAG_INTS that the client may write to; TAG_NONE: of no interest */
     int count;
     struct record record; /* the client's decision: what the result will be */
 };
