@@ -16,7 +16,7 @@ same_words() {
     local name=$1 build n builds=(debian wheel) runs=()
     shift
     case $name in
-    functional.py) builds=(wheel) ;; # torch.func is of 2.0
+    functional.py | transforms.py) builds=(wheel) ;; # torch.func is of 2.0
     *.py) ;;
     *) builds=(debian-O2 wheel-O2) ;;
     esac
@@ -154,4 +154,8 @@ in_place_share() {
 
 @test "torch.func on a living model computes what one process does" {
     same_words functional.py
+}
+
+@test "transforms of divided features, by torch.func, compute what one process does, forward and back through them" {
+    same_words transforms.py
 }

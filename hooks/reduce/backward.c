@@ -192,11 +192,30 @@ static bool roots_are_divided(const struct vector *roots, size_t count) {
     return false;
 }
 
-static void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
+static size_t seeds_count(const struct vector *inputs) {
     size_t count = vector_tensors(inputs);
     if (count > ROOTS_MAX)
         shim_problem("AR-ROOTS", "Sum the losses before calling backward.", "backward was called with %zu roots; at most %d are supported",
                      count, ROOTS_MAX);
+    return count;
+}
+
+static struct vector seeds_vector(struct seeds *seeds) {
+    char *begin = (char *)seeds->tensors, *end = (char *)(seeds->tensors + seeds->count);
+    return (struct vector){begin, end, end};
+}
+
+/* For a graph in which nothing is divided. */
+static void seeds_take_whole(struct seeds *seeds, const struct vector *inputs) {
+    size_t count = seeds_count(inputs);
+    while (seeds->count < count) {
+        struct tensor *whole = dispatch_client.whole(*vector_tensor(inputs, seeds->count));
+        seeds->tensors[seeds->count++] = whole;
+    }
+}
+
+static void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
+    size_t count = seeds_count(inputs);
     for (size_t i = 0; i < count; i++) {
         struct record record = root_record(roots, i, count);
         seeds->tensors[seeds->count++] = seed_for(&record, *vector_tensor(inputs, i));
@@ -269,19 +288,29 @@ static void execute_divided(const struct execution *execution) {
     shim_phase(BOARD_STEP, "after backward");
 }
 
+/* Within a transform of torch.func, or in what its vjp returns, after it: of a graph in which nothing is divided. */
+static bool is_of_transform(const struct vector *roots, size_t count, const struct vector *outputs) {
+    return dispatch_in_transform() || (count && capture_is_of_wrapped(outputs, edge_bytes(roots, count)));
+}
+
 void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
                           void *outputs) {
     if (!shim_training_begins() || dispatch_is_opaque()) /* a backward within a backward belongs to the outer one */
         return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
-    report_backward();
     __attribute__((cleanup(seeds_release))) struct seeds seeds;
     seeds.count = 0;
+    if (is_of_transform(roots, vector_tensors(inputs), outputs)) {
+        seeds_take_whole(&seeds, inputs);
+        struct vector whole = seeds_vector(&seeds);
+        OPAQUE_SCOPE;
+        return ORIGINAL(engine_execute)(result, engine, roots, &whole, keep_graph, create_graph, accumulate, outputs);
+    }
+    report_backward();
     bool is_nested = backward_is_divided() && pthread_equal(current_thread, pthread_self());
     start_check_new_leaves();
     if (is_nested || roots_are_divided(roots, vector_tensors(inputs))) {
         seeds_make(&seeds, roots, inputs);
-        char *begin = (char *)seeds.tensors, *end = (char *)(seeds.tensors + seeds.count);
-        struct execution execution = {result, engine, roots, outputs, {begin, end, end}, keep_graph, create_graph, accumulate};
+        struct execution execution = {result, engine, roots, outputs, seeds_vector(&seeds), keep_graph, create_graph, accumulate};
         __attribute__((cleanup(capture_free))) struct capture capture;
         capture_begin(&capture, outputs, accumulate ? 0 : seeds.count ? edge_bytes(roots, seeds.count) : 0);
         (is_nested ? execute_nested : execute_divided)(&execution);

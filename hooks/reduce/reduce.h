@@ -67,6 +67,8 @@ void capture_begin(struct capture *capture, const struct vector *edges, size_t e
 /* gradients: what the engine has returned; in their final form afterwards. A collective. */
 void capture_end(const struct capture *capture, const struct vector *gradients);
 void capture_free(struct capture *capture);
+/* Is the gradient of a leaf asked for that a transform of torch.func has wrapped? */
+bool capture_is_of_wrapped(const struct vector *edges, size_t edge_bytes);
 /* The number of the output of its node that an edge of the graph, of so many bytes, begins at. */
 uint32_t edge_output(const char *edge, size_t edge_bytes);
 

@@ -112,7 +112,7 @@ static void cut(struct shard_call *call, const struct rule *rule, struct argumen
 bool entry_decide(struct shard_call *call, const struct rule *rule) {
     int dim;
     bool is_traced = call->dispatch->key_set & torch_facts.bit_tracer; /* a trace must not record the cut */
-    if (rule->entry == ENTRY_NONE || is_traced || forward_mode_is_open())
+    if (rule->entry == ENTRY_NONE || is_traced || transform_is_open(call))
         return false;
     struct argument *data = entry_find(call, rule, &dim);
     start_check_new_leaves(); /* also where the batch is too short to be divided: then each rank trains the whole model by itself */

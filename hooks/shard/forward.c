@@ -1,13 +1,14 @@
 /*
- * Forward-mode derivatives (torch.autograd.forward_ad). A tangent is a second tensor inside the first, which no record speaks of: while a level is open nothing
- * is divided, and what has been is gathered where it is used.
+ * Forward-mode derivatives (torch.autograd.forward_ad) and transforms (torch.func's vmap, grad, jvp). A tangent is a second tensor inside the first, which no
+ * record speaks of. A transform unpacks what it has wrapped, and asks for sizes on the way. So while a level or a transform is open nothing is divided, and what has been is
+ * gathered where it is used or wrapped.
  */
 #include "shard.h"
 
 static _Atomic int levels;
 
-bool forward_mode_is_open(void) {
-    return atomic_load_explicit(&levels, memory_order_relaxed) > 0;
+bool transform_is_open(const struct shard_call *call) {
+    return atomic_load_explicit(&levels, memory_order_relaxed) > 0 || call->dispatch->key_set & torch_facts.bits_transform;
 }
 
 /* Counted before the first tensor of the program, too: a level may be the first thing that it opens. */
@@ -20,4 +21,39 @@ uint64_t hook_enter_dual_level(void) {
 void hook_exit_dual_level(uint64_t level) {
     ORIGINAL(exit_dual_level)(level);
     atomic_fetch_sub(&levels, 1);
+}
+
+/* ---- what a transform wraps */
+
+/* The whole of a divided tensor or a sum, owned; NULL: it is whole. */
+static struct tensor *whole_of(struct tensor *tensor) {
+    if (!shim_active() || shim_is_worker() || dispatch_is_opaque())
+        return NULL;
+    struct record record = record_get(tensor);
+    if (record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL)
+        return NULL;
+    report_gather();
+    struct tensor *whole = dispatch_client.whole(tensor);
+    mark_gathered(whole, false);
+    return whole;
+}
+
+static void release_whole(struct tensor **whole) {
+    if (*whole && *whole != torch_facts.undefined) /* libtorch may have taken it */
+        tensor_release(*whole);
+}
+
+void *hook_add_batch_dim(struct tensor **result, struct tensor **tensor, int64_t dim, int64_t level) {
+    __attribute__((cleanup(release_whole))) struct tensor *whole = whole_of(*tensor);
+    return ORIGINAL(add_batch_dim)(result, whole ? &whole : tensor, dim, level);
+}
+
+void *hook_add_batch_dim_by_reference(struct tensor **result, struct tensor **tensor, int64_t dim, int64_t level) {
+    __attribute__((cleanup(release_whole))) struct tensor *whole = whole_of(*tensor);
+    return ORIGINAL(add_batch_dim_by_reference)(result, whole ? &whole : tensor, dim, level);
+}
+
+void *hook_make_tensor_wrapper(struct tensor **result, struct tensor **tensor, int64_t level, char is_immutable) {
+    __attribute__((cleanup(release_whole))) struct tensor *whole = whole_of(*tensor);
+    return ORIGINAL(make_tensor_wrapper)(result, whole ? &whole : tensor, level, is_immutable);
 }

@@ -123,6 +123,7 @@ bool gather_has_history(void) {
 
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {
     OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
     struct tensor *values = gather_values(label, tensor, record);
     if (!tensor_is_recorded(tensor))
         return values;
@@ -134,6 +135,7 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
 /* Floating sums are taken in double and rounded once, so that a total does not depend on how the rows were divided more than it must. */
 struct tensor *gather_partial(const char *label, struct tensor *tensor) {
     OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
     record_clear(plain.tensor);
     bool widen = tensor_dtype(tensor) == DTYPE_FLOAT32 || tensor_dtype(tensor) == DTYPE_FLOAT16 || tensor_dtype(tensor) == DTYPE_BFLOAT16;

@@ -156,7 +156,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         return;
     }
     dispatch_count_divided();
-    if (forward_mode_is_open()) {
+    if (transform_is_open(call)) {
         (writes_kind(call, RECORD_SHARD) || writes_kind(call, RECORD_PARTIAL) ? execute_write_gathered : execute_gathered)(call);
         return;
     }

@@ -269,8 +269,8 @@ bool recurrent_layers_fit(const struct shard_call *call, int packed);
 int recurrent_run_layers(struct shard_call *call, int packed, struct value input, recurrent_drop_out *drop_out, const void *context,
                          struct value *results);
 
-/* ---- forward-mode derivatives (forward.c): a level is open, and nothing is divided in it */
-bool forward_mode_is_open(void);
+/* ---- forward-mode derivatives, and transforms (forward.c): one is open, and nothing is divided in it */
+bool transform_is_open(const struct shard_call *call);
 
 /* ---- packed sequences (packed.c): arguments 0, elements, and 1, how many there are at each time */
 /* Argument 0 is a sum of packed elements, of which this rank has its sequences'. */

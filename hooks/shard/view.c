@@ -5,11 +5,14 @@
 static bool shape_complete(const struct argument *self, int64_t *shape, int dims) {
     int64_t known = 1, all = argument_elements(self);
     int open = -1;
-    for (int i = 0; i < dims; i++)
-        if (shape[i] == -1)
+    for (int i = 0; i < dims; i++) {
+        if (shape[i] < 0 && (open >= 0 || shape[i] != -1))
+            return false;
+        if (shape[i] < 0)
             open = i;
         else
             known *= shape[i];
+    }
     if (open >= 0 && known)
         shape[open] = all / known;
     return all > 0 && known && (open < 0 ? known : known * shape[open]) == all;

@@ -28,6 +28,10 @@ bool dispatch_is_opaque(void) {
     return dispatch_thread_keys()[1] & torch_facts.bit_shard; /* our keys are not excluded by default, so the stored bit is the real one */
 }
 
+bool dispatch_in_transform(void) {
+    return dispatch_thread_keys()[0] & torch_facts.bits_transform; /* not included by default either */
+}
+
 bool dispatch_in_parallel_region(void) {
     return torch_functions.in_parallel_region();
 }
@@ -59,6 +63,17 @@ void user_leave(struct opaque_scope *scope) {
         return;
     loans_return();
     *scope->excluded |= our_bits();
+}
+
+struct transform_scope transform_leave(void) {
+    uint64_t *included = dispatch_thread_keys();
+    struct transform_scope scope = {*included & torch_facts.bits_transform};
+    *included &= ~scope.bits;
+    return scope;
+}
+
+void transform_return(struct transform_scope *scope) {
+    dispatch_thread_keys()[0] |= scope->bits;
 }
 
 /* ---- the table */

@@ -84,7 +84,8 @@ struct torch_facts {
     int functionality_count; /* entries of offset/mask */
     uint16_t offset[256], mask[256];
     uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd, bit_sparse;
-    uint64_t plain_keys; /* of an ordinary tensor on the host */
+    uint64_t bits_transform, bit_wrapped; /* torch.func: within one of its transforms; a tensor that one has wrapped to differentiate */
+    uint64_t plain_keys;                  /* of an ordinary tensor on the host */
     uint64_t default_included, default_excluded;
     uint16_t key_shard, key_parameter, key_composite;
     long table, table_stride;       /* first boxed function of the dispatch table within OperatorDef, and the distance of two */
@@ -253,6 +254,7 @@ struct value operator_call(struct operator_reference *reference, int count, cons
 
 /* ---- dispatch (dispatch.c) */
 bool dispatch_is_opaque(void);          /* this thread runs below user level */
+bool dispatch_in_transform(void);       /* within one of torch.func's */
 bool dispatch_in_parallel_region(void); /* this thread is a helper of a kernel: below user level though its key set may not say so */
 
 struct opaque_scope {
@@ -263,6 +265,14 @@ void opaque_leave(struct opaque_scope *scope);
 #define OPAQUE_SCOPE __attribute__((cleanup(opaque_leave), unused)) struct opaque_scope opaque_scope_ = opaque_enter()
 
 /* Back to user level for code of the program that is called from inside (hooks, custom backward functions). */
+/* Outside of all transforms of torch.func, until the end of the block. */
+struct transform_scope {
+    uint64_t bits; /* to be included again */
+};
+struct transform_scope transform_leave(void);
+void transform_return(struct transform_scope *scope);
+#define OUTSIDE_TRANSFORM_SCOPE                                                                                                            \
+    __attribute__((cleanup(transform_return), unused)) struct transform_scope transform_scope_ = transform_leave()
 struct opaque_scope user_enter(void);
 void user_leave(struct opaque_scope *scope);
 

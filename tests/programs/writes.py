@@ -104,3 +104,11 @@ for written in ["images", "targets"]:
         loss.backward()
     except RuntimeError as error:
         print(written, str(error).split(":")[0])
+
+# Sizes that libtorch refuses.
+rows = first(images)
+for sizes in [(-1, -1), (-2, 4), (5, 5), (0, -1), (-1, 0), (len(images) + 1, -1)]:
+    try:
+        show("sizes", rows.view(sizes))
+    except RuntimeError as error:
+        print(sizes, error)
