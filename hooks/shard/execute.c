@@ -94,12 +94,14 @@ static void visit_unmarked(struct shard_call *call, struct value *result, const 
 
 /* ---- running */
 
+/* What is lent is no view of the whole for autograd: it is for labels, masks and indices, and for results that are none of it. */
 void execute_narrow(struct shard_call *call) {
+    bool makes_new = rule_of(call->op)->decide == rule_pointwise && !call->op->is_composite;
     for (int i = 0; i < call->argument_count; i++) {
         struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)
             continue;
-        bool is_lent = !call->op->written && !dtype_is_differentiable(tensor_dtype(argument_tensor(argument))); /* labels, masks, indices */
+        bool is_lent = !call->op->written && (makes_new || !dtype_is_differentiable(tensor_dtype(argument_tensor(argument))));
         struct tensor *rows = (is_lent ? rows_lend : rows_take)(argument_tensor(argument), &call->record, argument->narrow);
         record_clear(rows);
         slot_replace(argument->slot, value_tensor(rows));

@@ -105,6 +105,22 @@ for written in ["images", "targets"]:
     except RuntimeError as error:
         print(written, str(error).split(":")[0])
 
+# A whole operand of divided rows: kept for the backward, read, written before it, a view of something else.
+weights = torch.rand(len(images), 1)
+wide = torch.rand(len(images), 2, 3)
+for written in [None, "weights", "wide"]:
+    rows = first(images)
+    products = [rows * weights, rows[:, :3] * wide[:, 0], rows * weights.expand(len(images), rows.shape[1]), rows + weights.t().t()]
+    show("products", sum(product.sum() for product in products))
+    if written:
+        (weights if written == "weights" else wide).mul_(2)
+    try:
+        sum(product.square().mean() for product in products).backward()
+        show("gradient", first.weight.grad)
+    except RuntimeError as error:
+        print(written, str(error).split(":")[0])
+    first.weight.grad = None
+
 # Sizes that libtorch refuses.
 rows = first(images)
 for sizes in [(-1, -1), (-2, 4), (5, 5), (0, -1), (-1, 0), (len(images) + 1, -1)]:
