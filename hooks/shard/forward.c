@@ -1,7 +1,7 @@
 /*
- * Forward-mode derivatives (torch.autograd.forward_ad) and transforms (torch.func's vmap, grad, jvp). A tangent is a second tensor inside the first, which no
- * record speaks of. A transform unpacks what it has wrapped, and asks for sizes on the way. So while a level or a transform is open nothing is divided, and what has been is
- * gathered where it is used or wrapped.
+ * Forward-mode derivatives (torch.autograd.forward_ad) and transforms (torch.func's vmap, grad, jvp). A tangent is a second tensor inside the first, of
+ * which no record speaks. A transform unpacks what it has wrapped, and asks for sizes on the way. So while a level or a transform is open nothing is
+ * divided, and what has been is gathered where it is used or wrapped.
  */
 #include "shard.h"
 

@@ -67,7 +67,8 @@ static const struct signature {
     {"RKNS_6TensorES6_RKNS2_8optionalIS4_EE", "TTo", false},
 };
 
-/* What calibration found: add.Tensor's row for the host has an unboxed function where it is expected, and ours has none; likewise view's for symbolic integers. */
+/* What calibration found: add.Tensor's row for the host has an unboxed function where it is expected, and ours has none; view's has one for symbolic
+   integers, and ours has none. */
 static bool is_usable, has_symbolic;
 enum { UNBOXED = 8, SYMBOLIC = 16 }; /* from a row's address on */
 
