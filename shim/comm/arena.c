@@ -27,14 +27,6 @@ void arena_lock_release(struct arena_lock *lock) {
     pthread_mutex_unlock(&lock->mutex);
 }
 
-static void unlock(const bool *taken) {
-    if (*taken) {
-        arena_lock_release(&arena.lock);
-    }
-}
-
-#define LOCKED __attribute__((cleanup(unlock), unused)) bool locked_ = arena_lock_take(&arena.lock)
-
 static size_t whole_pages(size_t bytes) {
     return (bytes + ARENA_PAGE_BYTES - 1) / ARENA_PAGE_BYTES * ARENA_PAGE_BYTES;
 }
@@ -49,7 +41,7 @@ static struct arena_size *find_size(size_t bytes) {
 }
 
 void arena_add_size(size_t bytes) {
-    LOCKED;
+    ARENA_SCOPE(&arena.lock);
     size_t whole = whole_pages(bytes);
     if (bytes >= ARENA_LEAST_BYTES && arena.size_count < ARENA_SIZES_MAX && !find_size(whole)) {
         arena.sizes[arena.size_count++] = (struct arena_size){.bytes = whole};
@@ -89,7 +81,7 @@ void arena_reserve(size_t bytes) {
         return;
     }
     region->used = arena.count ? 0 : ARENA_PLACES_BYTES;
-    LOCKED;
+    ARENA_SCOPE(&arena.lock);
     widen_bounds(region);
     arena.reserved += region->bytes;
     arena.count++;
@@ -131,7 +123,7 @@ void *arena_take(size_t bytes) {
     if (arena_is_held(&arena.lock)) { /* what a child gets must not be taken while the fork is on its way */
         return NULL;
     }
-    LOCKED;
+    ARENA_SCOPE(&arena.lock);
     struct arena_size *size = arena.is_child ? NULL : find_size(whole_pages(bytes));
     struct arena_block *block = NULL;
     if (size && size->free) {
@@ -183,7 +175,7 @@ static struct arena_block *find_block(const void *memory, struct arena_region **
 
 bool arena_give_block(void *memory) {
     struct arena_region *region;
-    LOCKED;
+    ARENA_SCOPE(&arena.lock);
     struct arena_block *block = find_block(memory, &region);
     if (!block || arena.is_child) {
         return block != NULL;
@@ -209,7 +201,7 @@ bool arena_is_zero(const void *data, size_t bytes) {
 /* Of the block's bytes a part may be another tensor's, or more than the tensor's: all must be zeros. */
 void arena_share_zeros(void *memory) {
     struct arena_region *region;
-    LOCKED;
+    ARENA_SCOPE(&arena.lock);
     struct arena_block *block = arena.own_blocks ? find_block(memory, &region) : NULL;
     if (block && block->state == ARENA_OWN && arena_is_zero(block->memory, block->bytes) && arena_map_shared(region, block)) {
         block->state = ARENA_SHARED;
@@ -222,7 +214,7 @@ bool arena_holds(const void *data, size_t bytes) {
 }
 
 uint64_t arena_place(const void *data, size_t bytes) {
-    LOCKED;
+    ARENA_SCOPE(&arena.lock);
     const struct arena_region *region = region_of(data);
     const struct arena_block *block = region ? block_at(region, data) : NULL;
     if (!block || block->state != ARENA_SHARED || (const unsigned char *)data + bytes > block->memory + block->bytes) {

@@ -74,6 +74,14 @@ static inline bool arena_is_held(struct arena_lock *lock) {
 /* Returns false, nothing done, when this thread holds it already. */
 bool arena_lock_take(struct arena_lock *lock);
 void arena_lock_release(struct arena_lock *lock);
+static inline void arena_scope_end(struct arena_lock **taken) {
+    if (*taken) {
+        arena_lock_release(*taken);
+    }
+}
+/* Held until the end of the block; by whoever holds it already, beyond. */
+#define ARENA_SCOPE(lock)                                                                                                                  \
+    __attribute__((cleanup(arena_scope_end), unused)) struct arena_lock *arena_scope_ = arena_lock_take(lock) ? (lock) : NULL
 
 /* Where the others see the bytes at data, for arena_view(); 0: nowhere. To stay true: `sharing` held. */
 uint64_t arena_place(const void *data, size_t bytes);

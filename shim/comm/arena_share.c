@@ -27,9 +27,9 @@ static int make_memory(size_t bytes) {
     return memory;
 }
 
-/* Children do not see it, and dumps of a crash do not hold all ranks' gradients. */
-static unsigned char *map_memory(int memory, size_t bytes) {
-    void *view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory, 0);
+/* at: NULL, anywhere. Children do not see it, and dumps of a crash do not hold all ranks' gradients. */
+static unsigned char *map_memory(void *at, size_t bytes, int memory, off_t offset) {
+    void *view = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | (at ? MAP_FIXED : 0), memory, offset);
     if (view == MAP_FAILED) {
         return NULL;
     }
@@ -61,7 +61,7 @@ static unsigned char *map_of_rank(const struct identity *identity, size_t bytes)
         return NULL;
     }
     if (fstat(memory, &status) == 0 && is_it(&status, identity, bytes)) {
-        view = map_memory(memory, bytes);
+        view = map_memory(NULL, bytes, memory, 0);
     }
     close(memory);
     return view;
@@ -105,7 +105,7 @@ bool arena_make_region(struct arena_region *region, size_t bytes) {
     gather_identities(&region->memory, all);
     for (uint32_t rank = 0; rank < segment.options.world_size; rank++) {
         bool is_own = rank == segment.options.rank;
-        region->views[rank] = !is_own ? map_of_rank(&all[rank], bytes) : done ? map_memory(region->memory.number, bytes) : NULL;
+        region->views[rank] = !is_own ? map_of_rank(&all[rank], bytes) : done ? map_memory(NULL, bytes, region->memory.number, 0) : NULL;
         done &= region->views[rank] != NULL;
     }
     done = all_agree(done);
@@ -118,11 +118,5 @@ bool arena_make_region(struct arena_region *region, size_t bytes) {
 
 bool arena_map_shared(const struct arena_region *region, const struct arena_block *block) {
     off_t offset = block->memory - region->own;
-    if (!own_is_there(&region->memory) || mmap(block->memory, block->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                                               region->memory.number, offset) == MAP_FAILED) {
-        return false;
-    }
-    madvise(block->memory, block->bytes, MADV_DONTFORK);
-    madvise(block->memory, block->bytes, MADV_DONTDUMP);
-    return true;
+    return own_is_there(&region->memory) && map_memory(block->memory, block->bytes, region->memory.number, offset);
 }

@@ -137,14 +137,8 @@ static void finish_span(const char *label, const struct in_place *call, size_t i
     }
 }
 
-static void unlock_sharing(const bool *taken) {
-    if (*taken) {
-        arena_lock_release(&arena.sharing);
-    }
-}
-
 static void sum_placed(const char *label, struct in_place *call, const struct agree_call *what) {
-    __attribute__((cleanup(unlock_sharing), unused)) bool held = arena_lock_take(&arena.sharing);
+    ARENA_SCOPE(&arena.sharing);
     turn++;
     publish_places(call);
     agree_enter(label, what);

@@ -177,6 +177,13 @@ static int all_are(const float *data, size_t count, float value) {
     return 1;
 }
 
+static float *filled_block(size_t count, float value) {
+    open_arena(8 << 20);
+    float *data = memory_of(count, 1);
+    fill(data, count, value);
+    return data;
+}
+
 /* Of the ranks' values in sum_is_right(). */
 static float sum_of_all(void) {
     return (float)(world * (world + 3) / 2);
@@ -212,9 +219,7 @@ static pid_t fork_reader(float *data, size_t count, float expected, int *go) {
 static void forked(void) {
     size_t count = counts[3];
     int go[2];
-    open_arena(8 << 20);
-    float *data = memory_of(count, 1);
-    fill(data, count, 1);
+    float *data = filled_block(count, 1);
     int forks = self == 1 || world == 2;
     pid_t child = forks ? fork_reader(data, count, 1, go) : 0;
     RANK_EXPECT(arena_holds(data, count * sizeof(float)) == !forks);
@@ -248,9 +253,7 @@ static void close_all(void) {
 static void forked_without_descriptor(void) {
     size_t count = counts[3];
     int go[2];
-    open_arena(8 << 20);
-    float *data = memory_of(count, 1);
-    fill(data, count, 1);
+    float *data = filled_block(count, 1);
     close_all();
     pid_t child = fork_reader(data, count, 1, go);
     RANK_EXPECT(sum_is_right(data, count));
@@ -266,9 +269,7 @@ TEST("the same when the program has closed all descriptors") {
 static void zeros_again(void) {
     size_t count = counts[3];
     int go[2];
-    open_arena(8 << 20);
-    float *data = memory_of(count, 1);
-    fill(data, count, 5);
+    float *data = filled_block(count, 5);
     pid_t child = fork_reader(data, count, 5, go);
     RANK_EXPECT(!arena_holds(data, count * sizeof(float)));
     fill(data, count, 0);
