@@ -13,9 +13,6 @@
 
 #include "../../shim/shim.h"
 
-struct vector { /* std::vector<T> */
-    char *begin, *end, *capacity;
-};
 static inline size_t vector_tensors(const struct vector *vector) {
     return (size_t)(vector->end - vector->begin) / sizeof(struct tensor *);
 }

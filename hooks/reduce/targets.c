@@ -44,15 +44,10 @@ static bool is_large(const struct target *target) {
     return arena_is_open() && target_bytes(target) >= ARENA_LEAST_BYTES;
 }
 
-static bool same_sizes(struct sizes a, struct sizes b) {
-    return a.count == b.count && !memcmp(a.data, b.data, a.count * sizeof *a.data);
-}
-
 /* Is the memory of `before` all that adding to it changes, element by element in the order of the gradient's memory? */
 static bool is_added_to_memory(struct tensor *before, struct tensor *gradient) {
     return tensor_is_ordinary(before) && tensor_is_ordinary(gradient) && !tensor_is_marked(before) && tensor_is_dense(before) &&
-           tensor_dtype(before) == tensor_dtype(gradient) && same_sizes(tensor_sizes(before), tensor_sizes(gradient)) &&
-           same_sizes(tensor_strides(before), tensor_strides(gradient));
+           tensor_same_layout(before, gradient);
 }
 
 static struct target target_of(const struct leaf_gradient *leaf) {

@@ -157,9 +157,7 @@ static struct copy *copy_make(struct tensor *tensor, struct record record) {
 }
 
 static bool same_shape(struct tensor *one, struct tensor *other) {
-    struct sizes a = tensor_sizes(one), b = tensor_sizes(other), c = tensor_strides(one), d = tensor_strides(other);
-    return tensor_data(one) == tensor_data(other) && tensor_dtype(one) == tensor_dtype(other) && a.count == b.count &&
-           !memcmp(a.data, b.data, a.count * sizeof *a.data) && !memcmp(c.data, d.data, a.count * sizeof *c.data);
+    return tensor_data(one) == tensor_data(other) && tensor_same_layout(one, other);
 }
 
 /* The copy of this memory in this shape; *others: the same memory has copies in other shapes. */

@@ -38,7 +38,7 @@ struct direct {
 };
 
 /* Arguments of at::_ops::X::redispatch after the key set, as they are spelled, and what each is:
-     T a tensor   O an optional one, std::optional   o c10::optional, which libtorch had before 2.4
+     T a tensor   O an optional one, std::optional   o c10::optional, which libtorch has in 1.13 and 2.1, no more in 2.5
      i an integer   L a list of them: two words   - of no interest: a number, a flag, a type */
 static const struct signature {
     const char *spelled, *kinds;
@@ -143,16 +143,12 @@ static bool read_words(struct invocation *invocation, const char *kinds) {
     return true;
 }
 
-static uint64_t below_ours(uint64_t key_set) {
-    return key_set & ~(torch_facts.bit_shard | torch_facts.bit_parameter);
-}
-
 /* Fills it in, field by field: zeros that are written over cost more than all else here. False: for the fallback. */
 static bool begin(struct invocation *invocation, const struct direct *direct, uint64_t key_set, const word *words, void **kernel,
                   void **functor) {
     struct direct_call *call = &invocation->call;
     call->op = direct->op;
-    call->key_set = below_ours(key_set);
+    call->key_set = key_set & ~keys_ours();
     memcpy(invocation->words, words, sizeof invocation->words);
     invocation->list = 0;
     if (!read_words(invocation, direct->kinds) || shim_is_worker())
@@ -170,7 +166,7 @@ static void *direct_value(struct tensor **result, struct direct *direct, uint64_
     struct invocation invocation;
     void *kernel, *functor;
     if (!begin(&invocation, direct, key_set, (word[]){a, b, c, d}, &kernel, &functor))
-        return ((value_redispatch *)direct->redispatch)(result, below_ours(key_set) | direct->way_out, a, b, c, d);
+        return ((value_redispatch *)direct->redispatch)(result, (key_set & ~keys_ours()) | direct->way_out, a, b, c, d);
     OPAQUE_SCOPE;
     ((value_kernel *)kernel)(result, functor, invocation.call.key_set, WORDS_OF(invocation.words));
     dispatch_client.mark_direct(&invocation.call, *result);
@@ -181,7 +177,7 @@ static struct tensor **direct_reference(struct direct *direct, uint64_t key_set,
     struct invocation invocation;
     void *kernel, *functor;
     if (!begin(&invocation, direct, key_set, (word[]){a, b, c, d}, &kernel, &functor))
-        return ((reference_redispatch *)direct->redispatch)(below_ours(key_set) | direct->way_out, a, b, c, d);
+        return ((reference_redispatch *)direct->redispatch)((key_set & ~keys_ours()) | direct->way_out, a, b, c, d);
     OPAQUE_SCOPE;
     struct tensor **result = ((reference_kernel *)kernel)(functor, invocation.call.key_set, WORDS_OF(invocation.words));
     dispatch_client.mark_direct(&invocation.call, *result);
@@ -195,12 +191,6 @@ static void *find_redispatch(const struct operator *op, const struct signature *
     int length =
         snprintf(symbol, sizeof symbol, "_ZN2at4_ops%zu%s10redispatchEN3c1014DispatchKeySetE%s", strlen(name), name, signature->spelled);
     return length < (int)sizeof symbol ? resolve_function("libtorch_cpu", symbol) : NULL;
-}
-
-static int result_count(const struct handle *handle) {
-    char *begin = *(char **)(handle->definition + torch_facts.arguments + 24),
-         *end = *(char **)(handle->definition + torch_facts.arguments + 32);
-    return (int)((end - begin) / torch_facts.argument_bytes);
 }
 
 /* Which of them is the operator's; NULL: none. */
@@ -218,7 +208,7 @@ static const struct signature *find_signature(const struct operator *op, void **
 
 void direct_install(struct operator *op, const struct handle *handle) {
     void *redispatch;
-    if (!is_usable || strncmp(op->name, "aten::", 6) || op->is_out || result_count(handle) != 1)
+    if (!is_usable || strncmp(op->name, "aten::", 6) || op->is_out || op->result_count != 1)
         return;
     const struct signature *signature = find_signature(op, &redispatch);
     bool is_layer = signature && strpbrk(signature->kinds, "Oo");

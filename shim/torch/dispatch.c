@@ -10,10 +10,6 @@
 
 typedef void boxed_kernel(void *functor, const struct handle *handle, uint64_t key_set, struct stack *stack);
 
-static uint64_t our_bits(void) {
-    return torch_facts.bit_shard | torch_facts.bit_parameter;
-}
-
 /* TLS of libc10: {included ^ default, excluded ^ default}. dlsym gives this thread's address. */
 uint64_t *dispatch_thread_keys(void) {
     static __thread uint64_t *keys;
@@ -41,20 +37,20 @@ struct opaque_scope opaque_enter(void) {
     if (*excluded & torch_facts.bit_shard)
         return (struct opaque_scope){NULL};
     loans_return();
-    *excluded |= our_bits();
+    *excluded |= keys_ours();
     return (struct opaque_scope){excluded};
 }
 
 void opaque_leave(struct opaque_scope *scope) {
     if (scope->excluded)
-        *scope->excluded &= ~our_bits();
+        *scope->excluded &= ~keys_ours();
 }
 
 struct opaque_scope user_enter(void) {
     uint64_t *excluded = &dispatch_thread_keys()[1];
     if (!(*excluded & torch_facts.bit_shard))
         return (struct opaque_scope){NULL};
-    *excluded &= ~our_bits();
+    *excluded &= ~keys_ours();
     return (struct opaque_scope){excluded};
 }
 
@@ -62,7 +58,7 @@ void user_leave(struct opaque_scope *scope) {
     if (!scope->excluded)
         return;
     loans_return();
-    *scope->excluded |= our_bits();
+    *scope->excluded |= keys_ours();
 }
 
 struct transform_scope transform_leave(void) {
@@ -199,7 +195,7 @@ static void fallback_in_worker(const struct handle *handle, uint64_t key_set, st
         int count = operator_of(handle)->argument_count;
         refuse_divided(handle, stack->end - count, stack->end);
     }
-    dispatch_kernel(handle, key_set & ~our_bits(), stack);
+    dispatch_kernel(handle, key_set & ~keys_ours(), stack);
 }
 
 static void fallback(void *functor, const struct handle *handle, uint64_t key_set, struct stack *stack) {
@@ -212,7 +208,7 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
         fallback_on_shared_stack(handle, key_set, stack, op->argument_count);
         return;
     }
-    key_set &= ~our_bits();
+    key_set &= ~keys_ours();
     loans_return();
     /* Kernels that slice their tensors inside a parallel region do so on threads that do not have our exclusion (slow convolutions). */
     if (torch_functions.in_parallel_region()) {

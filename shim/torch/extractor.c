@@ -26,7 +26,7 @@ static bool is_extractor(long at) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         struct handle handle;
         torch_functions.find_schema(&handle, torch_functions.dispatcher(), known[i].name, known[i].overload);
-        uint64_t keys = (uint64_t)word_at(handle.definition, at + 8), ours = torch_facts.bit_shard | torch_facts.bit_parameter;
+        uint64_t keys = (uint64_t)word_at(handle.definition, at + 8), ours = keys_ours();
         if (word_at(handle.definition, at) != known[i].tensors || (keys & ours) != ours || !(keys & torch_facts.bit_cpu) ||
             dispatch_without_fallthrough(&handle, keys) != keys)
             return false;

@@ -26,17 +26,22 @@ static uint64_t written_arguments(const char *argument, int count, bool is_in_pl
     return is_in_place ? written | 1 : written & ~1ull;
 }
 
+static int count_of(const struct vector *arguments) {
+    return (int)((arguments->end - arguments->begin) / torch_facts.argument_bytes);
+}
+
 static struct operator *operator_new(const struct handle *handle) {
     struct operator *op = calloc(1, sizeof *op);
     op->definition = handle->definition;
     op->name = *(char **)handle->definition;
     op->short_name = strncmp(op->name, "aten::", 6) ? op->name : op->name + 6;
     op->overload = *(char **)(handle->definition + torch_facts.overload);
-    char *begin = *(char **)(handle->definition + torch_facts.arguments), *end = *(char **)(handle->definition + torch_facts.arguments + 8);
-    op->argument_count = (int)((end - begin) / torch_facts.argument_bytes);
+    const struct vector *arguments = (const struct vector *)(handle->definition + torch_facts.arguments); /* the results' follows */
+    op->argument_count = count_of(&arguments[0]);
+    op->result_count = count_of(&arguments[1]);
     op->is_composite = torch_functions.has_kernel_for_key(handle->definition, torch_facts.key_composite);
     op->is_in_place = name_is_in_place(op->short_name);
-    op->written = written_arguments(begin, op->argument_count, op->is_in_place);
+    op->written = written_arguments(arguments->begin, op->argument_count, op->is_in_place);
     op->is_out = (op->written & ~1ull) && !op->is_in_place;
     dispatch_client.operator_met(op);
     if (op->only_records)
@@ -113,7 +118,7 @@ struct value operator_call(struct operator_reference *reference, int count, cons
     OPAQUE_SCOPE;
     uint64_t *thread = dispatch_thread_keys();
     keys |= thread[0] ^ torch_facts.default_included;
-    keys &= ~(thread[1] ^ torch_facts.default_excluded) & ~(torch_facts.bit_shard | torch_facts.bit_parameter);
+    keys &= ~(thread[1] ^ torch_facts.default_excluded) & ~keys_ours();
     dispatch_kernel(&reference->handle, dispatch_without_fallthrough(&reference->handle, keys), &stack);
     struct value first = stack.end > stack.begin ? stack.begin[0] : value_none();
     for (struct value *result = stack.begin + 1; result < stack.end; result++) {

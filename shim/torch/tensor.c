@@ -155,7 +155,7 @@ bool tensor_is_plain(struct tensor *tensor) {
 }
 
 bool tensor_is_ordinary(struct tensor *tensor) {
-    uint64_t keys = *tensor_key_set(tensor) & ~(torch_facts.bit_shard | torch_facts.bit_parameter);
+    uint64_t keys = *tensor_key_set(tensor) & ~keys_ours();
     return keys == torch_facts.plain_keys && tensor_is_plain(tensor) && !tensor_requires_grad(tensor);
 }
 
@@ -171,6 +171,15 @@ bool tensor_is_dense(struct tensor *tensor) {
         covered *= sizes.data[next];
     }
     return true;
+}
+
+static bool are_equal(struct sizes a, struct sizes b) {
+    return a.count == b.count && !memcmp(a.data, b.data, a.count * sizeof *a.data);
+}
+
+bool tensor_same_layout(struct tensor *one, struct tensor *other) {
+    return tensor_dtype(one) == tensor_dtype(other) && are_equal(tensor_sizes(one), tensor_sizes(other)) &&
+           are_equal(tensor_strides(one), tensor_strides(other));
 }
 
 bool tensor_requires_grad(struct tensor *tensor) {

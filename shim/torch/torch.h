@@ -19,64 +19,9 @@
 #include <stdint.h>
 
 #include "../comm/comm.h"
+#include "types.h"
 
 enum { TORCH_DIMS_MAX = 12 };
-
-/* ---- values: c10::IValue, 16 bytes in every release */
-
-struct tensor; /* c10::TensorImpl */
-
-struct value {
-    union {
-        int64_t integer;
-        double real;
-        struct tensor *tensor;
-        void *pointer;
-        uint64_t bits;
-        int64_t *integers; /* of TAG_INTS: borrowed */
-    };
-    uint32_t tag;
-    uint32_t count; /* of TAG_INTS; elsewhere nothing */
-};
-
-struct stack { /* std::vector<c10::IValue> */
-    struct value *begin, *end, *capacity;
-};
-
-struct handle { /* c10::OperatorHandle */
-    char *definition;
-    void *entry;
-};
-
-enum { TAG_NONE = 0, TAG_TENSOR = 1, TAG_DOUBLE = 3, TAG_INT = 5 }; /* the same in every release 1.13 .. 2.15; proven by calibrate.c */
-enum { TAG_INTS = 1 << 30 }; /* our own, which libtorch never sees: a list of integers in a call without boxing */
-
-/* dtype codes of c10::ScalarType */
-enum torch_dtype {
-    DTYPE_UINT8 = 0,
-    DTYPE_INT8 = 1,
-    DTYPE_INT16 = 2,
-    DTYPE_INT32 = 3,
-    DTYPE_INT64 = 4,
-    DTYPE_FLOAT16 = 5,
-    DTYPE_FLOAT32 = 6,
-    DTYPE_FLOAT64 = 7,
-    DTYPE_COMPLEX64 = 9,
-    DTYPE_COMPLEX128 = 10,
-    DTYPE_BOOL = 11,
-    DTYPE_BFLOAT16 = 15
-};
-
-/* c10::ArrayRef<anything> as an argument: in two registers or, where only one is left, on the stack (2.15's _wrap_outputs), so never written as two. */
-struct array_ref {
-    void *data;
-    size_t count;
-};
-
-struct sizes { /* c10::ArrayRef<int64_t> */
-    const int64_t *data;
-    size_t count;
-};
 
 /* What calibration found. Read-only once shim_active(). */
 struct torch_facts {
@@ -114,6 +59,11 @@ extern struct torch_facts torch_facts;
 void torch_begin(void);
 /* Runs a small network forward and backward through every hook, on private tensors; stops the job when something is not as it must be. Hooks are active. */
 void torch_selfcheck(void);
+
+/* The two dispatch keys that bring operators to us. */
+static inline uint64_t keys_ours(void) {
+    return torch_facts.bit_shard | torch_facts.bit_parameter;
+}
 
 /* ---- values and lists */
 static inline struct value value_none(void) {
@@ -194,6 +144,7 @@ size_t tensor_bytes(struct tensor *tensor);     /* of its elements, however they
 bool tensor_is_plain(struct tensor *tensor);    /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
 bool tensor_is_ordinary(struct tensor *tensor); /* plain, on the host, neither conjugated nor negated, with no gradient asked for */
 bool tensor_is_dense(struct tensor *tensor);    /* elements fill their memory without holes or overlap, in some order of dimensions */
+bool tensor_same_layout(struct tensor *one, struct tensor *other); /* the same type, sizes and strides */
 bool tensor_requires_grad(struct tensor *tensor);
 void *tensor_node(struct tensor *tensor);                /* grad_fn's Node*, or NULL */
 struct tensor **tensor_grad_slot(struct tensor *tensor); /* .grad in place */
@@ -222,7 +173,7 @@ struct operator{
     const char *name;       /* "aten::add" */
     const char *short_name; /* "add": without the aten:: */
     const char *overload;   /* "Tensor" */
-    int argument_count;
+    int argument_count, result_count;
     bool is_composite;  /* CompositeImplicitAutograd: written in terms of other operators */
     bool is_in_place;   /* add_ */
     bool is_out;        /* writes another argument than the first: out= overloads, running statistics */
