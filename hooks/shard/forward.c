@@ -3,12 +3,32 @@
  * which no record speaks. A transform unpacks what it has wrapped, and asks for sizes on the way. So while a level or a transform is open nothing is
  * divided, and what has been is gathered where it is used or wrapped.
  */
+#include "../../shim/resolve.h"
 #include "shard.h"
 
 static _Atomic int levels;
 
+static bool has_function(enum hook_id id) {
+    return resolve_function(hook_table[id].library, hook_table[id].symbol);
+}
+
+/* A libtorch that spells the functions below otherwise would have wrapped divided rows unseen. */
+static void check_wrapping_is_seen(void) {
+    static _Atomic bool is_checked;
+    if (atomic_load_explicit(&is_checked, memory_order_relaxed))
+        return;
+    if (!has_function(HOOK_make_tensor_wrapper) || !(has_function(HOOK_add_batch_dim) || has_function(HOOK_add_batch_dim_by_reference)))
+        torch_unsupported("torch.func", "it wraps tensors by functions that accel-run does not know");
+    atomic_store(&is_checked, true);
+}
+
 bool transform_is_open(const struct shard_call *call) {
-    return atomic_load_explicit(&levels, memory_order_relaxed) > 0 || call->dispatch->key_set & torch_facts.bits_transform;
+    if (atomic_load_explicit(&levels, memory_order_relaxed) > 0)
+        return true;
+    if (!(call->dispatch->key_set & torch_facts.bits_transform))
+        return false;
+    check_wrapping_is_seen();
+    return true;
 }
 
 /* Counted before the first tensor of the program, too: a level may be the first thing that it opens. */
