@@ -1,19 +1,35 @@
 /* Operators on this rank's rows that are called without boxing (shim/torch/direct.c): decided by the same rules, when all that is to be done is to run them. */
 #include "shard.h"
 
-static bool narrows(const struct shard_call *call) {
-    for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].narrow >= 0)
-            return true;
-    return false;
+/* Of whole operands, only what can be lent its rows. */
+static bool can_lend(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++) {
+        const struct argument *argument = &call->arguments[i];
+        if (argument->narrow >= 0 &&
+            !(execute_lends(call, argument) && rows_can_be_lent(argument_tensor(argument), &call->record, argument->narrow)))
+            return false;
+    }
+    return true;
 }
 
 static bool suits(const struct shard_call *call) {
     enum record_kind kind = call->results[0].kind;
-    return call->result_count == 1 && (kind == RECORD_SHARD || kind == RECORD_PARTIAL) && call->scale == 1 && !narrows(call);
+    return call->result_count == 1 && (kind == RECORD_SHARD || kind == RECORD_PARTIAL) && call->scale == 1 && can_lend(call);
 }
 
-/* Values only borrow the tensors: nothing here replaces one. */
+static void lend(const struct shard_call *call, struct direct_call *direct) {
+    for (int i = 0; i < call->argument_count; i++) {
+        const struct argument *argument = &call->arguments[i];
+        if (argument->narrow < 0)
+            continue;
+        struct tensor *rows = rows_lend(argument_tensor(argument), &call->record, argument->narrow);
+        record_clear(rows);
+        *argument->slot = value_tensor(rows);
+        direct->lent |= 1u << argument->position;
+    }
+}
+
+/* Values only borrow the tensors, but for those that are lent. */
 bool direct_decide(struct direct_call *direct) {
     struct argument arguments[DIRECT_ARGUMENTS_MAX];
     struct dispatch_call dispatch = {.op = direct->op, .key_set = direct->key_set};
@@ -33,6 +49,7 @@ bool direct_decide(struct direct_call *direct) {
     if (window_before_call(&call) || is_watched || call_decide(&call, rule_of(call.op)) != RULE_LOCAL || !suits(&call))
         return false;
     dispatch_count_divided();
+    lend(&call, direct);
     direct->record = call.results[0];
     return true;
 }

@@ -95,14 +95,18 @@ static void visit_unmarked(struct shard_call *call, struct value *result, const 
 /* ---- running */
 
 /* What is lent is no view of the whole for autograd: it is for labels, masks and indices, and for results that are none of it. */
-void execute_narrow(struct shard_call *call) {
+bool execute_lends(const struct shard_call *call, const struct argument *argument) {
     bool makes_new = rule_of(call->op)->decide == rule_pointwise && !call->op->is_composite;
+    return !call->op->written && (makes_new || !dtype_is_differentiable(tensor_dtype(argument_tensor(argument))));
+}
+
+void execute_narrow(struct shard_call *call) {
     for (int i = 0; i < call->argument_count; i++) {
         struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)
             continue;
-        bool is_lent = !call->op->written && (makes_new || !dtype_is_differentiable(tensor_dtype(argument_tensor(argument))));
-        struct tensor *rows = (is_lent ? rows_lend : rows_take)(argument_tensor(argument), &call->record, argument->narrow);
+        struct tensor *rows =
+            (execute_lends(call, argument) ? rows_lend : rows_take)(argument_tensor(argument), &call->record, argument->narrow);
         record_clear(rows);
         slot_replace(argument->slot, value_tensor(rows));
     }

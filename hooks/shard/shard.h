@@ -202,6 +202,7 @@ void decide_replicated(struct shard_call *call, int index);
 /* ---- executing (shard.c, execute.c) */
 /* Narrows the arguments that the decision names. */
 void execute_narrow(struct shard_call *call);
+bool execute_lends(const struct shard_call *call, const struct argument *argument); /* a whole operand: its rows, instead of a slice? */
 /* Carries out the decision: narrows, runs opaquely, marks. */
 void execute_local(struct shard_call *call);
 /* Stops the job unless the tensor has as many rows as the record says. */

@@ -110,12 +110,7 @@ static struct value optional_tensor(const void *optional, bool is_flag_first) {
     return has_value ? value_tensor((struct tensor *)words[is_flag_first]) : value_none();
 }
 
-/* Rows, parameters or single numbers: another whole tensor may have to be cut first. */
-static bool may_stay(struct tensor *tensor) {
-    return tensor_is_marked(tensor) || tensor_is_parameter(tensor) || (!tensor_dims(tensor) && tensor_is_plain(tensor));
-}
-
-/* The arguments; false: not to be decided here. */
+/* The arguments; false: a list that cannot be copied. */
 static bool read_words(struct invocation *invocation, const char *kinds) {
     struct value *value = invocation->call.values;
     for (int at = 0; *kinds; kinds++, at++, value++) {
@@ -134,8 +129,6 @@ static bool read_words(struct invocation *invocation, const char *kinds) {
         default:
             *value = value_none();
         }
-        if (value_is_tensor(value) && !may_stay(value->tensor))
-            return false;
         if (*kinds == 'L' && !copy_list(invocation, at++, value))
             return false;
     }
@@ -151,6 +144,7 @@ static bool begin(struct invocation *invocation, const struct direct *direct, ui
     call->key_set = key_set & ~keys_ours();
     memcpy(invocation->words, words, sizeof invocation->words);
     invocation->list = 0;
+    call->lent = 0;
     if (!read_words(invocation, direct->kinds) || shim_is_worker())
         return false;
     loans_return();
@@ -159,11 +153,20 @@ static bool begin(struct invocation *invocation, const struct direct *direct, ui
         return false;
     if (invocation->list)
         invocation->words[invocation->list] = invocation->integers;
+    for (unsigned lent = call->lent; lent; lent &= lent - 1) /* tensors come before lists: a value's number is its word's */
+        invocation->words[__builtin_ctz(lent)] = &call->values[__builtin_ctz(lent)].tensor;
     return true;
 }
 
+static void release_lent(struct invocation *invocation) {
+    for (unsigned lent = invocation->call.lent; lent; lent &= lent - 1)
+        tensor_release(invocation->call.values[__builtin_ctz(lent)].tensor);
+}
+
+#define INVOCATION __attribute__((cleanup(release_lent))) struct invocation invocation
+
 static void *direct_value(struct tensor **result, struct direct *direct, uint64_t key_set, word a, word b, word c, word d) {
-    struct invocation invocation;
+    INVOCATION;
     void *kernel, *functor;
     if (!begin(&invocation, direct, key_set, (word[]){a, b, c, d}, &kernel, &functor))
         return ((value_redispatch *)direct->redispatch)(result, (key_set & ~keys_ours()) | direct->way_out, a, b, c, d);
@@ -174,7 +177,7 @@ static void *direct_value(struct tensor **result, struct direct *direct, uint64_
 }
 
 static struct tensor **direct_reference(struct direct *direct, uint64_t key_set, word a, word b, word c, word d) {
-    struct invocation invocation;
+    INVOCATION;
     void *kernel, *functor;
     if (!begin(&invocation, direct, key_set, (word[]){a, b, c, d}, &kernel, &functor))
         return ((reference_redispatch *)direct->redispatch)((key_set & ~keys_ours()) | direct->way_out, a, b, c, d);

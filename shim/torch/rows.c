@@ -53,13 +53,17 @@ static int64_t *word_at(struct tensor *tensor, long offset) {
     return (int64_t *)((char *)tensor + offset);
 }
 
+bool rows_can_be_lent(struct tensor *whole, const struct record *record, int dim) {
+    bool suits = torch_facts.lends_rows && dim == 0 && record->outer == 1 && record_local(record) > 0;
+    return suits && *word_at(whole, torch_facts.version) /* an inference tensor has none */ && tensor_is_ordinary(whole) &&
+           is_contiguous(whole);
+}
+
 /* The first dimension's size changes none of the flags that a contiguous tensor keeps of its strides, unless there is nothing in it. */
 struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim) {
-    int64_t first = record->first * record->inner, rows = record->rows * record->inner;
-    bool suits = torch_facts.lends_rows && dim == 0 && record->outer == 1 && rows > 0;
-    bool has_version = *word_at(whole, torch_facts.version); /* an inference tensor has none */
-    if (!suits || !has_version || !tensor_is_ordinary(whole) || !is_contiguous(whole))
+    if (!rows_can_be_lent(whole, record, dim))
         return rows_take(whole, record, dim);
+    int64_t first = record->first * record->inner, rows = record->rows * record->inner;
     OPAQUE_SCOPE;
     struct tensor *lent;
     ORIGINAL(shallow_copy)(&lent, whole, word_at(whole, torch_facts.version), 0);

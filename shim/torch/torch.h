@@ -292,7 +292,8 @@ struct direct_call {
     struct value
         values[DIRECT_ARGUMENTS_MAX]; /* borrowed tensors, integers, one TAG_INTS that the client may write to; TAG_NONE: of no interest */
     int count;
-    struct record record; /* the client's decision: what the result will be */
+    unsigned lent;        /* the client's decision: tensors, by number, that it has replaced by owned ones; */
+    struct record record; /* what the result will be */
 };
 
 /* Rows [first, first + rows) of total are a rank's: the first total mod world size ranks have one more. */
@@ -336,6 +337,7 @@ struct tensor *rows_take(struct tensor *whole, const struct record *record, int 
 /* The same for an operator that reads them and makes something new: whole requires no gradient. At a third of the cost where it is contiguous and cut along
    its first dimension: the memory and its version are the whole's, as ever, but autograd does not know of a view. */
 struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim);
+bool rows_can_be_lent(struct tensor *whole, const struct record *record, int dim); /* at that cost */
 /* Writes the rows, with their history, into the whole tensor's. */
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows);
 
