@@ -61,31 +61,31 @@ setup_file() {
     done
 }
 
-# ---- Debian's libtorch 1.13.1
+# ---- Debian's libtorch 1.13.1. Four ranks, where each of the two cores has two, for one program of each kind.
 
 @test "fashion, debian" { same_run debian-O2 fashion 1 2 3 4; }
 @test "mlp_loader, debian" { same_run debian-O2 mlp_loader 1 2 3 4; }
-@test "index_loop, debian" { same_run debian-O2 index_loop 1 2 3 4; }
+@test "index_loop, debian" { same_run debian-O2 index_loop 1 2 3; }
 @test "gru, debian" { same_run debian-O2 gru 1 2 3 4; }
 @test "transformer, debian" { same_run debian-O2 transformer 1 2 3 4; }
-@test "vae, debian" { same_run debian-O2 vae 1 2 3 4; }
-@test "gan, debian" { same_run debian-O2 gan 1 2 3 4; }
+@test "vae, debian" { same_run debian-O2 vae 1 2 3; }
+@test "gan, debian" { same_run debian-O2 gan 1 2 3; }
 @test "batchnorm, debian" { same_run debian-O2 batchnorm 1 2 3 4; }
 @test "accumulate, debian" { same_run debian-O2 accumulate 1 2 3 4; }
-@test "l2, debian" { same_run debian-O2 l2 1 2 3 4; }
-@test "throws, debian" { same_run debian-O2 throws 1 2 3 4; }
-@test "autoencoder, debian" { same_run debian-O2 autoencoder 1 2 3 4; }
-@test "multi_model, debian" { same_run debian-O2 multi_model 1 2 3 4; }
+@test "l2, debian" { same_run debian-O2 l2 1 2 3; }
+@test "throws, debian" { same_run debian-O2 throws 1 2 3; }
+@test "autoencoder, debian" { same_run debian-O2 autoencoder 1 2 3; }
+@test "multi_model, debian" { same_run debian-O2 multi_model 1 2 3; }
 @test "not optimised: index_loop, mlp_loader, throws, debian" {
     same_run debian-O0 index_loop 1 2 3
     same_run debian-O0 mlp_loader 2
     same_run debian-O0 throws 2
 }
-@test "classifier.py, debian" { same_run debian classifier.py 1 2 3 4; }
-@test "gpt.py, debian" { same_run debian gpt.py 1 2 3 4; }
-@test "vae.py, debian" { same_run debian vae.py 1 2 3 4; }
+@test "classifier.py, debian" { same_run debian classifier.py 1 2 3; }
+@test "gpt.py, debian" { same_run debian gpt.py 1 2 3; }
+@test "vae.py, debian" { same_run debian vae.py 1 2 3; }
 @test "batchnorm.py, debian" { same_run debian batchnorm.py 1 2 3 4; }
-@test "lstm.py, debian" { same_run debian lstm.py 1 2 3 4; }
+@test "lstm.py, debian" { same_run debian lstm.py 1 2 3; }
 
 # ---- the official wheel
 
@@ -136,7 +136,7 @@ work_is_divided() {
     local build n
     for build in debian wheel; do
         plain_run "$build" retained.py
-        for n in 1 2 3; do
+        for n in 2 3; do
             ranks_run "$n" "$build" retained.py
             same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
         done
