@@ -15,15 +15,16 @@ static bool name_is_in_place(const char *name) {
     return length > 1 && name[length - 1] == '_' && name[length - 2] != '_';
 }
 
-/* Names do not tell: max.dim_max, topk.values and xlogy.OutTensor write, too. What a method writes (retain_grad, set_data) is no value. */
-static uint64_t written_arguments(const char *argument, int count, bool is_in_place) {
+/* Names do not tell: max.dim_max, topk.values and xlogy.OutTensor write, too. What a method of libtorch's writes (retain_grad, set_data) is no value; operators
+   of the program's own may write to their first argument, whatever they are called. */
+static uint64_t written_arguments(const char *argument, int count, bool is_in_place, bool is_of_libtorch) {
     uint64_t written = 0;
     for (int i = 0; i < count && i < 64; i++, argument += torch_facts.argument_bytes) {
         const char *alias = torch_facts.alias ? *(char *const *)(argument + torch_facts.alias) : NULL;
         if (alias && alias[torch_facts.alias_write])
             written |= 1ull << i;
     }
-    return is_in_place ? written | 1 : written & ~1ull;
+    return is_in_place ? written | 1 : is_of_libtorch ? written & ~1ull : written;
 }
 
 static int count_of(const struct vector *arguments) {
@@ -41,8 +42,8 @@ static struct operator *operator_new(const struct handle *handle) {
     op->result_count = count_of(&arguments[1]);
     op->is_composite = torch_functions.has_kernel_for_key(handle->definition, torch_facts.key_composite);
     op->is_in_place = name_is_in_place(op->short_name);
-    op->written = written_arguments(arguments->begin, op->argument_count, op->is_in_place);
-    op->is_out = (op->written & ~1ull) && !op->is_in_place;
+    op->written = written_arguments(arguments->begin, op->argument_count, op->is_in_place, op->short_name != op->name);
+    op->is_out = op->written && !op->is_in_place;
     dispatch_client.operator_met(op);
     if (op->only_records)
         extractor_skip_parameters(op);
@@ -51,7 +52,7 @@ static struct operator *operator_new(const struct handle *handle) {
     return op;
 }
 
-/* Insert-only open addressing: a lost race leaves one unused struct behind, once. */
+/* Insert-only open addressing. A lost race leaves one struct behind, once: it may stand in the operator's table (direct_install). */
 struct operator *operator_of(const struct handle *handle) {
     unsigned place = (unsigned)(((uintptr_t)handle->definition >> 5) * 2654435761u) % OPERATORS_MAX;
     for (;;) {
@@ -62,7 +63,6 @@ struct operator *operator_of(const struct handle *handle) {
             struct operator *fresh = operator_new(handle);
             if (atomic_compare_exchange_strong(&operators[place], &op, fresh))
                 return fresh;
-            free(fresh);
             continue;
         }
         place = (place + 1) % OPERATORS_MAX;
