@@ -27,33 +27,6 @@ static const char question[] =
     "        pass\n"
     "said = '\\n'.join(said).encode()\n";
 
-/* builtins.NAME, owned; NULL: none. */
-static struct object *builtin(const struct python_api *api, const char *name) {
-    struct object *module = api->item(api->modules(), "builtins");
-    return module ? api->attribute(module, name) : NULL;
-}
-
-/* A new dictionary in which the question was answered, owned; NULL: it failed. */
-static struct object *ask(const struct python_api *api) {
-    struct object *make = builtin(api, "dict"), *run = builtin(api, "exec"), *none = api->tuple_new(0);
-    struct object *names = make && none ? api->call(make, none) : NULL, *arguments = api->tuple_new(2), *result = NULL;
-    if (names && run && arguments) {
-        api->retain(names); /* the tuple takes one */
-        api->tuple_set(arguments, 0, api->bytes_new(question, (int64_t)sizeof question - 1));
-        api->tuple_set(arguments, 1, names);
-        result = api->call(run, arguments);
-    }
-    struct object *own[] = {make, run, none, arguments, result};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (own[i])
-            api->release(own[i]);
-    if (!result) {
-        api->error_clear();
-        return NULL;
-    }
-    return names;
-}
-
 /* Lines "kind name detail", with tabs between. */
 static void note_lines(char *text) {
     static const char *const kinds[] = {"loader", "optimizer", "scheduler"};
@@ -71,7 +44,7 @@ void explain_python(void) {
     if (!api || shim_rank() != 0 || atomic_exchange(&done, true))
         return;
     int lock = api->lock();
-    struct object *names = ask(api), *said = names ? api->dictionary_get(names, "said") : NULL;
+    struct object *names = python_run(question, NULL, NULL), *said = names ? api->dictionary_get(names, "said") : NULL;
     if (said)
         note_lines(api->bytes_text(said));
     if (names)

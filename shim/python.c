@@ -87,3 +87,28 @@ void *python_method_replace(struct object *type, const char *name, void *functio
     method->function = function;
     return had;
 }
+
+/* builtins.NAME, owned; NULL: none. */
+static struct object *builtin(const char *name) {
+    struct object *module = api.item(api.modules(), "builtins");
+    return module ? api.attribute(module, name) : NULL;
+}
+
+struct object *python_run(const char *code, const char *name, struct object *value) {
+    struct object *make = builtin("dict"), *run = builtin("exec"), *none = api.tuple_new(0);
+    struct object *names = make && none ? api.call(make, none) : NULL, *arguments = api.tuple_new(2), *result = NULL;
+    if (names && run && arguments && (!name || !api.dictionary_set(names, name, value))) {
+        api.retain(names); /* the tuple takes one */
+        api.tuple_set(arguments, 0, api.bytes_new(code, (int64_t)strlen(code)));
+        api.tuple_set(arguments, 1, names);
+        result = api.call(run, arguments);
+    }
+    bool has_run = result;
+    struct object *own[] = {make, run, none, arguments, result, has_run ? NULL : names};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (own[i])
+            api.release(own[i]);
+    if (!has_run)
+        api.error_clear();
+    return has_run ? names : NULL;
+}

@@ -48,6 +48,8 @@ struct object *python_object(struct tensor *tensor);
 /* Replaces the function of a method (METH_O or METH_VARARGS...: of the same convention) in the interpreter's table that a built-in type has; for all types that
    share it. Returns the one that stood there; NULL: there is no such method of the type's own. */
 void *python_method_replace(struct object *type, const char *name, void *function);
+/* Executes code in a new dictionary, in which `name` (may be NULL) already stands for `value` (borrowed). The dictionary, owned; NULL: it raised. */
+struct object *python_run(const char *code, const char *name, struct object *value);
 /* A function of ours that Python code can call; self (a reference is taken) is handed to its body. Owned. */
 struct object *python_function(const struct python_method *method, struct object *self);
 
