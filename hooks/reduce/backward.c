@@ -288,8 +288,15 @@ static void execute_divided(const struct execution *execution) {
     shim_phase(BOARD_STEP, "after backward");
 }
 
-/* Within a transform of torch.func, or in what its vjp returns, after it: of a graph in which nothing is divided. */
+/* Within a transform of torch.func, or in what its vjp returns, after it: of a graph in which nothing is divided, unless it was made before. */
 static bool is_of_transform(const struct vector *roots, size_t count, const struct vector *outputs) {
+    for (size_t i = 0; i < count && dispatch_in_transform(); i++) {
+        enum record_kind kind = root_record(roots, i, count).kind;
+        if (kind == RECORD_SHARD || kind == RECORD_PARTIAL)
+            shim_problem(
+                "AR-GRAD-KIND", "Compute the root within the transform (torch.func.vjp), call autograd.grad in a loop, or run with -n 1.",
+                "autograd.grad within a transform of torch.func would go through a graph of divided rows that was made outside of it");
+    }
     return dispatch_in_transform() || (count && capture_is_of_wrapped(outputs, edge_bytes(roots, count)));
 }
 

@@ -1,12 +1,13 @@
 /*
- * Forward-mode derivatives (torch.autograd.forward_ad) and transforms (torch.func's vmap, grad, jvp). A tangent is a second tensor inside the first, of
- * which no record speaks. A transform unpacks what it has wrapped, and asks for sizes on the way. So while a level or a transform is open nothing is
- * divided, and what has been is gathered where it is used or wrapped.
+ * Forward-mode derivatives (torch.autograd.forward_ad), transforms (torch.func's vmap, grad, jvp) and modes that see every operator (TorchDispatchMode: fake
+ * tensors, counted operations, traces). A tangent is a second tensor inside the first, of which no record speaks. A transform unpacks what it has wrapped,
+ * asks for sizes on the way, wraps what it has computed, and takes its level away while it calls what is below it. So while a level, a transform or a mode
+ * is open nothing is divided, and what has been is gathered where it is used or wrapped.
  */
-#include "../../shim/resolve.h"
 #include "shard.h"
 
 static _Atomic int levels;
+static __thread int transforms;
 
 static bool has_function(enum hook_id id) {
     return resolve_function(hook_table[id].library, hook_table[id].symbol);
@@ -17,18 +18,20 @@ static void check_wrapping_is_seen(void) {
     static _Atomic bool is_checked;
     if (atomic_load_explicit(&is_checked, memory_order_relaxed))
         return;
-    if (!has_function(HOOK_make_tensor_wrapper) || !(has_function(HOOK_add_batch_dim) || has_function(HOOK_add_batch_dim_by_reference)))
+    bool opens = has_function(HOOK_open_transform_1_13) || has_function(HOOK_open_transform_2_1) || has_function(HOOK_open_transform_2_5) ||
+                 has_function(HOOK_open_transform_2_13);
+    bool wraps =
+        has_function(HOOK_make_tensor_wrapper) && (has_function(HOOK_add_batch_dim) || has_function(HOOK_add_batch_dim_by_reference));
+    if (!opens || !wraps || !has_function(HOOK_close_transform))
         torch_unsupported("torch.func", "it wraps tensors by functions that accel-run does not know");
     atomic_store(&is_checked, true);
 }
 
 bool transform_is_open(const struct shard_call *call) {
-    if (atomic_load_explicit(&levels, memory_order_relaxed) > 0)
-        return true;
-    if (!(call->dispatch->key_set & torch_facts.bits_transform))
-        return false;
-    check_wrapping_is_seen();
-    return true;
+    bool is_within = call->dispatch->key_set & torch_facts.bits_transform; /* not where a transform calls below itself */
+    if (is_within)
+        check_wrapping_is_seen();
+    return is_within || transforms > 0 || atomic_load_explicit(&levels, memory_order_relaxed) > 0 || dispatch_in_mode();
 }
 
 /* Counted before the first tensor of the program, too: a level may be the first thing that it opens. */
@@ -43,6 +46,33 @@ void hook_exit_dual_level(uint64_t level) {
     atomic_fetch_sub(&levels, 1);
 }
 
+typedef const void *word;
+
+int64_t hook_open_transform_1_13(word a, word b, word c, word d, word e, word f, word g) {
+    transforms++;
+    return ORIGINAL(open_transform_1_13)(a, b, c, d, e, f, g);
+}
+
+int64_t hook_open_transform_2_1(word a, word b, word c, word d, word e, word f, word g) {
+    transforms++;
+    return ORIGINAL(open_transform_2_1)(a, b, c, d, e, f, g);
+}
+
+int64_t hook_open_transform_2_5(word a, word b, word c, word d, word e, word f, word g) {
+    transforms++;
+    return ORIGINAL(open_transform_2_5)(a, b, c, d, e, f, g);
+}
+
+int64_t hook_open_transform_2_13(word a, word b, word c, word d, word e, word f, word g) {
+    transforms++;
+    return ORIGINAL(open_transform_2_13)(a, b, c, d, e, f, g);
+}
+
+void *hook_close_transform(void *result) {
+    transforms--;
+    return ORIGINAL(close_transform)(result);
+}
+
 /* ---- what a transform wraps */
 
 /* The whole of a divided tensor or a sum, owned; NULL: it is whole. */
@@ -54,7 +84,8 @@ static struct tensor *whole_of(struct tensor *tensor) {
         return NULL;
     report_gather();
     struct tensor *whole = dispatch_client.whole(tensor);
-    mark_gathered(whole, false);
+    window_open(tensor, &record, whole); /* the function may write to what it is given */
+    mark_gathered(whole, true);
     return whole;
 }
 

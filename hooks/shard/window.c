@@ -99,6 +99,7 @@ bool window_before_call(struct shard_call *call) {
     if (!through_view && !atomic_load_explicit(&window_count, memory_order_relaxed))
         return false;
     WINDOWS_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     windows_sweep();
     for (int i = 0; i < call->argument_count && through_view; i++)
@@ -153,6 +154,7 @@ static void renew_others(const void *source, const struct window *up_to_date) {
 
 void window_renew_others(const void *source, const void *up_to_date) {
     WINDOWS_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     renew_others(source, window_onto(up_to_date));
 }
@@ -160,6 +162,7 @@ void window_renew_others(const void *source, const void *up_to_date) {
 /* The storage that was written in the end: the source's, where it was written through a view. */
 static void *carry_over(void *storage) {
     WINDOWS_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     windows_sweep();
     struct window *through = window_onto(storage);

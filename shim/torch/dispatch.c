@@ -28,6 +28,10 @@ bool dispatch_in_transform(void) {
     return dispatch_thread_keys()[0] & torch_facts.bits_transform; /* not included by default either */
 }
 
+bool dispatch_in_mode(void) {
+    return dispatch_thread_keys()[0] & torch_facts.bits_mode;
+}
+
 bool dispatch_in_parallel_region(void) {
     return torch_functions.in_parallel_region();
 }
@@ -62,14 +66,19 @@ void user_leave(struct opaque_scope *scope) {
 }
 
 struct transform_scope transform_leave(void) {
-    uint64_t *included = dispatch_thread_keys();
-    struct transform_scope scope = {*included & torch_facts.bits_transform};
-    *included &= ~scope.bits;
+    uint64_t *keys = dispatch_thread_keys();
+    struct transform_scope scope = {.included = keys[0], .excluded = keys[1]};
+    if (keys[0] & torch_facts.bits_transform) /* vmap excludes what is below it */
+        keys[1] &= ~(torch_facts.bit_autograd | torch_facts.bit_views);
+    if (keys[0] & torch_facts.bits_mode) /* a mode would be told of copies by shallow_copy_and_detach, and be included again behind it */
+        keys[1] |= torch_facts.bits_mode;
+    keys[0] &= ~(torch_facts.bits_transform | torch_facts.bits_mode);
     return scope;
 }
 
 void transform_return(struct transform_scope *scope) {
-    dispatch_thread_keys()[0] |= scope->bits;
+    dispatch_thread_keys()[0] = scope->included;
+    dispatch_thread_keys()[1] = scope->excluded;
 }
 
 /* ---- the table */
@@ -191,10 +200,9 @@ static void refuse_divided(const struct handle *handle, const struct value *valu
 }
 
 static void fallback_in_worker(const struct handle *handle, uint64_t key_set, struct stack *stack) {
-    if (key_set & torch_facts.bit_shard) {
-        int count = operator_of(handle)->argument_count;
-        refuse_divided(handle, stack->end - count, stack->end);
-    }
+    int count = operator_of(handle)->argument_count;
+    refuse_divided(handle, stack->end - count,
+                   stack->end); /* whatever the keys: what comes unboxed has left the mark of rows behind (direct.c) */
     dispatch_kernel(handle, key_set & ~keys_ours(), stack);
 }
 

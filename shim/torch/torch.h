@@ -29,6 +29,7 @@ struct torch_facts {
     int functionality_count; /* entries of offset/mask */
     uint16_t offset[256], mask[256];
     uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd, bit_sparse;
+    uint64_t bits_mode, bit_views;        /* Python is told of every operator (TorchDispatchMode); views and versions are kept */
     uint64_t bits_transform, bit_wrapped; /* torch.func: within one of its transforms; a tensor that one has wrapped to differentiate */
     uint64_t plain_keys;                  /* of an ordinary tensor on the host */
     uint64_t default_included, default_excluded;
@@ -176,7 +177,7 @@ struct operator{
     int argument_count, result_count;
     bool is_composite;  /* CompositeImplicitAutograd: written in terms of other operators */
     bool is_in_place;   /* add_ */
-    bool is_out;        /* writes another argument than the first: out= overloads, running statistics */
+    bool is_out;        /* writes another argument than the first (out= overloads, running statistics), or, of the program, any */
     uint64_t written;   /* the arguments that it writes, by position: what its schema marks (a!) */
     const void *client; /* what the client attached: its rule */
     bool only_records;  /* the client's word: nothing is to be done without a record among its arguments */
@@ -206,6 +207,7 @@ struct value operator_call(struct operator_reference *reference, int count, cons
 /* ---- dispatch (dispatch.c) */
 bool dispatch_is_opaque(void);          /* this thread runs below user level */
 bool dispatch_in_transform(void);       /* within one of torch.func's */
+bool dispatch_in_mode(void);            /* within a TorchDispatchMode of Python */
 bool dispatch_in_parallel_region(void); /* this thread is a helper of a kernel: below user level though its key set may not say so */
 
 struct opaque_scope {
@@ -216,9 +218,9 @@ void opaque_leave(struct opaque_scope *scope);
 #define OPAQUE_SCOPE __attribute__((cleanup(opaque_leave), unused)) struct opaque_scope opaque_scope_ = opaque_enter()
 
 /* Back to user level for code of the program that is called from inside (hooks, custom backward functions). */
-/* Outside of all transforms of torch.func, until the end of the block. */
+/* Outside of all transforms of torch.func, and of all modes, until the end of the block. */
 struct transform_scope {
-    uint64_t bits; /* to be included again */
+    uint64_t included, excluded; /* the thread's keys, to be so again */
 };
 struct transform_scope transform_leave(void);
 void transform_return(struct transform_scope *scope);
