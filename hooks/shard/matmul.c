@@ -1,4 +1,4 @@
-/* Layers and matrix products. */
+/* Layers and matrix products. What does not fit is gathered: libtorch then says so, of whole sizes. */
 #include "shard.h"
 
 static bool only_lead_is_divided(const struct shard_call *call, const struct argument *lead) {
@@ -10,6 +10,12 @@ RULE_FUNCTION(linear) {
     struct argument *input = call_argument(call, 0);
     if (!input || !only_lead_is_divided(call, input) || call->record.dim >= argument_dims(input) - 1)
         return RULE_COMPOSE;
+    const struct argument *weight = call_argument(call, 1), *bias = call_argument(call, 2);
+    int features = argument_dims(input) - 1, inner = weight ? argument_dims(weight) - 1 : -1;
+    if (inner >= 0 &&
+        (argument_size(weight, inner) != argument_size(input, features) ||
+         (bias && argument_dims(bias) == 1 && argument_size(bias, 0) != 1 && argument_size(bias, 0) != argument_size(weight, 0))))
+        return RULE_GATHER;
     decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
@@ -45,7 +51,8 @@ RULE_FUNCTION(embedding) {
 /* One product of matrices at positions first and first + 1, `batch` dimensions before them that are alike. Returns RULE_GATHER when the rows do not fit. */
 static enum rule_outcome product(struct shard_call *call, int first, int batch) {
     struct argument *left = call_argument(call, first), *right = call_argument(call, first + 1);
-    if (!left || !right)
+    if (!left || !right || argument_dims(left) != batch + 2 || argument_dims(right) != batch + 2 ||
+        argument_size(left, batch + 1) != argument_size(right, batch))
         return RULE_GATHER;
     bool left_divided = left->record.kind == RECORD_SHARD, right_divided = right->record.kind == RECORD_SHARD;
     if (left_divided && !right_divided && left->record.dim == batch) {
@@ -89,6 +96,9 @@ RULE_FUNCTION(addmm) {
 
 /* bmm: the rows are batches of matrices, or rows or columns of each. */
 RULE_FUNCTION(bmm) {
+    const struct argument *left = call_argument(call, 0), *right = call_argument(call, 1);
+    if (left && right && argument_dims(left) == 3 && argument_dims(right) == 3 && argument_size(left, 2) != argument_size(right, 1))
+        return RULE_GATHER;
     if (decide_rows_at(call, 0)) {
         decide_shard(call, 0, 0);
         return RULE_LOCAL;
@@ -156,6 +166,8 @@ RULE_FUNCTION(matmul) {
     struct argument *left = call_argument(call, 0), *right = call_argument(call, 1);
     if (!left || !right || !only_lead_is_divided(call, left) || argument_dims(right) > 2 || call->record.dim >= argument_dims(left) - 1)
         return RULE_COMPOSE;
+    if (argument_dims(right) && argument_size(right, 0) != argument_size(left, argument_dims(left) - 1))
+        return RULE_GATHER;
     decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }

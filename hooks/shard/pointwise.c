@@ -32,8 +32,26 @@ bool decide_broadcast(struct shard_call *call, int *result_dim) {
     return align(call, from_end);
 }
 
+/* What is written in place keeps its shape: where another one is larger libtorch says so, of whole sizes. */
+static bool fits_in_place(const struct shard_call *call) {
+    const struct argument *self = &call->arguments[0];
+    int dims = argument_dims(self);
+    for (int i = 1; i < call->argument_count; i++) {
+        const struct argument *other = &call->arguments[i];
+        int behind = argument_dims(other) - dims;
+        if (behind > 0)
+            return false;
+        for (int dim = 0; dim < argument_dims(other); dim++)
+            if (argument_size(other, dim) != 1 && argument_size(other, dim) != argument_size(self, dim - behind))
+                return false;
+    }
+    return true;
+}
+
 RULE_FUNCTION(pointwise) {
     int dim;
+    if (call->op->is_in_place && !fits_in_place(call))
+        return RULE_GATHER;
     if (!decide_broadcast(call, &dim))
         return RULE_GATHER;
     decide_shard(call, 0, dim);

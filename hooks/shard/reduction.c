@@ -5,13 +5,17 @@
 static int64_t reduced_dims(const struct shard_call *call, int position, int dims) {
     int64_t named[TORCH_DIMS_MAX];
     if (position >= call->value_count || call_is_none(call, position))
-        return (1 << dims) - 1;
+        return (1ll << dims) - 1;
     int count = call_ints(call, position, named);
     if (count < 0)
         return -1;
-    int64_t reduced = count ? 0 : (1 << dims) - 1;
-    for (int i = 0; i < count; i++)
-        reduced |= 1 << wrap_dim(named[i], dims);
+    int64_t reduced = count ? 0 : (1ll << dims) - 1;
+    for (int i = 0; i < count; i++) {
+        int dim = wrap_dim(named[i], dims);
+        if (dim < 0 || dim >= dims)
+            return -1;
+        reduced |= 1ll << dim;
+    }
     return reduced;
 }
 
@@ -19,10 +23,11 @@ static int dim_after(int dim, int64_t reduced, bool keep) {
     return keep ? dim : dim - __builtin_popcountll((uint64_t)reduced & ((1ull << dim) - 1));
 }
 
-/* sum, mean (a = 1): (self, *, dtype) or (self, dims, keepdim, dtype). The mean of all rows is the sum of the ranks' means, each weighed by its rows. */
+/* sum, nansum, mean (a = 1): (self, *, dtype) or (self, dims, keepdim, dtype), as every nansum is. The mean of all rows is the sum of the ranks' means, each
+   weighed by its rows. */
 RULE_FUNCTION(reduce_sum) {
-    bool has_dims = !strcmp(call->op->overload, "dim_IntList") || !strcmp(call->op->overload, "dim");
-    if (!has_dims && call->op->overload[0])
+    bool has_dims = call->value_count >= 4;
+    if (call->op->overload[0] && strcmp(call->op->overload, "dim_IntList") && strcmp(call->op->overload, "dim"))
         return RULE_GATHER;
     int64_t reduced = has_dims ? reduced_dims(call, 1, argument_dims(call->lead)) : -1;
     bool over_rows = !has_dims || (reduced >> call->record.dim & 1);

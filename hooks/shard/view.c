@@ -18,8 +18,31 @@ static bool shape_complete(const struct argument *self, int64_t *shape, int dims
     return all > 0 && known && (open < 0 ? known : known * shape[open]) == all;
 }
 
+/* Do the own rows, where they lie apart from the other ranks', have no gaps between their elements? The whole that is gathered has none. */
+static bool has_no_gaps(const struct argument *argument) {
+    const struct record *record = &argument->record;
+    struct tensor *tensor = argument_tensor(argument);
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], whole = record_total(record), own = record_local(record);
+    int dims = record_full_shape(tensor, record, sizes, strides);
+    struct sizes local = tensor_strides(tensor);
+    for (int i = 0; i < dims; i++) {
+        int64_t dense = strides[i] > strides[record->dim] ? strides[i] / whole * own : strides[i];
+        if (sizes[i] > 1 && local.data[i] != dense)
+            return false;
+    }
+    return true;
+}
+
 /* as_strided, view.dtype: what they see is the whole's memory. A part of a sum lies there as the whole does, but has other bits. */
 RULE_FUNCTION(memory) {
+    const struct argument *self = call_argument(call, 0);
+    bool has_place = call->value_count > 3 && !call_is_none(call, 3); /* counted from where the memory begins */
+    if (self && self->record.kind == RECORD_SHARD && !strncmp(call->op->short_name, "as_strided", 10) &&
+        (!has_no_gaps(self) || (has_place && tensor_storage_offset(argument_tensor(self)))))
+        shim_problem(
+            "AR-STRIDES", "Take the strides of a tensor of its own (x.contiguous()), or index it instead.",
+            "operator %s on a view of divided rows that are not all there is in their memory: what lies between them is elsewhere here",
+            call->op->name);
     return RULE_GATHER;
 }
 
@@ -65,6 +88,10 @@ RULE_FUNCTION(expand) {
     if (dims < own || call->lead != &call->arguments[0])
         return RULE_GATHER;
     int dim = dims - own + call->record.dim;
+    for (int i = 0; i < own; i++) /* does not fit: libtorch says so, of whole sizes */
+        if (i != call->record.dim && argument_size(call->lead, i) != 1 && shape[dims - own + i] != -1 &&
+            shape[dims - own + i] != argument_size(call->lead, i))
+            return RULE_GATHER;
     if (shape[dim] != -1 && shape[dim] != record_total(&call->record))
         return RULE_GATHER;
     shape[dim] = record_local(&call->record);
