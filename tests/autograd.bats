@@ -16,7 +16,7 @@ same_words() {
     local name=$1 build n counts builds=(debian wheel) runs=()
     shift
     case $name in
-    functional.py | transforms.py) builds=(wheel) ;; # torch.func is of 2.0
+    functional.py | transforms.py | modes.py) builds=(wheel) ;; # torch.func is of 2.0
     *.py) ;;
     *) builds=(debian-O2 wheel-O2) ;;
     esac
@@ -156,6 +156,21 @@ in_place_share() {
 
 @test "torch.func on a living model computes what one process does" {
     same_words functional.py
+}
+
+@test "a mode that sees every operator sees it with the shapes of one process" {
+    same_words modes.py
+}
+
+@test "what does not fit is said of whole sizes, what the program's own operators write is written, and training goes on" {
+    same_words misfits.py
+}
+
+@test "strides of a view with gaps, autograd.grad of divided rows in a transform, and torch.cond with gradients are refused by name" {
+    stopped wheel AR-STRIDES refused.py gaps
+    stopped wheel AR-GRAD-KIND refused.py mapped_grad
+    stopped wheel AR-GRAD-KIND refused.py mapped_grad_outside
+    stopped wheel AR-HIGHER-ORDER refused.py cond
 }
 
 @test "transforms of divided features, by torch.func, compute what one process does, forward and back through them" {

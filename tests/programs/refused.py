@@ -41,6 +41,24 @@ def two_pointers():
     return second(hidden)
 
 
+def gaps():
+    return second(torch.as_strided(first(images)[:, 2:], (23, 8), (8, 1), 0))
+
+
+def mapped_grad():
+    hidden = first(images)
+    torch.func.vmap(lambda v: torch.autograd.grad(hidden.tanh().sum(0), first.weight, v, retain_graph=True)[0])(torch.eye(8))
+
+
+def mapped_grad_outside():
+    total = first(images).tanh().sum(0)
+    torch.func.vmap(lambda v: torch.autograd.grad(total, first.weight, v, retain_graph=True)[0])(torch.eye(8))
+
+
+def cond():
+    return second(torch.cond(images.sum() > 0, lambda x: first(x), lambda x: first(x) * 2, (images,)))
+
+
 out = globals()[sys.argv[1]]()
 torch.nn.functional.cross_entropy(out, targets).backward()
 print("not stopped")

@@ -64,3 +64,54 @@ models = [torch.nn.Linear(8, 3).double() for _ in range(4)]
 stacked, buffers = stack_module_state(models)
 show("ensemble", vmap(lambda p, b: functional_call(models[0], (p, b), (batch,)))(stacked, buffers))
 show("ensemble of features", vmap(lambda p, b: functional_call(models[0], (p, b), (model(batch).repeat(1, 2)[:, :8],)))(stacked, buffers))
+
+# What a transform calls below itself, with its level taken away: backward to what it maps over, and to what it has from outside.
+mapped = torch.randn(4, 3, 8, dtype=torch.float64, requires_grad=True)
+wanted = target[:, :3]
+
+
+class Cube(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 3 * ctx.saved_tensors[0] ** 2 * gradient
+
+
+def back(name, value, *leaves):
+    for leaf in leaves:
+        leaf.grad = None
+    value.pow(2).sum().backward()
+    show(name, value)
+    for leaf in leaves:
+        show(f"{name} back", leaf.grad)
+
+
+weight = live["0.weight"]
+one = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
+each = [torch.nn.Linear(8, 3).double() for _ in range(ROWS)]
+stacked, buffers = stack_module_state(each)
+gates, states = (torch.randn(2, 24, 8, dtype=torch.float64, requires_grad=True) for _ in range(2))
+back("mapped", vmap(lambda w: ((batch @ w.t() - wanted) ** 2).mean())(mapped), mapped)
+back("mapped in pieces", vmap(lambda w: (batch @ w.t()).tanh().sum(), chunk_size=2)(mapped), mapped)
+back("mapped features", vmap(lambda w: (model(batch).repeat(1, 2)[:, :8] @ w.t()).tanh().mean())(mapped), mapped, weight)
+back("mapped gradients", vmap(grad(lambda w: ((batch @ w.t()).tanh() - wanted).pow(2).mean()))(mapped), mapped)
+back("mapped cells", vmap(lambda w, u: torch.gru_cell(batch, batch, w, u))(gates, states), gates, states)
+back("derivative of a parameter", jacrev(lambda w: (batch @ w.t()).tanh().mean(0))(one), one)
+back("a model for each row", vmap(lambda p, b, r: functional_call(each[0], (p, b), (r,)))(stacked, buffers, batch), stacked["weight"])
+back("a function of its own", grad(lambda t: (Cube.apply(model(batch)) * t).sum())(weights), weight)
+show("the same for each row", vmap(grad(lambda r: Cube.apply(r).sum()))(model(batch).detach()))
+value, along = torch.func.linearize(lambda h: model[2](h.tanh()).sum(0), model[0](batch).detach())
+show("linearized", along(torch.ones(ROWS, 6, dtype=torch.float64)))
+for dim, write in enumerate((lambda row: row.mul_(2), lambda column: column.add_(1))):
+    written = model(batch)
+    vmap(write, in_dims=dim)(written)
+    back(f"written {dim}", written, weight)

@@ -1,0 +1,45 @@
+"""Tensors that do not fit together: the message is of whole sizes, on every rank, and training goes on. Operators of the program's own that write."""
+import torch
+
+torch.manual_seed(5)
+batch = torch.randn(13, 8)
+model = torch.nn.Linear(8, 8)
+narrow = torch.ones(4, 4)
+library = torch.library.Library("misfits", "DEF")
+library.define("scale(Tensor(a!) x) -> Tensor")
+library.define("each(Tensor(a!)[] x) -> ()")
+library.define("both(Tensor(a!) x, Tensor(b!) y) -> ()")
+KEY = "CompositeExplicitAutograd"
+library.impl("scale", lambda x: x.mul_(3).clone(), KEY)
+library.impl("each", lambda tensors: [x.mul_(3) for x in tensors] and None, KEY)
+library.impl("both", lambda x, y: (x.mul_(3), y.add_(1)) and None, KEY)
+
+for step in range(2):
+    hidden = model(batch)
+    held = hidden.detach()
+    for attempt in (
+        lambda: model(hidden[:, :3]),
+        lambda: torch.nn.functional.linear(hidden, torch.ones(8, 8), torch.ones(5)),
+        lambda: hidden @ narrow,
+        lambda: hidden.mm(narrow),
+        lambda: hidden.mm(narrow[0]),
+        lambda: narrow @ hidden,
+        lambda: torch.bmm(hidden.view(13, 2, 4), torch.ones(13, 5, 2)),
+        lambda: hidden.expand(13, 9),
+        lambda: hidden.expand(3, 13, 7),
+        lambda: held.add_(torch.ones(3, 13, 8)),
+        lambda: held[:, :1].clone().mul_(torch.ones(13, 8)),
+        lambda: held.add_(torch.ones(5)),
+    ):
+        try:
+            attempt()
+            print("it fits")
+        except RuntimeError as error:
+            print(str(error).splitlines()[0])
+    twice = torch.ops.misfits.scale(held)
+    torch.ops.misfits.each([held])
+    torch.ops.misfits.both(held, twice)
+    loss = (hidden.nansum(1) + hidden.nanmean(1, keepdim=True).sum(1)).pow(2).mean()
+    model.zero_grad()
+    loss.backward()
+    print(f"{held.sum().item():.4f} {twice.sum().item():.4f} {loss.item():.5f} {model.weight.grad.norm().item():.5f}")
