@@ -57,7 +57,6 @@ void calibrate_keys(void) {
     torch_facts.bits_transform =
         key_bit(key_by_name("FuncTorchDynamicLayerFrontMode")) | key_bit(key_by_name("FuncTorchDynamicLayerBackMode"));
     torch_facts.bits_mode = key_bit(key_by_name("Python")) | key_bit(key_by_name("PythonTLSSnapshot"));
-    torch_facts.bit_views = key_bit(key_by_name("ADInplaceOrView"));
     torch_facts.bit_autograd = key_bit(key_by_name("AutogradFunctionality"));
     torch_facts.bit_sparse = key_bit(key_by_name("Sparse"));
     torch_facts.bit_cpu = 1;

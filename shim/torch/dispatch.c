@@ -68,8 +68,6 @@ void user_leave(struct opaque_scope *scope) {
 struct transform_scope transform_leave(void) {
     uint64_t *keys = dispatch_thread_keys();
     struct transform_scope scope = {.included = keys[0], .excluded = keys[1]};
-    if (keys[0] & torch_facts.bits_transform) /* vmap excludes what is below it */
-        keys[1] &= ~(torch_facts.bit_autograd | torch_facts.bit_views);
     if (keys[0] & torch_facts.bits_mode) /* a mode would be told of copies by shallow_copy_and_detach, and be included again behind it */
         keys[1] |= torch_facts.bits_mode;
     keys[0] &= ~(torch_facts.bits_transform | torch_facts.bits_mode);

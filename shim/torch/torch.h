@@ -29,7 +29,7 @@ struct torch_facts {
     int functionality_count; /* entries of offset/mask */
     uint16_t offset[256], mask[256];
     uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd, bit_sparse;
-    uint64_t bits_mode, bit_views;        /* Python is told of every operator (TorchDispatchMode); views and versions are kept */
+    uint64_t bits_mode;                   /* Python is told of every operator (TorchDispatchMode) */
     uint64_t bits_transform, bit_wrapped; /* torch.func: within one of its transforms; a tensor that one has wrapped to differentiate */
     uint64_t plain_keys;                  /* of an ordinary tensor on the host */
     uint64_t default_included, default_excluded;
