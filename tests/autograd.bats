@@ -16,7 +16,7 @@ same_words() {
     local name=$1 build n counts builds=(debian wheel) runs=()
     shift
     case $name in
-    functional.py | transforms.py | modes.py) builds=(wheel) ;; # torch.func is of 2.0
+    functional.py | transforms.py | modes.py | subclasses.py) builds=(wheel) ;; # torch.func is of 2.0
     *.py) ;;
     *) builds=(debian-O2 wheel-O2) ;;
     esac
@@ -162,14 +162,20 @@ in_place_share() {
     same_words modes.py
 }
 
+@test "tensors of classes of the program's own, beside divided rows and as a parameter, compute as in one process" {
+    same_words subclasses.py
+}
+
 @test "what does not fit is said of whole sizes, what the program's own operators write is written, and training goes on" {
     same_words misfits.py
 }
 
-@test "strides of a view with gaps, autograd.grad of divided rows in a transform, and torch.cond with gradients are refused by name" {
+@test "strides of a view with gaps, autograd.grad of divided rows in a transform, traces, shared lists and torch.cond are refused by name" {
     stopped wheel AR-STRIDES refused.py gaps
     stopped wheel AR-GRAD-KIND refused.py mapped_grad
     stopped wheel AR-GRAD-KIND refused.py mapped_grad_outside
+    stopped wheel AR-TRACED refused.py traced
+    stopped wheel AR-WRITE refused.py shared
     stopped wheel AR-HIGHER-ORDER refused.py cond
 }
 

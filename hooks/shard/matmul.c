@@ -14,7 +14,8 @@ RULE_FUNCTION(linear) {
     int features = argument_dims(input) - 1, inner = weight ? argument_dims(weight) - 1 : -1;
     if (inner >= 0 &&
         (argument_size(weight, inner) != argument_size(input, features) ||
-         (bias && argument_dims(bias) == 1 && argument_size(bias, 0) != 1 && argument_size(bias, 0) != argument_size(weight, 0))))
+         (bias && argument_dims(bias) == 1 && argument_size(bias, 0) != 1 && argument_size(bias, 0) != argument_size(weight, 0)) ||
+         (bias && argument_dims(bias) > 1))) /* may have the batch's rows */
         return RULE_GATHER;
     decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;

@@ -148,6 +148,14 @@ enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule) 
     return outcome;
 }
 
+/* What is gathered is another tensor: the trace would have it as a constant. */
+__attribute__((noreturn)) static void refuse_trace(const struct shard_call *call) {
+    shim_problem("AR-TRACED",
+                 "Trace before the first layer, or with tensors that no parameter has met (torch.randn_like), or run with -n 1.",
+                 "operator %s is traced (make_fx, torch.func.linearize, fake or functional tensors) with a tensor whose rows are divided",
+                 call->op->name);
+}
+
 static void call_execute(struct shard_call *call, const struct rule *rule) {
     if (call->shards)
         call_check_parameters(call);
@@ -157,6 +165,8 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
     }
     dispatch_count_divided();
     if (transform_is_open(call)) {
+        if (dispatch_in_trace())
+            refuse_trace(call);
         (writes_kind(call, RECORD_SHARD) || writes_kind(call, RECORD_PARTIAL) ? execute_write_gathered : execute_gathered)(call);
         return;
     }

@@ -48,6 +48,19 @@ static void free_targets(struct targets *targets) {
     free(targets->list);
 }
 
+/* Operators of libtorch's write what they read element by element, or check for overlaps themselves; others, and lists, may count on shared memory, which
+   the wholes do not have. */
+static void refuse_shared(const struct shard_call *call) {
+    bool is_free = call->op->short_name != call->op->name && strncmp(call->op->short_name, "_foreach", 8);
+    for (int i = 0; i < call->argument_count && !is_free; i++)
+        for (int j = 0; j < call->argument_count; j++) {
+            const struct argument *one = &call->arguments[i], *other = &call->arguments[j];
+            if (i != j && one->record.kind != RECORD_NONE && other->record.kind != RECORD_NONE && call_writes(call, one) &&
+                tensor_storage(argument_tensor(one)) == tensor_storage(argument_tensor(other)))
+                refuse_write(call, "its rows are divided among the ranks, and another argument shares memory with it");
+        }
+}
+
 /* Puts wholes into the places of all that is written. */
 static struct targets gather_targets(struct shard_call *call) {
     struct targets targets = {.list = malloc((size_t)call->argument_count * sizeof *targets.list)};
@@ -106,8 +119,10 @@ static void return_own(struct value *result, const struct targets *targets) {
 }
 
 void execute_write_gathered(struct shard_call *call) {
+    refuse_shared(call);
     __attribute__((cleanup(free_targets))) struct targets targets = gather_targets(call);
     execute_gathered(call);
+    OUTSIDE_TRANSFORM_SCOPE;
     OPAQUE_SCOPE;
     for (int i = 0; i < targets.count; i++)
         take_back(call, &targets.list[i]);

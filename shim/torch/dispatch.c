@@ -29,7 +29,15 @@ bool dispatch_in_transform(void) {
 }
 
 bool dispatch_in_mode(void) {
-    return dispatch_thread_keys()[0] & torch_facts.bits_mode;
+    return dispatch_thread_keys()[0] & torch_facts.bits_mode && torch_functions.any_modes_set;
+}
+
+bool dispatch_is_of_subclass(uint64_t key_set) {
+    return key_set & torch_facts.bits_mode && !(dispatch_thread_keys()[0] & torch_facts.bits_mode);
+}
+
+bool dispatch_in_trace(void) {
+    return dispatch_in_mode() && !torch_functions.any_modes_set(true);
 }
 
 bool dispatch_in_parallel_region(void) {

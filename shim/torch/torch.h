@@ -205,9 +205,12 @@ struct value operator_call(struct operator_reference *reference, int count, cons
     })
 
 /* ---- dispatch (dispatch.c) */
-bool dispatch_is_opaque(void);          /* this thread runs below user level */
-bool dispatch_in_transform(void);       /* within one of torch.func's */
-bool dispatch_in_mode(void);            /* within a TorchDispatchMode of Python */
+bool dispatch_is_opaque(void);                  /* this thread runs below user level */
+bool dispatch_in_transform(void);               /* within one of torch.func's */
+bool dispatch_in_mode(void);                    /* within a TorchDispatchMode of Python; releases before 2.2: never */
+bool dispatch_is_of_subclass(uint64_t key_set); /* a tensor's class has a __torch_dispatch__ */
+bool dispatch_in_trace(
+    void); /* within those of PyTorch's own alone: proxies, fake and functional tensors, which know tensors by their identity */
 bool dispatch_in_parallel_region(void); /* this thread is a helper of a kernel: below user level though its key set may not say so */
 
 struct opaque_scope {

@@ -39,6 +39,7 @@ for step in range(2):
     twice = torch.ops.misfits.scale(held)
     torch.ops.misfits.each([held])
     torch.ops.misfits.both(held, twice)
+    twice = twice + torch.nn.functional.linear(held, torch.ones(8, 8), batch)  # a bias for each row
     loss = (hidden.nansum(1) + hidden.nanmean(1, keepdim=True).sum(1)).pow(2).mean()
     model.zero_grad()
     loss.backward()

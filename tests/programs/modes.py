@@ -28,5 +28,8 @@ for step in range(3):
         loss = model(batch).mean()
     if step:
         loss.backward()
-    print(f"{step} {loss.item():.5f} {model[0].weight.grad.norm().item():.5f}")
+    hidden = model[0](batch).detach()
+    with Seen():
+        hidden.relu_()
+    print(f"{step} {hidden.sum().item():.5f} {loss.item():.5f} {model[0].weight.grad.norm().item():.5f}")
     optimizer.step()

@@ -55,6 +55,19 @@ def mapped_grad_outside():
     torch.func.vmap(lambda v: torch.autograd.grad(total, first.weight, v, retain_graph=True)[0])(torch.eye(8))
 
 
+def traced():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    hidden = first(images).detach()
+    return make_fx(lambda h: second(h.tanh()))(hidden)(hidden)
+
+
+def shared():
+    hidden = first(images).detach()
+    torch._foreach_add_([hidden, hidden[:, :3]], 1.0)
+    return second(hidden)
+
+
 def cond():
     return second(torch.cond(images.sum() > 0, lambda x: first(x), lambda x: first(x) * 2, (images,)))
 

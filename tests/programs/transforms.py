@@ -109,8 +109,8 @@ back("derivative of a parameter", jacrev(lambda w: (batch @ w.t()).tanh().mean(0
 back("a model for each row", vmap(lambda p, b, r: functional_call(each[0], (p, b), (r,)))(stacked, buffers, batch), stacked["weight"])
 back("a function of its own", grad(lambda t: (Cube.apply(model(batch)) * t).sum())(weights), weight)
 show("the same for each row", vmap(grad(lambda r: Cube.apply(r).sum()))(model(batch).detach()))
-value, along = torch.func.linearize(lambda h: model[2](h.tanh()).sum(0), model[0](batch).detach())
-show("linearized", along(torch.ones(ROWS, 6, dtype=torch.float64)))
+value, along = torch.func.linearize(lambda w: (batch @ w.t()).tanh().sum(0), one.detach())
+show("linearized", along(torch.ones(3, 8, dtype=torch.float64)))
 for dim, write in enumerate((lambda row: row.mul_(2), lambda column: column.add_(1))):
     written = model(batch)
     vmap(write, in_dims=dim)(written)

@@ -1,0 +1,41 @@
+"""Tensors of Python with a __torch_dispatch__ of their own, as data beside divided rows and as a parameter. PyTorch calls it below our keys."""
+import torch
+from torch.utils import _pytree as tree
+
+
+class Wrapper(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        self = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        self.inner = inner
+        return self
+
+    def __init__(self, inner):
+        pass
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, values=(), named=None):
+        if function is torch.ops.aten.detach.default:
+            return cls(values[0].inner)
+        values, named = tree.tree_map(lambda v: v.inner if isinstance(v, cls) else v, (values, named or {}))
+        return tree.tree_map(lambda v: cls(v) if isinstance(v, torch.Tensor) else v, function(*values, **named))
+
+
+torch.manual_seed(1)
+batch = torch.randn(13, 8)
+other = torch.nn.Linear(8, 6)
+other.weight = torch.nn.Parameter(Wrapper(other.weight.detach()))
+loss = other(batch).pow(2).mean()
+loss.backward()
+print(f"{loss.inner.item():.5f} {other.weight.grad.inner.norm().item():.5f}")
+model = torch.nn.Linear(8, 6)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = Wrapper(batch[:, :6])
+for step in range(3):
+    hidden = model(batch)
+    seen = [(data + hidden).sum(0), (hidden * data).pow(2).mean(), (hidden.detach() * 2 + data).sum(), torch.softmax(data - hidden.detach(), 0)]
+    optimizer.zero_grad()
+    loss = hidden.pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    print(step, [f"{tuple(value.shape)} {value.inner.sum().item():.5f}" for value in seen], f"{loss.item():.5f} {model.weight.grad.norm().item():.5f}")
