@@ -126,7 +126,7 @@ END
 }
 
 @test "--bind core gives each rank processors of its own, and nothing else does; the launcher keeps all" {
-    [ "$(nproc)" -ge 2 ] || skip "needs two processors"
+    [ "$(env -u OMP_NUM_THREADS nproc)" -ge 2 ] || skip "needs two processors"
     all=$(taskset -pc $$ | sed 's/.*: //')
     run -0 "$ACCEL_RUN" -n 2 --bind core --log-dir bound sh -c 'taskset -pc $$; taskset -pc $PPID'
     [ "$(sed -n 's/.*: //p' bound/rank-0.out)" != "$(sed -n 's/.*: //p' bound/rank-1.out)" ]

@@ -42,8 +42,8 @@ check: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) check-programs
 	@$(MAKE) --no-print-directory check-all
 
-# A compiler of libtorch's headers takes up to 2 GB.
-JOBS ?= $(shell awk -v cores="$$(nproc)" '/^MemAvailable/ { m = int($$2 / 2097152); print m < 1 ? 1 : m < cores ? m : cores }' /proc/meminfo)
+# A compiler of libtorch's headers takes up to 2 GB. nproc counts by OMP_NUM_THREADS, where that is set: it is for programs, not for compilers.
+JOBS ?= $(shell awk -v cores="$$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" '/^MemAvailable/ { m = int($$2 / 2097152); print m < 1 ? 1 : m < cores ? m : cores }' /proc/meminfo)
 check-programs: all programs templates structures $(UNIT_BINARIES)
 
 check-all: check-programs
