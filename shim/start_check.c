@@ -21,8 +21,7 @@ struct layout {
 };
 
 static bool has_host_memory(struct tensor *tensor) {
-    return tensor_is_plain(tensor) && tensor_is_on_host(tensor) && tensor_dims(tensor) <= TORCH_DIMS_MAX && tensor_elements(tensor) > 0 &&
-           tensor_data(tensor); /* fake tensors have none */
+    return tensor_has_memory(tensor) && tensor_dims(tensor) <= TORCH_DIMS_MAX && tensor_elements(tensor) > 0;
 }
 
 static struct layout layout_of(struct tensor *tensor) {

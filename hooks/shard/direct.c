@@ -1,32 +1,26 @@
 /* Operators on this rank's rows that are called without boxing (shim/torch/direct.c): decided by the same rules, when all that is to be done is to run them. */
 #include "shard.h"
 
-/* Of whole operands, only what can be lent its rows. */
-static bool can_lend(const struct shard_call *call) {
-    for (int i = 0; i < call->argument_count; i++) {
-        const struct argument *argument = &call->arguments[i];
-        if (argument->narrow >= 0 &&
-            !(execute_lends(call, argument) && rows_can_be_lent(argument_tensor(argument), &call->record, argument->narrow)))
-            return false;
-    }
-    return true;
-}
-
 static bool suits(const struct shard_call *call) {
     enum record_kind kind = call->results[0].kind;
-    return call->result_count == 1 && (kind == RECORD_SHARD || kind == RECORD_PARTIAL) && call->scale == 1 && can_lend(call);
+    return call->result_count == 1 && (kind == RECORD_SHARD || kind == RECORD_PARTIAL) && call->scale == 1;
 }
 
-static void lend(const struct shard_call *call, struct direct_call *direct) {
+/* False: a whole operand cannot be lent its rows. Those lent before it are given back by whoever asked. */
+static bool lend(const struct shard_call *call, struct direct_call *direct) {
     for (int i = 0; i < call->argument_count; i++) {
         const struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)
             continue;
-        struct tensor *rows = rows_lend(argument_tensor(argument), &call->record, argument->narrow);
+        struct tensor *rows =
+            execute_lends(call, argument) ? rows_lend_cheaply(argument_tensor(argument), &call->record, argument->narrow) : NULL;
+        if (!rows)
+            return false;
         record_clear(rows);
         *argument->slot = value_tensor(rows);
         direct->lent |= 1u << argument->position;
     }
+    return true;
 }
 
 /* Values only borrow the tensors, but for those that are lent. */
@@ -46,10 +40,10 @@ bool direct_decide(struct direct_call *direct) {
         return false;
     call_check_parameters(&call);
     bool is_watched = read_before_call(&call);
-    if (window_before_call(&call) || is_watched || call_decide(&call, rule_of(call.op)) != RULE_LOCAL || !suits(&call))
+    if (window_before_call(&call) || is_watched || call_decide(&call, rule_of(call.op)) != RULE_LOCAL || !suits(&call) ||
+        !lend(&call, direct))
         return false;
     dispatch_count_divided();
-    lend(&call, direct);
     direct->record = call.results[0];
     return true;
 }

@@ -22,13 +22,15 @@ static const char code[] = "import os, sys\n"
                            "    compiled = 'cond', 'while_loop', 'while_loop_stack_output', 'scan', 'associative_scan', 'map', 'map_impl'\n"
                            "    def call(self, *values, **named):\n"
                            "        if getattr(self, '__name__', '') in compiled and torch.is_grad_enabled():\n"
-                           "            refuse()\n"
+                           "            refuse(self.__name__.encode())\n"
                            "        return original(self, *values, **named)\n"
                            "    kind.__call__ = call\n";
 
 static struct object *refuse(struct object *self, struct object *arguments) {
+    const struct python_api *python = python_api();
     shim_problem("AR-HIGHER-ORDER", "Write it as Python's if or for, of which all ranks take the same way, or run with -n 1.",
-                 "torch.cond, while_loop, scan or map with gradients: they need torch.compile, which is switched off in ranks");
+                 "Python's operator %s would have gradients: it needs torch.compile, which is switched off in ranks",
+                 (char *)python->bytes_text(python->tuple_get(arguments, 0)));
 }
 
 /* Interpreter's lock held. Releases before 2.0 have no such operators. */

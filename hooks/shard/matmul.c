@@ -5,17 +5,22 @@ static bool only_lead_is_divided(const struct shard_call *call, const struct arg
     return call->shards == 1 && call->lead == lead;
 }
 
+/* A bias of more than one dimension may have the batch's rows. */
+static bool fits_linear(const struct argument *input, const struct argument *weight, const struct argument *bias) {
+    int features = argument_dims(input) - 1, inner = weight ? argument_dims(weight) - 1 : -1, dims = bias ? argument_dims(bias) : 0;
+    if (inner < 0)
+        return true;
+    if (argument_size(weight, inner) != argument_size(input, features) || dims > 1)
+        return false;
+    return dims == 0 || argument_size(bias, 0) == 1 || argument_size(bias, 0) == argument_size(weight, 0);
+}
+
 /* linear(input, weight, bias): rows in any dimension but the features. */
 RULE_FUNCTION(linear) {
     struct argument *input = call_argument(call, 0);
     if (!input || !only_lead_is_divided(call, input) || call->record.dim >= argument_dims(input) - 1)
         return RULE_COMPOSE;
-    const struct argument *weight = call_argument(call, 1), *bias = call_argument(call, 2);
-    int features = argument_dims(input) - 1, inner = weight ? argument_dims(weight) - 1 : -1;
-    if (inner >= 0 &&
-        (argument_size(weight, inner) != argument_size(input, features) ||
-         (bias && argument_dims(bias) == 1 && argument_size(bias, 0) != 1 && argument_size(bias, 0) != argument_size(weight, 0)) ||
-         (bias && argument_dims(bias) > 1))) /* may have the batch's rows */
+    if (!fits_linear(input, call_argument(call, 1), call_argument(call, 2)))
         return RULE_GATHER;
     decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;

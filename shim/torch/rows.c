@@ -53,16 +53,16 @@ static int64_t *word_at(struct tensor *tensor, long offset) {
     return (int64_t *)((char *)tensor + offset);
 }
 
-bool rows_can_be_lent(struct tensor *whole, const struct record *record, int dim) {
+static bool can_be_lent(struct tensor *whole, const struct record *record, int dim) {
     bool suits = torch_facts.lends_rows && dim == 0 && record->outer == 1 && record_local(record) > 0;
     return suits && *word_at(whole, torch_facts.version) /* an inference tensor has none */ && tensor_is_ordinary(whole) &&
            is_contiguous(whole);
 }
 
 /* The first dimension's size changes none of the flags that a contiguous tensor keeps of its strides, unless there is nothing in it. */
-struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim) {
-    if (!rows_can_be_lent(whole, record, dim))
-        return rows_take(whole, record, dim);
+struct tensor *rows_lend_cheaply(struct tensor *whole, const struct record *record, int dim) {
+    if (!can_be_lent(whole, record, dim))
+        return NULL;
     int64_t first = record->first * record->inner, rows = record->rows * record->inner;
     OPAQUE_SCOPE;
     struct tensor *lent;
@@ -72,6 +72,11 @@ struct tensor *rows_lend(struct tensor *whole, const struct record *record, int 
     *word_at(lent, torch_facts.elements) = rows * row;
     *word_at(lent, torch_facts.storage_offset) += first * row;
     return lent;
+}
+
+struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim) {
+    struct tensor *lent = rows_lend_cheaply(whole, record, dim);
+    return lent ? lent : rows_take(whole, record, dim);
 }
 
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows) {

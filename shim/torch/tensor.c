@@ -154,6 +154,10 @@ bool tensor_is_plain(struct tensor *tensor) {
     return *(void **)tensor == torch_facts.tensor_vtable && tensor_storage(tensor);
 }
 
+bool tensor_has_memory(struct tensor *tensor) {
+    return tensor_is_plain(tensor) && tensor_is_on_host(tensor) && (tensor_data(tensor) || !tensor_elements(tensor));
+}
+
 bool tensor_is_ordinary(struct tensor *tensor) {
     uint64_t keys = *tensor_key_set(tensor) & ~keys_ours();
     return keys == torch_facts.plain_keys && tensor_is_plain(tensor) && !tensor_requires_grad(tensor);

@@ -141,8 +141,10 @@ bool tensor_is_on_host(struct tensor *tensor);
 static inline bool tensor_is_sparse(struct tensor *tensor) { /* indices and values (COO) */
     return *tensor_key_set(tensor) & torch_facts.bit_sparse;
 }
-size_t tensor_bytes(struct tensor *tensor);     /* of its elements, however they lie */
-bool tensor_is_plain(struct tensor *tensor);    /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
+size_t tensor_bytes(struct tensor *tensor);  /* of its elements, however they lie */
+bool tensor_is_plain(struct tensor *tensor); /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
+bool tensor_has_memory(
+    struct tensor *tensor); /* plain, on the host, and not of a class of Python's that only looks so (fake tensors, wrappers) */
 bool tensor_is_ordinary(struct tensor *tensor); /* plain, on the host, neither conjugated nor negated, with no gradient asked for */
 bool tensor_is_dense(struct tensor *tensor);    /* elements fill their memory without holes or overlap, in some order of dimensions */
 bool tensor_same_layout(struct tensor *one, struct tensor *other); /* the same type, sizes and strides */
@@ -209,8 +211,7 @@ bool dispatch_is_opaque(void);                  /* this thread runs below user l
 bool dispatch_in_transform(void);               /* within one of torch.func's */
 bool dispatch_in_mode(void);                    /* within a TorchDispatchMode of Python; releases before 2.2: never */
 bool dispatch_is_of_subclass(uint64_t key_set); /* a tensor's class has a __torch_dispatch__ */
-bool dispatch_in_trace(
-    void); /* within those of PyTorch's own alone: proxies, fake and functional tensors, which know tensors by their identity */
+bool dispatch_in_trace(void);           /* within PyTorch's own modes alone: proxies, fake tensors, which know tensors by their identity */
 bool dispatch_in_parallel_region(void); /* this thread is a helper of a kernel: below user level though its key set may not say so */
 
 struct opaque_scope {
@@ -220,7 +221,6 @@ struct opaque_scope opaque_enter(void);
 void opaque_leave(struct opaque_scope *scope);
 #define OPAQUE_SCOPE __attribute__((cleanup(opaque_leave), unused)) struct opaque_scope opaque_scope_ = opaque_enter()
 
-/* Back to user level for code of the program that is called from inside (hooks, custom backward functions). */
 /* Outside of all transforms of torch.func, and of all modes, until the end of the block. */
 struct transform_scope {
     uint64_t included, excluded; /* the thread's keys, to be so again */
@@ -229,6 +229,7 @@ struct transform_scope transform_leave(void);
 void transform_return(struct transform_scope *scope);
 #define OUTSIDE_TRANSFORM_SCOPE                                                                                                            \
     __attribute__((cleanup(transform_return), unused)) struct transform_scope transform_scope_ = transform_leave()
+/* Back to user level for code of the program that is called from inside (hooks, custom backward functions). */
 struct opaque_scope user_enter(void);
 void user_leave(struct opaque_scope *scope);
 
@@ -297,8 +298,8 @@ struct direct_call {
     struct value
         values[DIRECT_ARGUMENTS_MAX]; /* borrowed tensors, integers, one TAG_INTS that the client may write to; TAG_NONE: of no interest */
     int count;
-    unsigned lent;        /* the client's decision: tensors, by number, that it has replaced by owned ones; */
-    struct record record; /* what the result will be */
+    unsigned lent;        /* bits: values that the client has replaced by owned tensors, whatever it has decided */
+    struct record record; /* the client's decision: what the result will be */
 };
 
 /* Rows [first, first + rows) of total are a rank's: the first total mod world size ranks have one more. */
@@ -342,7 +343,7 @@ struct tensor *rows_take(struct tensor *whole, const struct record *record, int 
 /* The same for an operator that reads them and makes something new: whole requires no gradient. At a third of the cost where it is contiguous and cut along
    its first dimension: the memory and its version are the whole's, as ever, but autograd does not know of a view. */
 struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim);
-bool rows_can_be_lent(struct tensor *whole, const struct record *record, int dim); /* at that cost */
+struct tensor *rows_lend_cheaply(struct tensor *whole, const struct record *record, int dim); /* at that cost, or NULL */
 /* Writes the rows, with their history, into the whole tensor's. */
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows);
 
