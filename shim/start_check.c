@@ -21,7 +21,7 @@ struct layout {
 };
 
 static bool has_host_memory(struct tensor *tensor) {
-    return tensor_has_memory(tensor) && tensor_dims(tensor) <= TORCH_DIMS_MAX && tensor_elements(tensor) > 0;
+    return tensor_has_memory(tensor) && tensor_is_on_host(tensor) && tensor_dims(tensor) <= TORCH_DIMS_MAX && tensor_elements(tensor) > 0;
 }
 
 static struct layout layout_of(struct tensor *tensor) {

@@ -174,7 +174,11 @@ in_place_share() {
     stopped wheel AR-STRIDES refused.py gaps
     stopped wheel AR-GRAD-KIND refused.py mapped_grad
     stopped wheel AR-GRAD-KIND refused.py mapped_grad_outside
+    stopped wheel AR-GRAD-KIND refused.py wrapped_gradient
+    stopped wheel AR-GRAD-KIND refused.py wrapped_sum
+    stopped wheel AR-SHARD-KIND refused.py jagged
     stopped wheel AR-TRACED refused.py traced
+    stopped wheel AR-MODE refused.py mode_in_backward
     stopped wheel AR-WRITE refused.py shared
     stopped wheel AR-HIGHER-ORDER refused.py cond
 }

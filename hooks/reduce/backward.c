@@ -300,6 +300,14 @@ static bool is_of_transform(const struct vector *roots, size_t count, const stru
     return dispatch_in_transform() || (count && capture_is_of_wrapped(outputs, edge_bytes(roots, count)));
 }
 
+/* A mode sees what the nodes of the graph compute. Where it has been open since the forward, nothing is divided. */
+static void refuse_mode(void) {
+    if (dispatch_in_mode())
+        shim_problem("AR-MODE", "Open the mode before the first layer, or close it before backward(), or run with -n 1.",
+                     "a mode that sees every operator (TorchDispatchMode, e.g. FlopCounterMode) is open in the backward of rows that were "
+                     "divided before it: it would see this rank's");
+}
+
 void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
                           void *outputs) {
     if (!shim_training_begins() || dispatch_is_opaque()) /* a backward within a backward belongs to the outer one */
@@ -316,6 +324,7 @@ void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs,
     bool is_nested = backward_is_divided() && pthread_equal(current_thread, pthread_self());
     start_check_new_leaves();
     if (is_nested || roots_are_divided(roots, vector_tensors(inputs))) {
+        refuse_mode();
         seeds_make(&seeds, roots, inputs);
         struct execution execution = {result, engine, roots, outputs, seeds_vector(&seeds), keep_graph, create_graph, accumulate};
         __attribute__((cleanup(capture_free))) struct capture capture;

@@ -40,7 +40,17 @@ struct record boundary_record_of_gradient(const struct record *tensor) {
     return (struct record){.kind = tensor->kind == RECORD_PARTIAL ? RECORD_NONE : RECORD_PARTIAL};
 }
 
+/* What such a tensor holds cannot be shown as a part of a sum, nor be summed. */
+static void refuse_subclass(void) {
+    shim_problem(
+        "AR-GRAD-KIND", "Let the function return and take plain tensors, or run with -n 1.",
+        "a hook or a custom function would be given a gradient of a class of Python's own (with a __torch_dispatch__), of which each "
+        "rank has a part");
+}
+
 struct tensor *boundary_show(struct tensor *gradient, const struct record *record) {
+    if (dispatch_is_of_subclass(*tensor_key_set(gradient)))
+        refuse_subclass();
     struct value seen = TORCH_CALL("aten::alias", "", value_tensor(gradient)); /* the engine's own tensor stays unmarked */
     record_clear(seen.tensor);
     if (record->kind != RECORD_NONE)

@@ -32,7 +32,7 @@ static struct window window_of(const struct backward *backward) {
     enum record_kind kind = record_get(leaf->leaf).kind;
     if (kind == RECORD_SHARD || kind == RECORD_PARTIAL) /* other values on each rank, as they should be */
         return window;
-    if (!tensor_has_memory(leaf->leaf) || !tensor_is_dense(leaf->leaf))
+    if (!tensor_has_memory(leaf->leaf) || !tensor_is_on_host(leaf->leaf) || !tensor_is_dense(leaf->leaf))
         return window;
     window.dtype = tensor_dtype(leaf->leaf);
     window.ordinal = leaf->ordinal;

@@ -56,7 +56,8 @@ static struct target target_of(const struct leaf_gradient *leaf) {
         return target; /* sparse: nothing to sum in place */
     record_clear(target.gradient);
     size_t factor;
-    if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient))
+    if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient) ||
+        !tensor_is_on_host(target.gradient))
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
                      "the gradient of parameter %zu (type %d) cannot be summed over the ranks", leaf->ordinal,
                      tensor_dtype(target.gradient));

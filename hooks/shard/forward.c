@@ -2,8 +2,8 @@
  * Forward-mode derivatives (torch.autograd.forward_ad), transforms (torch.func's vmap, grad, jvp) and modes that see every operator (TorchDispatchMode: fake
  * tensors, counted operations, traces). A tangent is a second tensor inside the first, of which no record speaks. A transform unpacks what it has wrapped,
  * asks for sizes on the way, wraps what it has computed, and takes its level away while it calls what is below it. So while a level, a transform or a mode
- * is open nothing is divided, and what has been is gathered where it is used or wrapped. So it is where a tensor's class has a __torch_dispatch__ of its own:
- * PyTorch calls it below our keys.
+ * is open nothing is divided, and what has been is gathered where it is used or wrapped. So it is where a tensor's class has a __torch_dispatch__ of its own,
+ * and within that.
  */
 #include "shard.h"
 
@@ -33,7 +33,7 @@ bool transform_is_open(const struct shard_call *call) {
     if (is_within)
         check_wrapping_is_seen();
     return is_within || transforms > 0 || atomic_load_explicit(&levels, memory_order_relaxed) > 0 || dispatch_in_mode() ||
-           dispatch_is_of_subclass(call->dispatch->key_set);
+           dispatch_in_python() || dispatch_is_of_subclass(call->dispatch->key_set);
 }
 
 /* Counted before the first tensor of the program, too: a level may be the first thing that it opens. */

@@ -96,9 +96,10 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
 
 /* The gradient of a gathered value: each rank has its part of the sum; the sum is what flows into the own rows. */
 static struct tensor *sum_gradient(struct tensor *gradient, void *label) {
-    if (!tensor_is_plain(gradient))
+    if (!tensor_has_memory(gradient))
         shim_problem("AR-GRAD-KIND", "Ask for the gradients one by one, use torch.func.vjp within the transform, or run with -n 1.",
-                     "%s: a gradient that a transform of torch.func has wrapped, or that is sparse, flows into gathered rows",
+                     "%s: a gradient that a transform of torch.func or a class of Python's has wrapped, or that is sparse, flows into "
+                     "gathered rows",
                      (char *)label);
     if (tensor_is_recorded(gradient)) /* create_graph: to be differentiated again */
         return gather_partial(label, gradient);

@@ -115,6 +115,7 @@ static bool same_strides(struct tensor *tensor, const int64_t *strides) {
 /* The whole value in the very layout that the program is told (an expanded dimension stays expanded). Owned. */
 static struct tensor *whole_as_seen(struct tensor *alias, struct record *record) {
     OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], stored[TORCH_DIMS_MAX];
     int dims = record_full_shape(alias, record, sizes, strides);
     struct value whole = value_tensor(record->kind == RECORD_SHARD ? gather_shard("memory read by the program", alias, record)
@@ -137,6 +138,7 @@ static struct tensor *whole_as_seen(struct tensor *alias, struct record *record)
 
 static struct tensor *alias_of(struct tensor *tensor) {
     OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
     struct tensor *alias = TORCH_CALL("aten::detach", "", value_tensor(tensor)).tensor;
     record_clear(alias);
     return alias;

@@ -152,7 +152,9 @@ enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule) 
 __attribute__((noreturn)) static void refuse_trace(const struct shard_call *call) {
     shim_problem("AR-TRACED",
                  "Trace before the first layer, or with tensors that no parameter has met (torch.randn_like), or run with -n 1.",
-                 "operator %s is traced (make_fx, torch.func.linearize, fake or functional tensors) with a tensor whose rows are divided",
+                 "operator %s is traced (make_fx, torch.func.linearize, fake or functional tensors; before PyTorch 2.2 any mode) with a "
+                 "tensor whose "
+                 "rows are divided",
                  call->op->name);
 }
 

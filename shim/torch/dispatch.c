@@ -29,7 +29,7 @@ bool dispatch_in_transform(void) {
 }
 
 bool dispatch_in_mode(void) {
-    return dispatch_thread_keys()[0] & torch_facts.bits_mode && torch_functions.any_modes_set;
+    return dispatch_thread_keys()[0] & torch_facts.bits_mode;
 }
 
 bool dispatch_is_of_subclass(uint64_t key_set) {
@@ -37,7 +37,7 @@ bool dispatch_is_of_subclass(uint64_t key_set) {
 }
 
 bool dispatch_in_trace(void) {
-    return dispatch_in_mode() && !torch_functions.any_modes_set(true);
+    return dispatch_in_mode() && !(torch_functions.any_modes_set && torch_functions.any_modes_set(true));
 }
 
 bool dispatch_in_parallel_region(void) {

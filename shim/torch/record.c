@@ -174,12 +174,16 @@ static uint8_t *tensor_policy(struct tensor *tensor) {
     return (uint8_t *)tensor + torch_facts.key_set - 2;
 }
 
+/* Python tells its sizes: nested tensors of the jagged kind. */
+static bool has_sizes_of_its_own(struct tensor *tensor) {
+    return !tensor_is_marked(tensor) && *tensor_policy(tensor) & POLICY_CUSTOM_SIZES;
+}
+
 void record_set(struct tensor *tensor, struct record record) {
     if (tensor == torch_facts.undefined)
         return;
-    if (!tensor_is_plain(tensor) || tensor_dims(tensor) > TORCH_DIMS_MAX)
-        shim_problem("AR-SHARD-KIND",
-                     "Run this program with fewer ranks' worth of data per batch, or with -n 1; please report the operator.",
+    if (!tensor_is_plain(tensor) || has_sizes_of_its_own(tensor) || tensor_dims(tensor) > TORCH_DIMS_MAX)
+        shim_problem("AR-SHARD-KIND", "Make such tensors of what no layer has computed, or run with -n 1; please report the operator.",
                      "a tensor of a special kind (sparse, quantised, nested or of more than %d dimensions) would have to be divided",
                      TORCH_DIMS_MAX);
     record.node = tensor_node(tensor);

@@ -155,7 +155,7 @@ bool tensor_is_plain(struct tensor *tensor) {
 }
 
 bool tensor_has_memory(struct tensor *tensor) {
-    return tensor_is_plain(tensor) && tensor_is_on_host(tensor) && (tensor_data(tensor) || !tensor_elements(tensor));
+    return tensor_is_plain(tensor) && (tensor_data(tensor) || !tensor_elements(tensor));
 }
 
 bool tensor_is_ordinary(struct tensor *tensor) {

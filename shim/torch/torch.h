@@ -141,10 +141,9 @@ bool tensor_is_on_host(struct tensor *tensor);
 static inline bool tensor_is_sparse(struct tensor *tensor) { /* indices and values (COO) */
     return *tensor_key_set(tensor) & torch_facts.bit_sparse;
 }
-size_t tensor_bytes(struct tensor *tensor);  /* of its elements, however they lie */
-bool tensor_is_plain(struct tensor *tensor); /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
-bool tensor_has_memory(
-    struct tensor *tensor); /* plain, on the host, and not of a class of Python's that only looks so (fake tensors, wrappers) */
+size_t tensor_bytes(struct tensor *tensor);     /* of its elements, however they lie */
+bool tensor_is_plain(struct tensor *tensor);    /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
+bool tensor_has_memory(struct tensor *tensor);  /* plain, and not of a class of Python's that only looks so (fake tensors, wrappers) */
 bool tensor_is_ordinary(struct tensor *tensor); /* plain, on the host, neither conjugated nor negated, with no gradient asked for */
 bool tensor_is_dense(struct tensor *tensor);    /* elements fill their memory without holes or overlap, in some order of dimensions */
 bool tensor_same_layout(struct tensor *one, struct tensor *other); /* the same type, sizes and strides */
@@ -209,9 +208,11 @@ struct value operator_call(struct operator_reference *reference, int count, cons
 /* ---- dispatch (dispatch.c) */
 bool dispatch_is_opaque(void);                  /* this thread runs below user level */
 bool dispatch_in_transform(void);               /* within one of torch.func's */
-bool dispatch_in_mode(void);                    /* within a TorchDispatchMode of Python; releases before 2.2: never */
+bool dispatch_in_mode(void);                    /* within a TorchDispatchMode of Python */
 bool dispatch_is_of_subclass(uint64_t key_set); /* a tensor's class has a __torch_dispatch__ */
-bool dispatch_in_trace(void);           /* within PyTorch's own modes alone: proxies, fake tensors, which know tensors by their identity */
+/* Within PyTorch's own modes alone: proxies, fake tensors, which know tensors by their identity. Releases before 2.2 do not tell them apart: in any mode. */
+bool dispatch_in_trace(void);
+bool dispatch_in_python(void);          /* within a __torch_dispatch__ (python_call.c) */
 bool dispatch_in_parallel_region(void); /* this thread is a helper of a kernel: below user level though its key set may not say so */
 
 struct opaque_scope {

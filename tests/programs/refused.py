@@ -62,6 +62,52 @@ def traced():
     return make_fx(lambda h: second(h.tanh()))(hidden)(hidden)
 
 
+class Wrapper(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        self = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        self.inner = inner
+        return self
+
+    def __init__(self, inner):
+        pass
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, values=(), named=None):
+        values = [value.inner if isinstance(value, cls) else value for value in values]
+        return cls(function(*values, **(named or {})))
+
+
+class Wrap(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor):
+        return Wrapper(tensor.detach())
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.inner
+
+
+def wrapped_gradient():
+    Wrap.apply(first(images)).tanh().sum().backward()
+
+
+def wrapped_sum():
+    (Wrapper(images) + second(first(images))[:, :1]).sum().backward()
+
+
+def mode_in_backward():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    loss = second(first(images)).sum()
+    with FlopCounterMode(display=False):
+        loss.backward()
+
+
+def jagged():
+    return torch.nested.nested_tensor_from_jagged(first(images), torch.tensor([0, 4, 9, 23]))
+
+
 def shared():
     hidden = first(images).detach()
     torch._foreach_add_([hidden, hidden[:, :3]], 1.0)

@@ -1,4 +1,5 @@
-"""Tensors of Python with a __torch_dispatch__ of their own, as data beside divided rows and as a parameter. PyTorch calls it below our keys."""
+"""Tensors of Python with a __torch_dispatch__ of their own, as data beside divided rows, holding divided rows, and as a parameter. PyTorch calls it below our
+keys."""
 import torch
 from torch.utils import _pytree as tree
 
@@ -39,3 +40,9 @@ for step in range(3):
     loss.backward()
     optimizer.step()
     print(step, [f"{tuple(value.shape)} {value.inner.sum().item():.5f}" for value in seen], f"{loss.item():.5f} {model.weight.grad.norm().item():.5f}")
+    held = Wrapper(hidden.detach().clone())
+    seen = [held * 2, held.sum(0), (held - held.mean(0)).pow(2).sum(1), held + hidden.detach(), held + data, held.mul_(3), held[2:9], held]
+    print(step, "held", [f"{tuple(value.shape)} {tuple(value.inner.shape)} {value.inner.norm().item():.5f}" for value in seen])
+    leaf = Wrapper(hidden.detach()).requires_grad_()
+    (leaf * 2).tanh().pow(2).sum().backward()
+    print(step, "leaf", tuple(leaf.grad.shape), f"{leaf.grad.inner.norm().item():.5f}")
