@@ -2,6 +2,13 @@
    together. */
 #include "shard.h"
 
+/* Features of queries and keys, numbers of keys and values. */
+static bool products_fit(struct shard_call *call) {
+    int dims = argument_dims(call->lead);
+    struct argument *query = call_argument(call, 0), *key = call_argument(call, 1), *value = call_argument(call, 2);
+    return argument_size(query, dims - 1) == argument_size(key, dims - 1) && argument_size(key, dims - 2) == argument_size(value, dims - 2);
+}
+
 /* Queries, keys, values: as many dimensions, the same rows; a replicated one has them all. */
 static bool operands_fit(struct shard_call *call) {
     for (int i = 0; i < 3; i++) {
@@ -13,7 +20,7 @@ static bool operands_fit(struct shard_call *call) {
             (operand->record.dim != call->record.dim || !record_same_rows(&operand->record, &call->record)))
             return false;
     }
-    return true;
+    return products_fit(call);
 }
 
 /* A mask broadcasts over (..., queries, keys). *narrow: where it has the rows and is replicated, -1 otherwise. */

@@ -83,10 +83,10 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     if (!data || data->is_parameter || !meets_parameter(call, data))
         return NULL;
     int dims = argument_dims(data);
-    if (rule->decide == rule_rows && rule->a && dims != rule->a)
+    if (rule->decide == rule_convolution && dims != rule->a)
         return NULL; /* an image without a batch */
     bool is_sequence = dims >= 3 || (rule->entry == ENTRY_INDEX && dims == 2);
-    *dim = rule->entry == ENTRY_RECURRENT ? recurrent_dim(call) : is_sequence && rule->decide != rule_rows ? sequence_dim(call) : 0;
+    *dim = rule->entry == ENTRY_RECURRENT ? recurrent_dim(call) : is_sequence && rule->decide != rule_convolution ? sequence_dim(call) : 0;
     if (*dim == 1 && rule->entry != ENTRY_RECURRENT && !is_long_enough(argument_size(data, 1)))
         *dim = 0;
     if (rule->entry == ENTRY_RECURRENT && dims != 3)

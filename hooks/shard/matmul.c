@@ -37,6 +37,17 @@ RULE_FUNCTION(rows) {
     return RULE_LOCAL;
 }
 
+/* conv*d(input, weight, bias, stride, padding, dilation, groups), conv_transpose*d(..., output_padding, groups): a: dimensions of a batched input, b: of the
+   weight's that has the channels, a group's of a convolution. */
+RULE_FUNCTION(convolution) {
+    struct argument *input = call_argument(call, 0), *weight = call_argument(call, 1);
+    int64_t groups = rule->b ? call_int(call, 6, 1) : 1;
+    if (!input || !weight || argument_dims(input) != rule->a || argument_dims(weight) != rule->a ||
+        argument_size(input, 1) != argument_size(weight, rule->b) * groups)
+        return RULE_GATHER;
+    return rule_rows(call, rule);
+}
+
 /* All tensors have the rows in dimension 0, the first has `a` dimensions: samplers with a grid for each picture, pooling with a draw for each. */
 RULE_FUNCTION(rows_together) {
     struct argument *input = call_argument(call, 0);
@@ -86,13 +97,25 @@ RULE_FUNCTION(mm) {
     return product(call, 0, 0);
 }
 
+/* Does it broadcast over products of `batch` dimensions and rows and columns? */
+static bool bias_fits(const struct argument *bias, const struct argument *left, const struct argument *right, int batch) {
+    int missing = batch + 2 - argument_dims(bias);
+    for (int i = 0; i < argument_dims(bias); i++) {
+        const struct argument *operand = missing + i <= batch ? left : right;
+        if (missing < 0 || (argument_size(bias, i) != 1 && argument_size(bias, i) != argument_size(operand, missing + i)))
+            return false;
+    }
+    return true;
+}
+
 /* addmm(bias, left, right, beta, alpha): a bias over the rows is cut with them; one over the result of a partial product would be added by every rank. */
 RULE_FUNCTION(addmm) {
     struct argument *bias = call_argument(call, 0);
     if (!bias || bias->record.kind == RECORD_SHARD || call->op->is_in_place)
         return RULE_GATHER;
     enum rule_outcome outcome = product(call, 1, 0);
-    if (outcome != RULE_LOCAL || call->results[0].kind == RECORD_PARTIAL)
+    if (outcome != RULE_LOCAL || call->results[0].kind == RECORD_PARTIAL ||
+        !bias_fits(bias, call_argument(call, 1), call_argument(call, 2), 0))
         return RULE_GATHER;
     int dim = call->results[0].dim, own = argument_dims(bias) - 2 + dim;
     if (own >= 0 && argument_size(bias, own) == record_total(&call->record))
@@ -123,6 +146,9 @@ RULE_FUNCTION(baddbmm) {
     struct argument *bias = call_argument(call, 0), *left = call_argument(call, 1), *right = call_argument(call, 2);
     if (!bias || !left || !right || call->op->is_in_place)
         return decide_rows_at(call, 0) ? rule_bmm(call, rule) : RULE_GATHER;
+    if (argument_dims(left) != 3 || argument_dims(right) != 3 || argument_size(left, 2) != argument_size(right, 1) ||
+        !bias_fits(bias, left, right, 1))
+        return RULE_GATHER;
     bool has_rows = argument_dims(bias) == 3 && argument_size(bias, 0) != 1;
     struct argument *all[] = {left, right, has_rows ? bias : left};
     if (bias->record.kind == RECORD_SHARD && !has_rows)
@@ -141,7 +167,8 @@ RULE_FUNCTION(baddbmm) {
 /* mv(matrix, vector): rows against one vector, or columns of rows with their part of it. */
 RULE_FUNCTION(mv) {
     struct argument *matrix = call_argument(call, 0), *vector = call_argument(call, 1);
-    if (!matrix || !vector)
+    if (!matrix || !vector || argument_dims(matrix) != 2 || argument_dims(vector) != 1 ||
+        argument_size(matrix, 1) != argument_size(vector, 0))
         return RULE_GATHER;
     if (only_lead_is_divided(call, matrix) && call->record.dim == 0) {
         decide_shard(call, 0, 0);

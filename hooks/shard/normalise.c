@@ -18,6 +18,9 @@ RULE_FUNCTION(layer_norm) {
     int count = call_ints(call, rule->a, shape);
     if (count < 1 || call->shards != 1 || call->lead != &call->arguments[0] || call->record.dim >= argument_dims(call->lead) - count)
         return RULE_GATHER;
+    for (int i = 1; i <= count; i++)
+        if (argument_size(call->lead, argument_dims(call->lead) - i) != shape[count - i])
+            return RULE_GATHER;
     decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;
 }
@@ -352,10 +355,20 @@ static bool only_rows_are_divided(const struct shard_call *call) {
     return call->shards == 1 && call->lead == &call->arguments[0] && call->record.dim == 0 && argument_dims(call->lead) >= 2;
 }
 
+/* Weight, bias, running mean and variance: where they are, one element per channel. */
+static bool channels_fit(struct shard_call *call) {
+    for (int i = 1; i <= 4; i++) {
+        const struct argument *vector = call_argument(call, i);
+        if (vector && (argument_dims(vector) != 1 || argument_size(vector, 0) != argument_size(call->lead, 1)))
+            return false;
+    }
+    return true;
+}
+
 /* batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled) */
 RULE_FUNCTION(batch_norm) {
     if (!only_rows_are_divided(call) || !tensor_is_on_host(argument_tensor(call->lead)) ||
-        !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))))
+        !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))) || !channels_fit(call))
         return RULE_GATHER;
     if (!call_flag(call, 5)) {
         decide_shard(call, 0, 0);
@@ -368,7 +381,7 @@ RULE_FUNCTION(batch_norm) {
 /* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, ...): over each row by itself, but running statistics are
    over all rows. */
 RULE_FUNCTION(instance_norm) {
-    if (!only_rows_are_divided(call) || (call_flag(call, 5) && !call_is_none(call, 3)))
+    if (!only_rows_are_divided(call) || !channels_fit(call) || (call_flag(call, 5) && !call_is_none(call, 3)))
         return RULE_GATHER;
     decide_shard(call, 0, 0);
     return RULE_LOCAL;

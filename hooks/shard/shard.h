@@ -116,6 +116,7 @@ RULE_FUNCTION(loss);
 RULE_FUNCTION(squeezed_loss);
 RULE_FUNCTION(nll_loss);
 RULE_FUNCTION(class_loss);
+RULE_FUNCTION(convolution);
 RULE_FUNCTION(layer_norm);
 RULE_FUNCTION(batch_norm);
 RULE_FUNCTION(instance_norm);

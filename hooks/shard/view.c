@@ -171,7 +171,8 @@ RULE_FUNCTION(squeeze) {
 
 RULE_FUNCTION(select) {
     int at = wrap_dim(call_int(call, 1, 0), argument_dims(call->lead));
-    if (at == call->record.dim)
+    int64_t index = call_int(call, 2, 0), size = at < argument_dims(call->lead) ? argument_size(call->lead, at) : 0;
+    if (at == call->record.dim || index >= size || index < -size)
         return RULE_GATHER;
     decide_shard(call, 0, call->record.dim - (at < call->record.dim));
     return RULE_LOCAL;

@@ -30,11 +30,23 @@ for step in range(2):
         lambda: held.add_(torch.ones(3, 13, 8)),
         lambda: held[:, :1].clone().mul_(torch.ones(13, 8)),
         lambda: held.add_(torch.ones(5)),
+        lambda: hidden.mv(torch.ones(5)),
+        lambda: torch.addmm(torch.ones(5), hidden, torch.ones(8, 8)),
+        lambda: torch.addmm(torch.ones(4, 8), hidden, torch.ones(8, 8)),
+        lambda: torch.baddbmm(torch.ones(5), hidden.view(13, 2, 4), torch.ones(13, 4, 3)),
+        lambda: torch.baddbmm(torch.ones(3), hidden.view(13, 2, 4), torch.ones(13, 5, 3)),
+        lambda: torch.nn.Conv2d(5, 4, 1)(hidden.view(13, 2, 2, 2)),
+        lambda: torch.nn.ConvTranspose2d(5, 4, 1)(batch.view(13, 2, 2, 2)),
+        lambda: torch.nn.LayerNorm(5)(hidden),
+        lambda: torch.nn.BatchNorm1d(5)(hidden),
+        lambda: torch.nn.functional.instance_norm(hidden.view(13, 2, 4), weight=torch.ones(5), bias=torch.ones(5)),
+        lambda: torch.nn.functional.scaled_dot_product_attention(hidden.view(13, 2, 4), torch.ones(13, 2, 5), torch.ones(13, 2, 4)),
+        lambda: hidden.select(1, 9),
     ):
         try:
             attempt()
             print("it fits")
-        except RuntimeError as error:
+        except (RuntimeError, IndexError) as error:
             print(str(error).splitlines()[0])
     twice = torch.ops.misfits.scale(held)
     torch.ops.misfits.each([held])
