@@ -11,13 +11,14 @@ setup_file() {
     programs_setup_file
 }
 
-# same_words NAME [argument...]: the output of 2 and 3 ranks is the plain run's, on both builds; of Python with Debian's, whose start is most of it, of 3 only
+# same_words NAME [argument...]: the output of 2 and 3 ranks is the plain run's, on both builds; of Python, whose start is most of it, of 3 with Debian's and of
+# 2 with the wheel's
 same_words() {
-    local name=$1 build n counts builds=(debian wheel) runs=()
+    local name=$1 build n counts builds=(debian wheel) both=(2 3) runs=()
     shift
     case $name in
     functional.py | transforms.py | modes.py | subclasses.py) builds=(wheel) ;; # torch.func is of 2.0
-    *.py) ;;
+    *.py) both=() ;;
     *) builds=(debian-O2 wheel-O2) ;;
     esac
     for build in "${builds[@]}"; do
@@ -29,8 +30,11 @@ same_words() {
     for build in "${builds[@]}"; do
         plain_run "$build" "$name" "$@"
         [ "$(cat "$plain/status")" -eq 0 ] || { echo "the plain run failed" >&2 && show "$plain/err" && return 1; }
-        counts=(2 3)
-        [ "$build" != debian ] || counts=(3)
+        counts=("${both[@]}")
+        [ ${#both[@]} -gt 0 ] || case $build in
+        debian) counts=(3) ;;
+        wheel) counts=(2) ;;
+        esac
         for n in "${counts[@]}"; do
             echo "== $n ranks of $build $name $*" >&2
             ranks_run "$n" "$build" "$name" "$@"

@@ -87,21 +87,21 @@ setup_file() {
 @test "batchnorm.py, debian" { same_run debian batchnorm.py 1 2 3 4; }
 @test "lstm.py, debian" { same_run debian lstm.py 1 2 3; }
 
-# ---- the official wheel
+# ---- the official wheel: of each kind with 2 and 3 ranks, else with 3, whose shares of a batch differ
 
 @test "fashion, wheel" { same_run wheel-O2 fashion 1 2 3; }
 @test "mlp_loader, wheel" { same_run wheel-O2 mlp_loader 2 3; }
-@test "index_loop, wheel" { same_run wheel-O2 index_loop 2 3; }
+@test "index_loop, wheel" { same_run wheel-O2 index_loop 3; }
 @test "gru, wheel" { same_run wheel-O2 gru 2 3; }
 @test "transformer, wheel" { same_run wheel-O2 transformer 2 3; }
-@test "vae, wheel" { same_run wheel-O2 vae 2 3; }
-@test "gan, wheel" { same_run wheel-O2 gan 2 3; }
+@test "vae, wheel" { same_run wheel-O2 vae 3; }
+@test "gan, wheel" { same_run wheel-O2 gan 3; }
 @test "batchnorm, wheel" { same_run wheel-O2 batchnorm 2 3; }
-@test "accumulate, wheel" { same_run wheel-O2 accumulate 2 3; }
-@test "l2, wheel" { same_run wheel-O2 l2 2 3; }
+@test "accumulate, wheel" { same_run wheel-O2 accumulate 3; }
+@test "l2, wheel" { same_run wheel-O2 l2 3; }
 @test "throws, wheel" { same_run wheel-O2 throws 2 3; }
-@test "autoencoder, wheel" { same_run wheel-O2 autoencoder 2 3; }
-@test "multi_model, wheel" { same_run wheel-O2 multi_model 2 3; }
+@test "autoencoder, wheel" { same_run wheel-O2 autoencoder 3; }
+@test "multi_model, wheel" { same_run wheel-O2 multi_model 3; }
 @test "not optimised: index_loop, mlp_loader, throws, wheel" {
     same_run wheel-O0 index_loop 2
     same_run wheel-O0 mlp_loader 2
@@ -109,9 +109,9 @@ setup_file() {
 }
 @test "classifier.py, wheel" { same_run wheel classifier.py 1 2 3; }
 @test "gpt.py, wheel" { same_run wheel gpt.py 2 3; }
-@test "vae.py, wheel" { same_run wheel vae.py 2 3; }
-@test "batchnorm.py, wheel" { same_run wheel batchnorm.py 2 3; }
-@test "lstm.py, wheel" { same_run wheel lstm.py 2 3; }
+@test "vae.py, wheel" { same_run wheel vae.py 3; }
+@test "batchnorm.py, wheel" { same_run wheel batchnorm.py 3; }
+@test "lstm.py, wheel" { same_run wheel lstm.py 3; }
 
 # ---- what the comparison of one run cannot show
 
