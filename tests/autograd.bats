@@ -154,6 +154,10 @@ in_place_share() {
     same_words memory.py
 }
 
+@test "strides, offsets and storages of views of divided tensors are those of one process, and so are deep copies, pickles and files" {
+    same_words storages.py
+}
+
 @test "forward-mode derivatives are those of the whole batch" {
     same_words forward_mode.py
 }

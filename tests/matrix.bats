@@ -51,6 +51,7 @@ same_words() {
 @test "autograd: what is called back in Python" { same_words "$MATRIX_BUILD" callbacks.py; }
 @test "autograd: gradients in the loss" { same_words "$MATRIX_BUILD" second_derivative.py; }
 @test "autograd: memory by its address" { same_words "$MATRIX_BUILD" memory.py; }
+@test "autograd: storages of views" { same_words "$MATRIX_BUILD" storages.py; }
 @test "autograd: leaves of divided rows" { same_words "$MATRIX_BUILD" divided_leaves.py; }
 @test "autograd: writes in place" { same_words "$MATRIX_BUILD" writes.py; }
 @test "autograd: writes to sums, lists and out= tensors" { same_words "$MATRIX_BUILD" written.py; }

@@ -46,7 +46,7 @@ double sum_double(const char *label, double value) {
 
 struct tensor *whole_empty(struct tensor *tensor, const struct record *record) {
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
-    int dims = record_full_shape(tensor, record, sizes, strides);
+    int dims = layout_dense(tensor, record, sizes, strides);
     for (int i = 0; i < dims; i++) /* an expanded dimension cannot be written to: give it memory of its own */
         if (strides[i] == 0 && sizes[i] > 1) {
             int64_t stride = 1;

@@ -386,3 +386,16 @@ RULE_FUNCTION(instance_norm) {
     decide_shard(call, 0, 0);
     return RULE_LOCAL;
 }
+
+/* group_norm(input, groups, weight, bias, ...): over groups of each row's channels. */
+RULE_FUNCTION(group_norm) {
+    int64_t groups = call_int(call, 1, 1);
+    if (argument_dims(call->lead) < 2 || groups < 1 || argument_size(call->lead, 1) % groups)
+        return RULE_GATHER;
+    for (int i = 2; i <= 3; i++) {
+        const struct argument *vector = call_argument(call, i);
+        if (vector && argument_elements(vector) != argument_size(call->lead, 1))
+            return RULE_GATHER;
+    }
+    return rule_rows(call, rule);
+}

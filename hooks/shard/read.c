@@ -25,6 +25,7 @@ struct copy {
     struct record record;
     uint64_t checksum; /* of whole, when last equal to what the ranks have */
     bool is_changed;
+    bool is_of_storage; /* all blocks of rows that a storage consists of (storage.c) */
 };
 
 static struct copy *copies;
@@ -117,7 +118,7 @@ static struct tensor *whole_as_seen(struct tensor *alias, struct record *record)
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], stored[TORCH_DIMS_MAX];
-    int dims = record_full_shape(alias, record, sizes, strides);
+    int dims = layout_told(alias, record, sizes, strides);
     struct value whole = value_tensor(record->kind == RECORD_SHARD ? gather_shard("memory read by the program", alias, record)
                                                                    : gather_partial("memory read by the program", alias));
     if (same_strides(whole.tensor, strides))
@@ -330,6 +331,47 @@ void read_settle(void) {
 }
 
 /* ---- hooks */
+
+/* A copy of all of the storage that the rows begin, from which a pointer to them may come; NULL: there is none. */
+static struct copy *copy_of_storage(struct tensor *tensor, const struct record *record, bool *others) {
+    struct layout_block block;
+    struct copy *found = NULL;
+    *others = false;
+    if (record->kind != RECORD_SHARD || tensor_storage_offset(tensor) || !layout_block(tensor, record, &block))
+        return NULL;
+    for (struct copy *copy = copies; copy; copy = copy->next) {
+        if (tensor_storage(copy->alias) != tensor_storage(tensor))
+            continue;
+        bool is_this = copy->is_of_storage && tensor_dtype(copy->alias) == tensor_dtype(tensor) &&
+                       tensor_strides(copy->alias).data[1] == block.row && record_same_rows(&copy->record, record);
+        if (is_this)
+            found = copy;
+        else
+            *others = true;
+    }
+    return found;
+}
+
+struct tensor *read_stand_in_of_storage(struct tensor *divided) {
+    struct tensor *whole = read_stand_in(divided);
+    COPIES_SCOPE;
+    for (struct copy *copy = copies; copy; copy = copy->next)
+        copy->is_of_storage |= copy->whole == whole;
+    return whole;
+}
+
+struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record) {
+    if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
+        return NULL;
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    bool others;
+    take_watched();
+    struct copy *copy = copy_of_storage(tensor, record, &others);
+    if (copy && others)
+        tensor_settle(tensor);
+    return copy ? copy->whole : NULL;
+}
 
 /* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */
 struct tensor *read_stand_in(struct tensor *tensor) {

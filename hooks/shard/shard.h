@@ -120,6 +120,7 @@ RULE_FUNCTION(convolution);
 RULE_FUNCTION(layer_norm);
 RULE_FUNCTION(batch_norm);
 RULE_FUNCTION(instance_norm);
+RULE_FUNCTION(group_norm);
 RULE_FUNCTION(random_in_place);
 RULE_FUNCTION(random_like);
 RULE_FUNCTION(bernoulli);
@@ -293,6 +294,11 @@ bool partial_execute(struct shard_call *call, const struct rule *rule);
 struct tensor *read_stand_in(struct tensor *tensor);
 /* The same for a program that takes the tensor's storage; NULL: what is in it is whole. Stops where it would be ambiguous. */
 struct tensor *storage_stand_in(struct tensor *tensor);
+/* The same for a pointer to its first element. */
+struct tensor *memory_stand_in(struct tensor *tensor);
+/* The same of a tensor that is all of a storage, for those that share it; and the copy of a storage made so, if there is one. */
+struct tensor *read_stand_in_of_storage(struct tensor *divided);
+struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record);
 bool read_before_call(const struct shard_call *call);
 void read_after_write(void *storage);
 void read_settle(void); /* everything the program wrote */

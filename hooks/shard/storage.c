@@ -1,7 +1,7 @@
 /*
  * The program takes the storage of a divided tensor (storage(), in Python with it deepcopy, pickle and torch.save) and puts it together with
- * the sizes, strides and offset that the tensor tells, which are the whole batch's: it gets the storage of the copy that stands in for the
- * tensor's memory (read.c). Tensors that share a storage must share the copy's: where they are of different extent the program is stopped.
+ * the sizes, strides and offset that the tensor tells, which are the whole batch's (shim/torch/layout.c). It gets what the storage is in one process: all
+ * blocks of rows, of which the tensor may be a part only, so that all tensors that share a storage share the one that stands in for it.
  */
 #include "shard.h"
 
@@ -20,56 +20,81 @@ static long find_bytes_field(void) {
     return found;
 }
 
-/* What record_each looks for, which hands nothing through. Python's global lock is held. */
-static struct {
-    const int64_t *storage;
-    int64_t bytes;
-    struct tensor *tensor; /* of those that are not what the storage holds the first in an order that is the same on all ranks */
-    uint64_t order;
-    int64_t extent;
-    bool is_ambiguous;
-} wanted;
-
-static void compare_storage(struct tensor *tensor, const struct record *record) {
-    if ((record->kind != RECORD_SHARD && record->kind != RECORD_PARTIAL) || tensor_storage(tensor) != (void *)wanted.storage)
-        return;
-    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], last = 0;
-    int dims = record_full_shape(tensor, record, sizes, strides);
-    uint64_t order = (uint64_t)dims;
-    for (int i = 0; i < dims; i++) {
-        last += (sizes[i] - 1) * strides[i];
-        order = (order ^ (uint64_t)sizes[i] ^ (uint64_t)strides[i] << 32) * 0x9E3779B97F4A7C15ull;
-    }
-    int64_t extent = (last + 1) * (int64_t)dtype_bytes(tensor_dtype(tensor));
-    if (record->kind == RECORD_SHARD && extent <= wanted.bytes)
-        return; /* the rows of a batch that has just entered: a view of the batch's own storage, which holds all of it */
-    wanted.is_ambiguous |= tensor_storage_offset(tensor) != 0 || (wanted.tensor && wanted.extent != extent);
-    if (wanted.tensor && wanted.order <= order)
-        return;
-    wanted.tensor = tensor;
-    wanted.order = order;
-    wanted.extent = extent;
+/* The storage as a divided tensor: blocks x own rows x elements of a row. Owned, marked; NULL: it does not consist of blocks. */
+static struct tensor *storage_as_blocks(struct tensor *tensor, const struct record *record, int64_t bytes) {
+    struct layout_block block;
+    if (!layout_block(tensor, record, &block))
+        return NULL;
+    int64_t elements = bytes / (int64_t)dtype_bytes(tensor_dtype(tensor));
+    if (elements % block.own)
+        return NULL;
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    struct value blocks =
+        TORCH_CALL("aten::as_strided", "", plain, value_int_list((int64_t[]){elements / block.own, record->rows, block.row}, 3),
+                   value_int_list((int64_t[]){block.own, block.row, 1}, 3), value_int(0));
+    value_drop(plain);
+    record_set(
+        blocks.tensor,
+        (struct record){
+            .kind = RECORD_SHARD, .dim = 1, .total = record->total, .first = record->first, .rows = record->rows, .outer = 1, .inner = 1});
+    return blocks.tensor;
 }
 
-struct tensor *storage_stand_in(struct tensor *tensor) {
+/* The same of a sum, of which each rank has a part of every element. */
+static struct tensor *storage_as_parts(struct tensor *tensor, const struct record *record, int64_t bytes) {
+    int64_t elements = bytes / (int64_t)dtype_bytes(tensor_dtype(tensor)), one = 1;
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    struct value parts = TORCH_CALL("aten::as_strided", "", plain, value_int_list(&elements, 1), value_int_list(&one, 1), value_int(0));
+    value_drop(plain);
+    record_set(parts.tensor, (struct record){.kind = RECORD_PARTIAL, .packed = record->packed});
+    return parts.tensor;
+}
+
+static struct tensor *storage_as_divided(struct tensor *tensor, const struct record *record) {
     static _Atomic long field;
+    OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
     long known = atomic_load(&field);
     if (!known)
         atomic_store(&field, known = find_bytes_field());
-    memset(&wanted, 0, sizeof wanted);
-    {
-        OPAQUE_SCOPE;
-        wanted.storage = tensor_storage(tensor);
-    }
-    wanted.bytes = known ? wanted.storage[known] : 0;
-    record_each(compare_storage);
-    if (!wanted.tensor)
+    int64_t bytes = known ? ((const int64_t *)tensor_storage(tensor))[known] : 0;
+    if (!bytes)
         return NULL;
-    struct tensor *whole = wanted.is_ambiguous ? NULL : read_stand_in(wanted.tensor);
-    if (!whole)
-        shim_problem("AR-STORAGE", "Copy the part first, e.g. x[:, :2].clone(), or save x.numpy().",
+    return record->kind == RECORD_SHARD ? storage_as_blocks(tensor, record, bytes) : storage_as_parts(tensor, record, bytes);
+}
+
+static int64_t elements_of(struct tensor *tensor) {
+    OPAQUE_SCOPE;
+    return tensor_elements(tensor);
+}
+
+struct tensor *storage_stand_in(struct tensor *tensor) {
+    struct record record = record_get(tensor);
+    if (record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL)
+        return read_stand_in(tensor);
+    struct tensor *divided = storage_as_divided(tensor, &record);
+    if (!divided)
+        shim_problem("AR-STORAGE", "Copy it first, e.g. x.clone(), or save x.numpy().",
                      "the program takes the storage (deepcopy, pickle, torch.save, storage()) of a tensor whose rows are divided among the "
-                     "ranks and which shares "
-                     "memory with another part of itself");
+                     "ranks, and whose memory does not consist of rows");
+    struct tensor *whole = read_stand_in_of_storage(divided);
+    tensor_release(divided);
+    return whole;
+}
+
+/* Pointers to all of a storage, however it is looked at (h, h.t(), h.view(-1)), are pointers to one memory. Of a part, only the part is put together. */
+struct tensor *memory_stand_in(struct tensor *tensor) {
+    struct record record = record_get(tensor);
+    if (record.kind != RECORD_SHARD || !tensor_is_on_host(tensor))
+        return read_stand_in(tensor);
+    struct tensor *whole = read_stand_in_at_hand(tensor, &record);
+    if (whole)
+        return whole;
+    struct tensor *divided = storage_as_divided(tensor, &record);
+    if (!divided)
+        return read_stand_in(tensor);
+    bool is_all = elements_of(divided) == elements_of(tensor);
+    whole = is_all ? read_stand_in_of_storage(divided) : read_stand_in(tensor);
+    tensor_release(divided);
     return whole;
 }

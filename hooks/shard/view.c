@@ -23,7 +23,7 @@ static bool has_no_gaps(const struct argument *argument) {
     const struct record *record = &argument->record;
     struct tensor *tensor = argument_tensor(argument);
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], whole = record_total(record), own = record_local(record);
-    int dims = record_full_shape(tensor, record, sizes, strides);
+    int dims = layout_dense(tensor, record, sizes, strides);
     struct sizes local = tensor_strides(tensor);
     for (int i = 0; i < dims; i++) {
         int64_t dense = strides[i] > strides[record->dim] ? strides[i] / whole * own : strides[i];
@@ -132,13 +132,20 @@ RULE_FUNCTION(unsqueeze) {
     return RULE_LOCAL;
 }
 
+static bool dims_exist(const int64_t *named, int count, int dims) {
+    for (int i = 0; i < count; i++)
+        if (named[i] >= (dims ? dims : 1) || named[i] < -(dims ? dims : 1))
+            return false;
+    return true;
+}
+
 /* Dimensions of size one in the whole batch, not in the own rows: a rank may hold a single row. So each is dropped by name. */
 RULE_FUNCTION(squeeze) {
     int dims = argument_dims(call->lead);
     bool drop[TORCH_DIMS_MAX];
     int64_t named[TORCH_DIMS_MAX];
     int count = call_ints(call, 1, named);
-    if (call->lead != &call->arguments[0])
+    if (call->lead != &call->arguments[0] || !dims_exist(named, count, dims))
         return RULE_GATHER;
     if (call->op->is_in_place) { /* of one named dimension: another than the rows is what it is on every rank */
         int at = count == 1 ? wrap_dim(named[0], dims) : call->record.dim;
@@ -171,7 +178,7 @@ RULE_FUNCTION(squeeze) {
 
 RULE_FUNCTION(select) {
     int at = wrap_dim(call_int(call, 1, 0), argument_dims(call->lead));
-    int64_t index = call_int(call, 2, 0), size = at < argument_dims(call->lead) ? argument_size(call->lead, at) : 0;
+    int64_t index = call_int(call, 2, 0), size = at >= 0 && at < argument_dims(call->lead) ? argument_size(call->lead, at) : 0;
     if (at == call->record.dim || index >= size || index < -size)
         return RULE_GATHER;
     decide_shard(call, 0, call->record.dim - (at < call->record.dim));

@@ -96,10 +96,11 @@ static void calibrate_leaf(void) {
 }
 
 void bound_begin(struct tensor *tensor) {
-    static const enum hook_id of_tensors[] = {HOOK_sizes_custom,       HOOK_sym_sizes_custom, HOOK_strides_custom,
-                                              HOOK_sym_strides_custom, HOOK_numel_custom,     HOOK_sym_numel_custom,
-                                              HOOK_tensor_delete,      HOOK_shallow_copy,     HOOK_shallow_copy_moved,
-                                              HOOK_has_storage,        HOOK_release_resources};
+    static const enum hook_id of_tensors[] = {
+        HOOK_sizes_custom,     HOOK_sym_sizes_custom, HOOK_strides_custom,        HOOK_sym_strides_custom,
+        HOOK_numel_custom,     HOOK_sym_numel_custom, HOOK_storage_offset_custom, HOOK_sym_storage_offset_custom,
+        HOOK_tensor_delete,    HOOK_shallow_copy,     HOOK_shallow_copy_moved,    HOOK_has_storage,
+        HOOK_release_resources};
     void **functions = *(void ***)tensor;
     for (size_t i = 0; i < sizeof of_tensors / sizeof *of_tensors; i++)
         slot_bind(functions, of_tensors[i]);

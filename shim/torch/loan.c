@@ -45,6 +45,18 @@ static void lend(struct tensor *tensor, struct tensor *whole) {
     pthread_mutex_unlock(&loans_mutex);
 }
 
+int64_t tensor_own_offset(struct tensor *tensor) {
+    int64_t offset = *offset_slot(tensor);
+    if (!atomic_load_explicit(&loan_count, memory_order_relaxed))
+        return offset;
+    pthread_mutex_lock(&loans_mutex);
+    for (const struct loan *loan = loans; loan; loan = loan->next) /* the oldest has its own */
+        if (loan->tensor == tensor)
+            offset = loan->offset;
+    pthread_mutex_unlock(&loans_mutex);
+    return offset;
+}
+
 void loans_return(void) {
     if (!atomic_load_explicit(&loan_count, memory_order_relaxed))
         return;

@@ -133,37 +133,6 @@ struct record record_get(struct tensor *tensor) {
     return entry ? entry->record : (struct record){.kind = RECORD_NONE};
 }
 
-/* ---- the whole batch's shape */
-
-/* The strides that the whole tensor would have had: dense, in the order in which the local strides stand. */
-int record_full_shape(struct tensor *tensor, const struct record *record, int64_t *sizes, int64_t *strides) {
-    struct sizes local_sizes = tensor_sizes(tensor), local_strides = tensor_strides(tensor);
-    int dims = (int)local_sizes.count;
-    memcpy(sizes, local_sizes.data, (size_t)dims * sizeof *sizes);
-    memcpy(strides, local_strides.data, (size_t)dims * sizeof *strides);
-    if (record->kind != RECORD_SHARD)
-        return dims;
-    sizes[record->dim] = record_total(record);
-    int order[TORCH_DIMS_MAX];
-    for (int i = 0; i < dims; i++) { /* insertion sort by stride, outermost first; equal strides keep the order of dimensions */
-        int place = i;
-        for (; place > 0 && local_strides.data[order[place - 1]] < local_strides.data[i]; place--)
-            order[place] = order[place - 1];
-        order[place] = i;
-    }
-    int64_t stride = 1;
-    for (int i = dims - 1; i >= 0; i--) {
-        int dim = order[i];
-        if (local_strides.data[dim] == 0 && local_sizes.data[dim] > 1) { /* expanded: stays so */
-            strides[dim] = 0;
-            continue;
-        }
-        strides[dim] = stride;
-        stride *= sizes[dim] ? sizes[dim] : 1;
-    }
-    return dims;
-}
-
 /* ---- marks */
 
 /* SizesStridesPolicy::CustomSizes and its origin flag, in the byte two before the key set (0x01 becomes 0x49 from 1.13 to 2.15): libtorch then asks
@@ -274,7 +243,7 @@ static struct entry *entry_to_show(struct tensor *tensor) {
     if (!entry || entry->record.kind != RECORD_SHARD)
         return NULL;
     if (entry->dims < 0)
-        entry->dims = record_full_shape(tensor, &entry->record, entry->sizes, entry->strides);
+        entry->dims = layout_told(tensor, &entry->record, entry->sizes, entry->strides);
     return entry;
 }
 
@@ -296,6 +265,19 @@ struct sizes hook_strides_custom(struct tensor *tensor) {
 struct sizes hook_sym_strides_custom(struct tensor *tensor) {
     struct entry *entry = entry_to_show(tensor);
     return entry ? (struct sizes){entry->strides, (size_t)entry->dims} : ORIGINAL(sym_strides_custom)(tensor);
+}
+
+int64_t hook_storage_offset_custom(struct tensor *tensor) {
+    struct entry *entry = entry_to_show(tensor);
+    return entry ? layout_told_offset(tensor, &entry->record) : ORIGINAL(storage_offset_custom)(tensor);
+}
+
+void *hook_sym_storage_offset_custom(int64_t *result, struct tensor *tensor) {
+    struct entry *entry = entry_to_show(tensor);
+    if (!entry)
+        return ORIGINAL(sym_storage_offset_custom)(result, tensor);
+    *result = layout_told_offset(tensor, &entry->record);
+    return result;
 }
 
 static int64_t entry_elements(const struct entry *entry) {

@@ -137,6 +137,7 @@ int64_t tensor_elements(struct tensor *tensor); /* local */
 void *tensor_data(struct tensor *tensor);
 void *tensor_storage(struct tensor *tensor);          /* identity of the storage */
 int64_t tensor_storage_offset(struct tensor *tensor); /* elements */
+int64_t tensor_own_offset(struct tensor *tensor);     /* the same, also while it is lent other memory (loan.c) */
 bool tensor_is_on_host(struct tensor *tensor);
 static inline bool tensor_is_sparse(struct tensor *tensor) { /* indices and values (COO) */
     return *tensor_key_set(tensor) & torch_facts.bit_sparse;
@@ -374,7 +375,16 @@ void leaf_gone(struct tensor *tensor);
 void leaf_node_made(void *node, struct tensor *leaf); /* an AccumulateGrad node was constructed */
 struct tensor *leaf_of_node(void *node);              /* NULL: never seen */
 
-/* Writes the whole batch's sizes and strides of a marked tensor (its own when not a shard) into the given arrays; returns the number of dimensions. */
-int record_full_shape(struct tensor *tensor, const struct record *record, int64_t *sizes, int64_t *strides);
+/* ---- the whole's layout (layout.c). Sizes and strides of a marked tensor's whole (its own when not a shard); returns the number of dimensions. */
+int layout_dense(struct tensor *tensor, const struct record *record, int64_t *sizes,
+                 int64_t *strides); /* in the order of the local strides */
+int layout_told(struct tensor *tensor, const struct record *record, int64_t *sizes,
+                int64_t *strides);                                              /* what one process has; dense where it is not known */
+int64_t layout_told_offset(struct tensor *tensor, const struct record *record); /* likewise: of its first element */
+struct layout_block {
+    int64_t row, own, whole; /* elements: of a row, of this rank's rows, of all rows */
+};
+/* What the memory of a shard consists of, from its beginning to its end; false: its rows do not lie so. */
+bool layout_block(struct tensor *tensor, const struct record *record, struct layout_block *block);
 
 #endif

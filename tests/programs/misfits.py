@@ -42,11 +42,15 @@ for step in range(2):
         lambda: torch.nn.functional.instance_norm(hidden.view(13, 2, 4), weight=torch.ones(5), bias=torch.ones(5)),
         lambda: torch.nn.functional.scaled_dot_product_attention(hidden.view(13, 2, 4), torch.ones(13, 2, 5), torch.ones(13, 2, 4)),
         lambda: hidden.select(1, 9),
+        lambda: hidden.select(-7, 0),
+        lambda: hidden.squeeze(2),
+        lambda: hidden.squeeze((0, -3)),
+        lambda: torch.nn.functional.group_norm(hidden, 3),
     ):
         try:
             attempt()
             print("it fits")
-        except (RuntimeError, IndexError) as error:
+        except (RuntimeError, IndexError, TypeError) as error:
             print(str(error).splitlines()[0])
     twice = torch.ops.misfits.scale(held)
     torch.ops.misfits.each([held])

@@ -1,0 +1,79 @@
+/*
+ * Where the elements of the whole would lie. Dense: what a gather makes. As the program is told: this rank's memory is that of one process but for the rows of
+ * the others, so blocks of this rank's rows become blocks of all rows, and what moves within a row, or from block to block, keeps its place:
+ *
+ *   one process   | row 0 | row 1 | row 2 | row 3 | row 0 | row 1 | ...      a block: all rows (times what is merged behind them)
+ *   rank 1 of 2   | row 2 | row 3 | row 2 | ...                              a block: its own
+ *
+ * So a column (h[:, 1]) has the stride of a row, and the last of several steps (r[-1]) begins where it does in one process.
+ */
+#include "../shim.h"
+#include "functions.h"
+
+int layout_dense(struct tensor *tensor, const struct record *record, int64_t *sizes, int64_t *strides) {
+    struct sizes local_sizes = tensor_sizes(tensor), local_strides = tensor_strides(tensor);
+    int dims = (int)local_sizes.count;
+    memcpy(sizes, local_sizes.data, (size_t)dims * sizeof *sizes);
+    memcpy(strides, local_strides.data, (size_t)dims * sizeof *strides);
+    if (record->kind != RECORD_SHARD)
+        return dims;
+    sizes[record->dim] = record_total(record);
+    int order[TORCH_DIMS_MAX];
+    for (int i = 0; i < dims; i++) { /* insertion sort by stride, outermost first; equal strides keep the order of dimensions */
+        int place = i;
+        for (; place > 0 && local_strides.data[order[place - 1]] < local_strides.data[i]; place--)
+            order[place] = order[place - 1];
+        order[place] = i;
+    }
+    int64_t stride = 1;
+    for (int i = dims - 1; i >= 0; i--) {
+        int dim = order[i];
+        if (local_strides.data[dim] == 0 && local_sizes.data[dim] > 1) { /* expanded: stays so */
+            strides[dim] = 0;
+            continue;
+        }
+        strides[dim] = stride;
+        stride *= sizes[dim] ? sizes[dim] : 1;
+    }
+    return dims;
+}
+
+/* A distance that moves within a row or from block to block; elsewhere it would lead to another rank's row. */
+static bool stays_in_row(const struct layout_block *block, int64_t distance) {
+    return distance % block->own < block->row;
+}
+
+bool layout_block(struct tensor *tensor, const struct record *record, struct layout_block *block) {
+    if (record->kind != RECORD_SHARD || record_total(record) < 1)
+        return false;
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    int64_t row = record->inner * strides.data[record->dim];
+    *block = (struct layout_block){row, row * record->rows, row * record->total};
+    if (block->own < 1 || !stays_in_row(block, tensor_own_offset(tensor)))
+        return false;
+    for (int i = 0; i < (int)sizes.count; i++)
+        if (i != record->dim && sizes.data[i] > 1 && !stays_in_row(block, strides.data[i]))
+            return false;
+    return true;
+}
+
+static int64_t in_whole(const struct layout_block *block, int64_t distance) {
+    return distance / block->own * block->whole + distance % block->own;
+}
+
+int layout_told(struct tensor *tensor, const struct record *record, int64_t *sizes, int64_t *strides) {
+    struct layout_block block;
+    int dims = layout_dense(tensor, record, sizes, strides);
+    if (!layout_block(tensor, record, &block))
+        return dims;
+    struct sizes local = tensor_strides(tensor);
+    for (int i = 0; i < dims; i++)
+        strides[i] = i == record->dim ? local.data[i] : in_whole(&block, local.data[i]);
+    return dims;
+}
+
+int64_t layout_told_offset(struct tensor *tensor, const struct record *record) {
+    struct layout_block block;
+    int64_t offset = tensor_own_offset(tensor);
+    return layout_block(tensor, record, &block) ? in_whole(&block, offset) : offset;
+}
