@@ -86,7 +86,7 @@ whole() {
 
 @test "a loader is read whole when reading an example draws random numbers" {
     local kind
-    for kind in default_generator member_generator static_generator pointed_generator rand; do
+    for kind in default_generator member_generator static_generator pointed_generator deep_generator captured_generator inner_generator rand; do
         whole debian-O2 2 "$kind"
     done
     whole wheel-O2 3 default_generator

@@ -87,6 +87,8 @@ __attribute__((noreturn)) void loader_failed(const struct loader *loader, const 
 bool watch_is_main_thread(void);
 /* The list has been handed out; `witness` is the place in it of the row that all ranks read, -1: none. */
 void watch_begin(struct loader *loader, struct list_rows rows, size_t length, int64_t witness);
+/* Stops the job where the last list has never become a batch. */
+void watch_check_left(void);
 /* What the loader's last batch showed. */
 enum watch_verdict { WATCH_NOTHING, WATCH_CLEAN, WATCH_AGAIN, WATCH_SPOILT };
 enum watch_verdict watch_verdict(struct loader *loader);
@@ -98,6 +100,7 @@ bool draws_are_seen(void);
 
 /* ---- memory.c: what a data set could remember in. 0: cannot be told. */
 uint64_t memory_of_dataset(const void *dataset);
+uint64_t reach_sum(const void *object, size_t bytes); /* of an object and all that it can reach (reach.c); 0: not known */
 /* Static and thread-local memory of the program and of the file that address belongs to; what this thread has printed and written. */
 uint64_t memory_of_program(const void *address);
 

@@ -1,6 +1,6 @@
 /*
- * What reading an example could leave behind for the next one, as far as it can be found: the data set's object (a std::mt19937 among its members), what its
- * members point to (the same behind a shared_ptr), static and thread-local variables of the program and of the library that defines the data set, and what
+ * What reading an example could leave behind for the next one, as far as it can be found: the data set's object (a std::mt19937 among its members), what it
+ * can reach (the same behind a shared_ptr; reach.c), static and thread-local variables of the program and of the library that defines the data set, and what
  * this thread has written.
  */
 #define _GNU_SOURCE
@@ -8,59 +8,18 @@
 #include <link.h>
 #include <malloc.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "load.h"
 
 enum {
-    POINTED_MAX = 8192, /* bytes looked at behind a pointer: std::mt19937 has 5000 */
-    POINTERS_DEEP = 2,  /* the data set's members' members */
-    BLOCKS_MAX = 1024,
-    DATASET_MAX = 1 << 20,      /* bytes of the object itself */
-    PROGRAM_MAX = 8 << 20,      /* static memory that is looked at; a program with more is not divided */
-    CHUNK_MAX = 1 << 30,        /* an allocation larger than this is taken for none */
-    CHUNK_HEAD = sizeof(size_t) /* glibc: the size of an allocation, with three flags, stands before it */
+    DATASET_MAX = 1 << 20, /* bytes of the object itself */
+    PROGRAM_MAX = 8 << 20, /* static memory that is looked at; a program with more is not divided */
 };
-
-static bool peek(const void *address, void *to, size_t count) {
-    struct iovec local = {to, count}, remote = {(void *)(uintptr_t)address, count};
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)count;
-}
-
-struct reach {
-    uint64_t sum;
-    int blocks; /* allocations looked at */
-};
-
-/* Of what words point to, when they look like addresses of allocations. Wrong guesses read something stable or make the data set look changed. */
-static void sum_pointed(struct reach *reach, const char *const *words, size_t count, int depth) {
-    for (size_t i = 0; i < count && reach->blocks < BLOCKS_MAX; i++) {
-        const char *pointer = words[i];
-        size_t size, room;
-        const char *block[POINTED_MAX / sizeof(char *)];
-        if ((uintptr_t)pointer < 4096 || (uintptr_t)pointer % 16 || !peek(pointer - CHUNK_HEAD, &size, sizeof size))
-            continue;
-        size &= ~(size_t)7;
-        if (size < 32 || size > CHUNK_MAX || size % 16)
-            continue;
-        room = size - CHUNK_HEAD < sizeof block ? size - CHUNK_HEAD : sizeof block;
-        if (!peek(pointer, block, room))
-            continue;
-        reach->blocks++;
-        reach->sum = checksum_bytes(reach->sum, block, room);
-        if (depth > 1)
-            sum_pointed(reach, block, room / sizeof *block, depth - 1);
-    }
-}
 
 uint64_t memory_of_dataset(const void *dataset) {
-    size_t count = malloc_usable_size((void *)(uintptr_t)dataset) / sizeof(char *);
-    if (!count || count > DATASET_MAX / sizeof(char *))
-        return 0;
-    struct reach reach = {.sum = checksum_bytes(1, dataset, count * sizeof(char *))};
-    sum_pointed(&reach, dataset, count, POINTERS_DEEP);
-    return reach.sum | 1;
+    size_t bytes = malloc_usable_size((void *)(uintptr_t)dataset);
+    return bytes && bytes <= DATASET_MAX ? reach_sum(dataset, bytes) : 0;
 }
 
 struct program_memory {

@@ -70,7 +70,9 @@ static void loader_settle(struct loader *loader) {
         break;
     case WATCH_AGAIN:
         if (++loader->watched == LOAD_WATCHED_MAX)
-            loader_leave_whole(loader, "reading an example changes its data set or static memory of the program, or writes");
+            loader_leave_whole(loader, loader->dataset_sum
+                                           ? "reading an example changes its data set or static memory of the program, or writes"
+                                           : "its data set points to variables of a function, or into the middle of an object");
         break;
     case WATCH_NOTHING:
         break;
@@ -161,7 +163,7 @@ static void hand_out(struct loader *loader, struct list *list) {
     if (!is_tail || !loader->view.workers)
         return;
     if (!divided && atomic_load(&loader->state) == LOADER_DIVIDED && !tail_can_be_told(loader, total, false))
-        loader_failed(loader, "has batches that are too short for its workers");
+        loader_failed(loader, "ends with a batch as long as a rank's rows of a whole one, which its workers cannot tell apart");
     loader->tail = rows;
 }
 
@@ -183,6 +185,7 @@ static void *next_of(void *result, void *sampler, size_t size, next_function *or
     note_loader(loader, original == ORIGINAL(random_next) ? "RandomSampler" : "SequentialSampler");
     if (loader->batch != size)
         report_scaled();
+    watch_check_left();
     loader_settle(loader);
     memset(result, 0, LIST_BYTES);
     original(result, sampler, loader->batch);

@@ -45,6 +45,15 @@ void watch_begin(struct loader *loader, struct list_rows rows, size_t length, in
     atomic_store(&watch.open, observe || watch.divided);
 }
 
+/* Nothing but an exception of get() that the program has caught leads from a list past its batch to the next list. The other ranks, which have not read that
+   example, go on. */
+void watch_check_left(void) {
+    if (watch.divided && atomic_load(&watch.open))
+        loader_failed(
+            watch.loader,
+            "gave up a batch, of which this rank had its own rows to read: an example threw an exception that other ranks do not see");
+}
+
 enum watch_verdict watch_verdict(struct loader *loader) {
     if (watch.loader != loader)
         return WATCH_NOTHING;
@@ -95,7 +104,9 @@ static struct tensor *born(struct tensor *stacked) {
         compare_witness(stacked);
     struct tensor *rows = stacked;
     if ((int64_t)watch.length > watch.rows.rows) {
-        rows = TORCH_CALL("aten::narrow", "", value_tensor(stacked), value_int(0), value_int(0), value_int(watch.rows.rows)).tensor;
+        struct value own = TORCH_CALL("aten::narrow", "", value_tensor(stacked), value_int(0), value_int(0), value_int(watch.rows.rows));
+        rows = TORCH_CALL("aten::clone", "", own, value_none()).tensor; /* its storage, too, is that of the rows */
+        value_drop(own);
         tensor_release(stacked);
     }
     stack_mark(rows, watch.rows);

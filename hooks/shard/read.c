@@ -332,24 +332,12 @@ void read_settle(void) {
 
 /* ---- hooks */
 
-/* A copy of all of the storage that the rows begin, from which a pointer to them may come; NULL: there is none. */
-static struct copy *copy_of_storage(struct tensor *tensor, const struct record *record, bool *others) {
+static bool is_of_storage_of(const struct copy *copy, struct tensor *tensor, const struct record *record) {
     struct layout_block block;
-    struct copy *found = NULL;
-    *others = false;
-    if (record->kind != RECORD_SHARD || tensor_storage_offset(tensor) || !layout_block(tensor, record, &block))
-        return NULL;
-    for (struct copy *copy = copies; copy; copy = copy->next) {
-        if (tensor_storage(copy->alias) != tensor_storage(tensor))
-            continue;
-        bool is_this = copy->is_of_storage && tensor_dtype(copy->alias) == tensor_dtype(tensor) &&
-                       tensor_strides(copy->alias).data[1] == block.row && record_same_rows(&copy->record, record);
-        if (is_this)
-            found = copy;
-        else
-            *others = true;
-    }
-    return found;
+    if (!copy->is_of_storage || copy->record.kind != record->kind || tensor_dtype(copy->alias) != tensor_dtype(tensor))
+        return false;
+    return record->kind == RECORD_PARTIAL || (layout_block(tensor, record, &block) && record_same_rows(&copy->record, record) &&
+                                              tensor_strides(copy->alias).data[1] == block.row);
 }
 
 struct tensor *read_stand_in_of_storage(struct tensor *divided) {
@@ -360,17 +348,34 @@ struct tensor *read_stand_in_of_storage(struct tensor *divided) {
     return whole;
 }
 
-struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record) {
+struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning) {
     if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
         return NULL;
     COPIES_SCOPE;
     OPAQUE_SCOPE;
-    bool others;
+    if (from_its_beginning && tensor_storage_offset(tensor))
+        return NULL;
+    struct tensor *found = NULL;
+    bool others = false;
     take_watched();
-    struct copy *copy = copy_of_storage(tensor, record, &others);
-    if (copy && others)
+    for (struct copy *copy = copies; copy; copy = copy->next) {
+        if (tensor_storage(copy->alias) != tensor_storage(tensor))
+            continue;
+        if (is_of_storage_of(copy, tensor, record))
+            found = copy->whole;
+        else
+            others = true;
+    }
+    if (found && others)
         tensor_settle(tensor);
-    return copy ? copy->whole : NULL;
+    return found;
+}
+
+bool read_has_copy(struct tensor *tensor, const struct record *record) {
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    bool others;
+    return copy_find(tensor, record, &others);
 }
 
 /* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */

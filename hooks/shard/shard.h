@@ -296,9 +296,10 @@ struct tensor *read_stand_in(struct tensor *tensor);
 struct tensor *storage_stand_in(struct tensor *tensor);
 /* The same for a pointer to its first element. */
 struct tensor *memory_stand_in(struct tensor *tensor);
-/* The same of a tensor that is all of a storage, for those that share it; and the copy of a storage made so, if there is one. */
+/* The same of a tensor that is all of a storage, for those that share it; and what there is already of the tensor's storage, or of the tensor itself. */
 struct tensor *read_stand_in_of_storage(struct tensor *divided);
-struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record);
+struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning);
+bool read_has_copy(struct tensor *tensor, const struct record *record);
 bool read_before_call(const struct shard_call *call);
 void read_after_write(void *storage);
 void read_settle(void); /* everything the program wrote */

@@ -20,81 +20,96 @@ static long find_bytes_field(void) {
     return found;
 }
 
-/* The storage as a divided tensor: blocks x own rows x elements of a row. Owned, marked; NULL: it does not consist of blocks. */
-static struct tensor *storage_as_blocks(struct tensor *tensor, const struct record *record, int64_t bytes) {
-    struct layout_block block;
-    if (!layout_block(tensor, record, &block))
-        return NULL;
-    int64_t elements = bytes / (int64_t)dtype_bytes(tensor_dtype(tensor));
-    if (elements % block.own)
-        return NULL;
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    struct value blocks =
-        TORCH_CALL("aten::as_strided", "", plain, value_int_list((int64_t[]){elements / block.own, record->rows, block.row}, 3),
-                   value_int_list((int64_t[]){block.own, block.row, 1}, 3), value_int(0));
-    value_drop(plain);
-    record_set(
-        blocks.tensor,
-        (struct record){
-            .kind = RECORD_SHARD, .dim = 1, .total = record->total, .first = record->first, .rows = record->rows, .outer = 1, .inner = 1});
-    return blocks.tensor;
-}
+/* The storage as a divided tensor: blocks x own rows x elements of a row; of a sum: its elements. */
+struct blocks {
+    int64_t sizes[3], strides[3];
+    int dims;
+    struct record record;
+};
 
-/* The same of a sum, of which each rank has a part of every element. */
-static struct tensor *storage_as_parts(struct tensor *tensor, const struct record *record, int64_t bytes) {
-    int64_t elements = bytes / (int64_t)dtype_bytes(tensor_dtype(tensor)), one = 1;
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    struct value parts = TORCH_CALL("aten::as_strided", "", plain, value_int_list(&elements, 1), value_int_list(&one, 1), value_int(0));
-    value_drop(plain);
-    record_set(parts.tensor, (struct record){.kind = RECORD_PARTIAL, .packed = record->packed});
-    return parts.tensor;
-}
-
-static struct tensor *storage_as_divided(struct tensor *tensor, const struct record *record) {
+static int64_t storage_elements(struct tensor *tensor) {
     static _Atomic long field;
-    OPAQUE_SCOPE;
-    OUTSIDE_TRANSFORM_SCOPE;
     long known = atomic_load(&field);
     if (!known)
         atomic_store(&field, known = find_bytes_field());
-    int64_t bytes = known ? ((const int64_t *)tensor_storage(tensor))[known] : 0;
-    if (!bytes)
-        return NULL;
-    return record->kind == RECORD_SHARD ? storage_as_blocks(tensor, record, bytes) : storage_as_parts(tensor, record, bytes);
+    return known ? ((const int64_t *)tensor_storage(tensor))[known] / (int64_t)dtype_bytes(tensor_dtype(tensor)) : 0;
 }
 
-static int64_t elements_of(struct tensor *tensor) {
+/* False: it does not consist of blocks, as far as this rank can see. */
+static bool blocks_find(struct tensor *tensor, const struct record *record, struct blocks *blocks) {
+    struct layout_block block;
+    int64_t elements = storage_elements(tensor);
+    if (record->kind == RECORD_PARTIAL) {
+        *blocks = (struct blocks){{elements}, {1}, 1, {.kind = RECORD_PARTIAL, .packed = record->packed}};
+        return elements > 0;
+    }
+    if (!elements || !layout_block(tensor, record, &block) || elements % block.own)
+        return false;
+    *blocks = (struct blocks){{elements / block.own, record->rows, block.row}, {block.own, block.row, 1}, 3, *record};
+    blocks->record.dim = 1;
+    blocks->record.outer = blocks->record.inner = 1;
+    return true;
+}
+
+/* Storages may hold more on some ranks than on others (a row that all have read), so what this one sees is not enough. A collective. */
+static bool all_agree(int64_t seen) {
+    uint64_t all[BOARD_RANKS_MAX];
+    SHIM_COMM_SCOPE;
+    comm_all_gather_words("blocks of rows in a storage", (uint64_t)seen, all);
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
+        if (!all[rank] || all[rank] != all[0])
+            return false;
+    return true;
+}
+
+static struct tensor *blocks_stand_in(struct tensor *tensor, const struct blocks *blocks) {
+    struct value divided;
+    {
+        OPAQUE_SCOPE;
+        OUTSIDE_TRANSFORM_SCOPE;
+        struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+        divided = TORCH_CALL("aten::as_strided", "", plain, value_int_list(blocks->sizes, (size_t)blocks->dims),
+                             value_int_list(blocks->strides, (size_t)blocks->dims), value_int(0));
+        value_drop(plain);
+        record_set(divided.tensor, blocks->record);
+    }
+    struct tensor *whole = read_stand_in_of_storage(divided.tensor);
+    value_drop(divided);
+    return whole;
+}
+
+/* The blocks, if they are those of all ranks and `fits`. */
+static bool blocks_agreed(struct tensor *tensor, const struct record *record, bool is_all_wanted, struct blocks *blocks) {
     OPAQUE_SCOPE;
-    return tensor_elements(tensor);
+    bool is_found = blocks_find(tensor, record, blocks) && (!is_all_wanted || storage_elements(tensor) == tensor_elements(tensor));
+    return all_agree(is_found ? blocks->dims == 3 ? blocks->sizes[0] : 1 : 0);
 }
 
 struct tensor *storage_stand_in(struct tensor *tensor) {
     struct record record = record_get(tensor);
+    struct blocks blocks;
     if (record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL)
         return read_stand_in(tensor);
-    struct tensor *divided = storage_as_divided(tensor, &record);
-    if (!divided)
+    struct tensor *whole = read_stand_in_at_hand(tensor, &record, false);
+    if (whole)
+        return whole;
+    if (!blocks_agreed(tensor, &record, false, &blocks))
         shim_problem("AR-STORAGE", "Copy it first, e.g. x.clone(), or save x.numpy().",
                      "the program takes the storage (deepcopy, pickle, torch.save, storage()) of a tensor whose rows are divided among the "
                      "ranks, and whose memory does not consist of rows");
-    struct tensor *whole = read_stand_in_of_storage(divided);
-    tensor_release(divided);
-    return whole;
+    return blocks_stand_in(tensor, &blocks);
 }
 
 /* Pointers to all of a storage, however it is looked at (h, h.t(), h.view(-1)), are pointers to one memory. Of a part, only the part is put together. */
 struct tensor *memory_stand_in(struct tensor *tensor) {
     struct record record = record_get(tensor);
+    struct blocks blocks;
     if (record.kind != RECORD_SHARD || !tensor_is_on_host(tensor))
         return read_stand_in(tensor);
-    struct tensor *whole = read_stand_in_at_hand(tensor, &record);
+    struct tensor *whole = read_stand_in_at_hand(tensor, &record, true);
     if (whole)
         return whole;
-    struct tensor *divided = storage_as_divided(tensor, &record);
-    if (!divided)
+    if (read_has_copy(tensor, &record) || !blocks_agreed(tensor, &record, true, &blocks))
         return read_stand_in(tensor);
-    bool is_all = elements_of(divided) == elements_of(tensor);
-    whole = is_all ? read_stand_in_of_storage(divided) : read_stand_in(tensor);
-    tensor_release(divided);
-    return whole;
+    return blocks_stand_in(tensor, &blocks);
 }

@@ -145,6 +145,15 @@ int main(int argc, char **argv) {
         run_set(Augmented<Static>(310).map(stack), options);
     } else if (kind == "pointed_generator") {
         run_set(Augmented<Pointed>(310).map(stack), options);
+    } else if (kind == "deep_generator") {
+        run_set(Augmented<Deep>(310).map(stack), options);
+    } else if (kind == "captured_generator") { // a variable of a function; in the next one, a member of an object
+        std::mt19937 generator{5};
+        run_set(Blobs(310, 1).map(transforms::Lambda<Example<>>([&](Example<> example) { return augmented(example, generator); })).map(stack), options);
+    } else if (kind == "inner_generator") {
+        auto application = std::make_unique<Application>();
+        auto &generator = application->generator;
+        run_set(Blobs(310, 1).map(transforms::Lambda<Example<>>([&generator](Example<> example) { return augmented(example, generator); })).map(stack), options);
     } else if (kind == "hidden_generator") {
         run_set(Augmented<Hidden>(310).map(stack), options);
     } else if (kind == "rand") {

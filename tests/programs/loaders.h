@@ -114,7 +114,7 @@ struct Pointed {
     }
     std::shared_ptr<std::mt19937> generator = std::make_shared<std::mt19937>(5);
 };
-struct Hidden { // behind pointers to pointers to pointers
+struct Deep { // behind pointers to pointers to pointers
     double operator()() {
         return (***generator)() / 4294967296.0;
     }
@@ -122,6 +122,21 @@ struct Hidden { // behind pointers to pointers to pointers
     using Two = std::shared_ptr<One>;
     std::shared_ptr<Two> generator = std::make_shared<Two>(std::make_shared<One>(std::make_shared<std::mt19937>(5)));
 };
+struct Hidden { // behind an address that does not look like one
+    double operator()() {
+        return (*reinterpret_cast<std::mt19937 *>(~address))() / 4294967296.0;
+    }
+    uintptr_t address = ~reinterpret_cast<uintptr_t>(new std::mt19937(5));
+};
+struct Application { // a generator in the middle of it
+    double rate = 0.1;
+    int64_t seen = 0;
+    std::mt19937 generator{5};
+};
+inline Example<> augmented(Example<> example, std::mt19937 &generator) {
+    example.data = example.data * (0.9 + 0.2 * (generator() / 4294967296.0));
+    return example;
+}
 struct Rand {
     double operator()() {
         return std::rand() / static_cast<double>(RAND_MAX);

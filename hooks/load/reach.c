@@ -1,0 +1,147 @@
+/*
+ * What an object can reach: the allocations that it points to, those that they point to, and so on. Nobody says which words are pointers, or how long what
+ * they point to is: a word is followed when it looks like the address of an allocation of glibc's. What points elsewhere into writable memory that is nobody's
+ * static one (a variable of a function, a member in the middle of an object) leads to memory whose extent is not known: then nothing is known of the object.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "load.h"
+
+enum {
+    SUMMED_MAX = 1 << 16, /* bytes of an allocation that are looked at: std::mt19937 has 5000 */
+    FOLLOWED_MAX = 8192,  /* and in which pointers are */
+    DEEP = 6,             /* a data set's vector of shared pointers to objects with a unique_ptr: four */
+    BLOCKS_MAX = 1024,    /* a data set of more has them for its examples */
+    DOUBTS_MAX = 256,
+    REGIONS_MAX = 4096,
+    CHUNK_MAX = 1 << 30,        /* an allocation larger than this is taken for none */
+    CHUNK_HEAD = sizeof(size_t) /* glibc: the size of an allocation, with three flags, stands before it */
+};
+
+struct region {
+    uintptr_t first, end;
+};
+
+struct reach {
+    uint64_t sum;
+    struct region blocks[BLOCKS_MAX]; /* looked at */
+    uintptr_t doubts[DOUBTS_MAX];     /* pointers to the middle of something */
+    struct region *regions;           /* writable memory, ascending */
+    struct region stack;              /* of the main thread */
+    int block_count, doubt_count, region_count;
+    char summed[SUMMED_MAX];
+};
+
+static bool peek(uintptr_t address, void *to, size_t count) {
+    struct iovec local = {to, count}, remote = {(void *)address, count};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)count;
+}
+
+static bool find_regions(struct reach *reach) {
+    char line[512], rights[8];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (!maps)
+        return false;
+    while (reach->region_count < REGIONS_MAX && fgets(line, sizeof line, maps)) {
+        struct region region;
+        if (sscanf(line, "%lx-%lx %7s", &region.first, &region.end, rights) != 3 || rights[1] != 'w')
+            continue;
+        reach->regions[reach->region_count++] = region;
+        if (strstr(line, "[stack]"))
+            reach->stack = region;
+    }
+    fclose(maps);
+    return reach->region_count < REGIONS_MAX;
+}
+
+static bool is_in_regions(const struct reach *reach, uintptr_t address) {
+    int low = 0, high = reach->region_count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (reach->regions[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < reach->region_count && reach->regions[low].first <= address;
+}
+
+static bool is_looked_at(const struct reach *reach, uintptr_t address) {
+    for (int i = 0; i < reach->block_count; i++)
+        if (address >= reach->blocks[i].first && address <= reach->blocks[i].end) /* a vector's end is behind its last element */
+            return true;
+    return false;
+}
+
+/* The bytes of the allocation that begins there; 0: none does. */
+static size_t allocation_bytes(const struct reach *reach, uintptr_t address) {
+    size_t size;
+    bool is_variable = address >= reach->stack.first && address < reach->stack.end;
+    if (is_variable || address % 16 || !peek(address - CHUNK_HEAD, &size, sizeof size))
+        return 0;
+    size &= ~(size_t)7;
+    return size < 32 || size > CHUNK_MAX || size % 16 ? 0 : size - CHUNK_HEAD;
+}
+
+/* Memory of a program or a library, of which memory.c looks at the data set's. */
+static bool is_static(uintptr_t address) {
+    Dl_info info;
+    return dladdr((void *)address, &info);
+}
+
+static void follow(struct reach *reach, const uintptr_t *words, size_t count, int depth);
+
+static bool look_at(struct reach *reach, uintptr_t address, size_t bytes, int depth) {
+    uintptr_t words[FOLLOWED_MAX / sizeof(uintptr_t)];
+    size_t summed = bytes < SUMMED_MAX ? bytes : SUMMED_MAX, followed = bytes < sizeof words ? bytes : sizeof words;
+    if (!peek(address, reach->summed, summed))
+        return false;
+    memcpy(words, reach->summed, followed);
+    reach->blocks[reach->block_count++] = (struct region){address, address + bytes};
+    reach->sum = checksum_bytes(reach->sum, reach->summed, summed);
+    if (depth > 0)
+        follow(reach, words, followed / sizeof *words, depth - 1);
+    return true;
+}
+
+static void follow(struct reach *reach, const uintptr_t *words, size_t count, int depth) {
+    for (size_t i = 0; i < count && reach->block_count < BLOCKS_MAX; i++) {
+        if (!is_in_regions(reach, words[i]) || is_looked_at(reach, words[i]) || is_static(words[i]))
+            continue;
+        size_t bytes = allocation_bytes(reach, words[i]);
+        if ((!bytes || !look_at(reach, words[i], bytes, depth)) && reach->doubt_count < DOUBTS_MAX)
+            reach->doubts[reach->doubt_count++] = words[i];
+    }
+}
+
+/* Pointers to the middle of what has been reached in another way, too, are none. */
+static bool has_doubts(const struct reach *reach) {
+    for (int i = 0; i < reach->doubt_count; i++)
+        if (!is_looked_at(reach, reach->doubts[i]))
+            return true;
+    return reach->doubt_count == DOUBTS_MAX;
+}
+
+static void reach_free(struct reach **reach) {
+    if (*reach)
+        free((*reach)->regions);
+    free(*reach);
+}
+
+uint64_t reach_sum(const void *object, size_t bytes) {
+    __attribute__((cleanup(reach_free))) struct reach *reach = malloc(sizeof *reach);
+    if (!reach)
+        return 0;
+    reach->block_count = reach->doubt_count = reach->region_count = 0;
+    reach->sum = 1;
+    reach->stack = (struct region){0, 0};
+    reach->regions = malloc(REGIONS_MAX * sizeof *reach->regions);
+    if (!reach->regions || !find_regions(reach) || !look_at(reach, (uintptr_t)object, bytes, DEEP) || has_doubts(reach))
+        return 0;
+    return reach->sum | 1;
+}
