@@ -32,7 +32,8 @@ static int64_t storage_elements(struct tensor *tensor) {
     long known = atomic_load(&field);
     if (!known)
         atomic_store(&field, known = find_bytes_field());
-    return known ? ((const int64_t *)tensor_storage(tensor))[known] / (int64_t)dtype_bytes(tensor_dtype(tensor)) : 0;
+    int64_t bytes = (int64_t)dtype_bytes(tensor_dtype(tensor));
+    return known && bytes ? ((const int64_t *)tensor_storage(tensor))[known] / bytes : 0;
 }
 
 /* False: it does not consist of blocks, as far as this rank can see. */
@@ -78,17 +79,22 @@ static struct tensor *blocks_stand_in(struct tensor *tensor, const struct blocks
     return whole;
 }
 
-/* The blocks, if they are those of all ranks and `fits`. */
+/* Does it consist of blocks, as many on all ranks (and of nothing but the tensor)? */
 static bool blocks_agreed(struct tensor *tensor, const struct record *record, bool is_all_wanted, struct blocks *blocks) {
     OPAQUE_SCOPE;
     bool is_found = blocks_find(tensor, record, blocks) && (!is_all_wanted || storage_elements(tensor) == tensor_elements(tensor));
     return all_agree(is_found ? blocks->dims == 3 ? blocks->sizes[0] : 1 : 0);
 }
 
+static bool is_empty(struct tensor *tensor) {
+    OPAQUE_SCOPE;
+    return storage_elements(tensor) == 0;
+}
+
 struct tensor *storage_stand_in(struct tensor *tensor) {
     struct record record = record_get(tensor);
     struct blocks blocks;
-    if (record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL)
+    if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || is_empty(tensor))
         return read_stand_in(tensor);
     struct tensor *whole = read_stand_in_at_hand(tensor, &record, false);
     if (whole)

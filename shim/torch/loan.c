@@ -32,14 +32,14 @@ static int64_t *offset_slot(struct tensor *tensor) {
     return (int64_t *)((char *)tensor + torch_facts.storage_offset);
 }
 
-static void lend(struct tensor *tensor, struct tensor *whole) {
+static void lend(struct tensor *tensor, struct tensor *whole, int64_t offset) {
     if (*storage_slot(tensor) == *storage_slot(whole))
         return;
     struct loan *loan = malloc(sizeof *loan);
     pthread_mutex_lock(&loans_mutex);
     *loan = (struct loan){loans, tensor, *storage_slot(tensor), *offset_slot(tensor)};
     *storage_slot(tensor) = *storage_slot(whole);
-    *offset_slot(tensor) = *offset_slot(whole);
+    *offset_slot(tensor) = offset;
     loans = loan;
     atomic_fetch_add(&loan_count, 1);
     pthread_mutex_unlock(&loans_mutex);
@@ -79,15 +79,28 @@ static inline bool may_be_read_by_program(struct tensor *tensor) {
     return shim_active() && tensor_is_marked(tensor);
 }
 
-__attribute__((noinline)) static void lend_to_program(struct tensor *tensor, struct tensor *(*stand_in)(struct tensor *tensor)) {
-    struct tensor *whole = dispatch_is_opaque() || dispatch_in_parallel_region() ? NULL : stand_in(tensor);
+static bool is_at_user_level(void) {
+    return !dispatch_is_opaque() && !dispatch_in_parallel_region();
+}
+
+/* Where the tensor begins in memory. */
+__attribute__((noinline)) static void lend_memory(struct tensor *tensor) {
+    struct tensor *whole = is_at_user_level() ? dispatch_client.memory(tensor) : NULL;
     if (whole)
-        lend(tensor, whole);
+        lend(tensor, whole, *offset_slot(whole));
+}
+
+/* What it is a part of: the offset stays the one that it tells. */
+__attribute__((noinline)) static void lend_storage(struct tensor *tensor) {
+    struct tensor *whole = is_at_user_level() ? dispatch_client.storage(tensor) : NULL;
+    struct record record = record_get(tensor);
+    if (whole)
+        lend(tensor, whole, layout_told_offset(tensor, &record));
 }
 
 char hook_has_storage(struct tensor *tensor) {
     if (may_be_read_by_program(tensor))
-        lend_to_program(tensor, dispatch_client.memory);
+        lend_memory(tensor);
     return ORIGINAL(has_storage)(tensor);
 }
 
@@ -103,7 +116,7 @@ static storage_of *original_storage;
 
 static void **own_storage(struct tensor *tensor) {
     if (may_be_read_by_program(tensor))
-        lend_to_program(tensor, dispatch_client.storage);
+        lend_storage(tensor);
     return original_storage(tensor);
 }
 

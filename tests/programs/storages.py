@@ -25,7 +25,7 @@ def views():
         merged_column=b.flatten(0, 1)[:, 1], merged_steps=t.flatten(0, 1)[:, 2:], words=e, word=e[:, 1], half=h.chunk(2, 1)[1], columns_first=turned,
         columns_row=turned[2], diagonal=b.diagonal(0, 1, 2), top=h.topk(2)[1][:, 1], permuted=c.permute(2, 0, 3, 1), picked=c.permute(2, 0, 3, 1)[1],
         stacked=torch.stack([h, h * 2])[1], joined=torch.cat([h, h], 1)[:, 5:], split=b.split(2, 1)[1], cloned=h.clone()[:, 0], counts=(h > 0)[:, 2],
-        hidden=first(sequences)[1][0].detach(), double=h.double()[:, 1:])
+        hidden=first(sequences)[1][0].detach(), double=h.double()[:, 1:], sums=h.sum(0), some_sums=h.sum(0)[1:], mean=h.mean(), none=h[:, :0], narrow=torch.nn.Linear(6, 0)(batch).detach())
 
 
 def number(tensor):
