@@ -15,7 +15,8 @@ int config_read_environment(struct config *config, char *const *environment, cha
     for (int i = 0; i < CONFIG_OPTIONS; i++) {
         const char *variable = config_options[i].variable;
         const char *value = *variable ? config_variable(environment, variable) : NULL;
-        if (value && config_set(config, (enum config_id)i, value, CONFIG_FROM_ENVIRONMENT, variable, fault))
+        bool is_given = value && *value; /* an empty one counts as unset, as it does for most programs */
+        if (is_given && config_set(config, (enum config_id)i, value, CONFIG_FROM_ENVIRONMENT, variable, fault))
             return -1;
     }
     return 0;

@@ -50,10 +50,12 @@ static void print_people(bool all, FILE *out) {
         }
     }
     if (all)
-        fputs("\nWhere a value comes from: the default, then a file (--config-file, else ./accel-run.yaml, else\n"
-              "$XDG_CONFIG_HOME/accel-run/config.yaml), then the environment, then the command line; the last one counts.\n"
-              "'accel-run --show-config' shows which. Flags of accelerate launch and torchrun are known, too: 'accel-run --help flags'.\n",
-              out);
+        fputs(
+            "\nWhere a value comes from: the default, then a file (--config-file, else ./accel-run.yaml, else\n"
+            "$XDG_CONFIG_HOME/accel-run/config.yaml), then the environment, then the command line; the last one counts. An empty variable\n"
+            "counts as unset.\n"
+            "'accel-run --show-config' shows which. Flags of accelerate launch and torchrun are known, too: 'accel-run --help flags'.\n",
+            out);
     else
         fputs("\n'accel-run --help all' tells more: limits, file keys, environment variables.\n", out);
     fputs("Exit status: the first failing rank's, 128 + its signal, 125 accel-run itself, 126 not executable, 127 not found.\n", out);
