@@ -50,7 +50,7 @@ for step in range(2):
         try:
             attempt()
             print("it fits")
-        except (RuntimeError, IndexError, TypeError) as error:
+        except (RuntimeError, IndexError, TypeError, AttributeError) as error:  # older releases lack some
             print(str(error).splitlines()[0])
     twice = torch.ops.misfits.scale(held)
     torch.ops.misfits.each([held])
