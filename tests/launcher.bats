@@ -44,7 +44,7 @@ setup() {
     contains "$output" "ranks               3"
     ACCEL_RUN_RANKS=3 run -0 "$ACCEL_RUN" -n 4 --dry-run true
     contains "$output" "ranks               4"
-    ACCEL_RUN_RANKS= run -0 "$ACCEL_RUN" -n 2 --dry-run true
+    ACCEL_RUN_RANKS="" run -0 "$ACCEL_RUN" -n 2 --dry-run true
     ACCEL_RUN_RANKS=x run -125 "$ACCEL_RUN" true
     contains "$output" "ACCEL_RUN_RANKS"
 }
