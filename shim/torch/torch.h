@@ -376,11 +376,11 @@ void leaf_node_made(void *node, struct tensor *leaf); /* an AccumulateGrad node 
 struct tensor *leaf_of_node(void *node);              /* NULL: never seen */
 
 /* ---- the whole's layout (layout.c). Sizes and strides of a marked tensor's whole (its own when not a shard); returns the number of dimensions. */
-int layout_dense(struct tensor *tensor, const struct record *record, int64_t *sizes,
-                 int64_t *strides); /* in the order of the local strides */
-int layout_told(struct tensor *tensor, const struct record *record, int64_t *sizes,
-                int64_t *strides);                                              /* what one process has; dense where it is not known */
-int64_t layout_told_offset(struct tensor *tensor, const struct record *record); /* likewise: of its first element */
+/* Without gaps, in the order of the local strides. */
+int layout_dense(struct tensor *tensor, const struct record *record, int64_t *sizes, int64_t *strides);
+/* What one process has, dense where it is not known; and the offset of its first element. */
+int layout_told(struct tensor *tensor, const struct record *record, int64_t *sizes, int64_t *strides);
+int64_t layout_told_offset(struct tensor *tensor, const struct record *record);
 struct layout_block {
     int64_t row, own, whole; /* elements: of a row, of this rank's rows, of all rows */
 };

@@ -3,6 +3,8 @@ import sys
 
 import torch
 
+from wrapper import Wrapper
+
 torch.manual_seed(1)
 images, targets = torch.randn(23, 6), torch.arange(23) % 3
 first, second = torch.nn.Linear(6, 8), torch.nn.Linear(8, 3)
@@ -60,22 +62,6 @@ def traced():
 
     hidden = first(images).detach()
     return make_fx(lambda h: second(h.tanh()))(hidden)(hidden)
-
-
-class Wrapper(torch.Tensor):
-    @staticmethod
-    def __new__(cls, inner):
-        self = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
-        self.inner = inner
-        return self
-
-    def __init__(self, inner):
-        pass
-
-    @classmethod
-    def __torch_dispatch__(cls, function, types, values=(), named=None):
-        values = [value.inner if isinstance(value, cls) else value for value in values]
-        return cls(function(*values, **(named or {})))
 
 
 class Wrap(torch.autograd.Function):
