@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Single operators (tests/programs/rule_*): every case of N ranks prints what the plain program prints, or is stopped by name where the
 # list here says so. Nothing silently different, nothing that hangs.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -15,17 +16,11 @@ setup_file() {
 
 # sweep NAME [stopped]: 1, 2 and 3 ranks on each build
 sweep() {
-    local build n
+    local build
     for build in $(builds); do
         set_command "$build" "$1"
-        for n in 1 2 3; do
-            echo "$build $n ranks"
-            if [ "$n" = 1 ]; then
-                "$REPOSITORY/tests/sweep" "$ACCEL_RUN" 1 "${command[@]}"
-            else
-                "$REPOSITORY/tests/sweep" "$ACCEL_RUN" "$n" --stopped "${2:-}" "${command[@]}"
-            fi
-        done
+        echo "$build"
+        "$REPOSITORY/tests/sweep" "$ACCEL_RUN" 1,2,3 --stopped "${2:-}" "${command[@]}"
     done
 }
 
@@ -45,7 +40,7 @@ sweep() {
     sweep rule_sweep
 }
 
-# operators BUILD cases|schemas check|run RANKS
+# operators BUILD cases|schemas check|run RANKS,RANKS...
 operators() {
     requires file "$(python_of "$1")"
     "$REPOSITORY/tests/operators" "$ACCEL_RUN" "$(python_of "$1")" "${@:2}"
@@ -55,17 +50,12 @@ operators() {
     operators wheel cases check 2
 }
 
-@test "modules, functions and expressions in Python: 3 ranks, wheel" {
-    operators wheel cases run 3
+@test "modules, functions and expressions in Python: what one process prints, and 3 ranks, wheel" {
+    operators wheel cases run 1,3
 }
 
 @test "modules, functions and expressions in Python: 2 and 3 ranks, debian" {
-    operators debian cases run 2
-    operators debian cases run 3
-}
-
-@test "one rank prints what no rank prints, operator by operator" {
-    operators wheel cases run 1
+    operators debian cases run 2,3
 }
 
 @test "every class of torch.nn and every function of torch.nn.functional has a case" {
@@ -102,7 +92,9 @@ END
     CHANGE='' "$REPOSITORY/tests/sweep" ./launcher 2 ./program
     CHANGE=0.500001 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
     CHANGE=0.5001 run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    CHANGE=0.5001 run -1 "$REPOSITORY/tests/sweep" ./launcher 3,2 ./program
     CHANGE=nan run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
     CHANGE=stop run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
-    CHANGE=stop "$REPOSITORY/tests/sweep" ./launcher 2 --stopped b ./program
+    CHANGE=stop "$REPOSITORY/tests/sweep" ./launcher 2,3 --stopped b ./program
+    CHANGE=stop run -1 "$REPOSITORY/tests/sweep" ./launcher 1,2 --stopped b ./program
 }

@@ -63,9 +63,9 @@ docs/operators.md: all
 	$(Q)$(OPERATORS) $(PYTHON_wheel) schemas write 2 $(O)/schemas-wheel.json
 
 check-operators: all
-	$(Q)set -e; for n in 1 2 3; do for python in $(PYTHON_wheel) $(PYTHON_debian); do $(OPERATORS) $$python cases run $$n; done; done
-	$(Q)set -e; for n in 2 3; do $(OPERATORS) $(PYTHON_wheel) schemas run $$n $(O)/schemas-wheel.json; \
-		$(OPERATORS) $(PYTHON_debian) schemas run $$n $(O)/schemas-debian.json; done
+	$(Q)for python in $(PYTHON_wheel) $(PYTHON_debian); do $(OPERATORS) $$python cases run 1,2,3 || exit 1; done
+	$(Q)$(OPERATORS) $(PYTHON_wheel) schemas run 2,3 $(O)/schemas-wheel.json
+	$(Q)$(OPERATORS) $(PYTHON_debian) schemas run 2,3 $(O)/schemas-debian.json
 	$(Q)for python in $(PYTHON_wheel) $(PYTHON_debian); do $$python tests/pointwise --check || exit 1; done
 
 # ---- benchmarks: tests/bench/NAME.c, which names its sources as a unit test does, or an executable script tests/bench/NAME
