@@ -24,7 +24,7 @@ $(O)/obj/template/%.o: %.c
 define template_rules
 $(O)/template/$(1)/trainer: tests/template/trainer.cpp $(O)/programs/$(1)-O2/precompiled/torch.h.gch
 	@mkdir -p $$(@D)
-	$(Q)nice $(call program_cxx,$(1)) $$(PROGRAM_FLAGS_$(1)) -O2 $(PROGRAM_WARN) -include $(O)/programs/$(1)-O2/precompiled/torch.h \
+	$(Q)nice $(call program_cxx,$(1)-O2) $$(PROGRAM_FLAGS_$(1)) -O2 $(PROGRAM_WARN) -include $(O)/programs/$(1)-O2/precompiled/torch.h \
 		-o $$@ $$< -Wl,--as-needed $$(PROGRAM_LINK_$(1))
 endef
 $(foreach build,debian wheel,$(eval $(call template_rules,$(build))))
