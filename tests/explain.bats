@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # `accel-run explain`: what a program does, as rank 0's library meets it, after some steps; and that nothing of the user's is harmed.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

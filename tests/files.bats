@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # What the program does with files happens once, and every rank sees it as one process would.
+# Runs beside other files.
 load helpers
 export OMP_NUM_THREADS=1
 export BATS_TEST_TIMEOUT=300

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Several hosts, each with an accel-run of its own (tests/hosts.bash, which uses the settings that seem unused here).
 # shellcheck disable=SC2034
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Several hosts as other launchers describe them: by the words of accelerate launch and torchrun, below Kubeflow, below a torchrun on each.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

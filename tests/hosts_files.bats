@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Hosts without a common file system: rank 0's host has the files, and every rank sees them.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Data loaders of C++ programs: a rank reads its own rows only where that cannot be told from reading all, and all rows everywhere else. What a
 # process reads is counted by the program (tests/programs/loaders.cpp); what it prints is compared word by word with the plain program.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Random networks (tests/fuzz_networks): as one process, whatever they are made of. `make fuzz-networks` runs a thousand, `make check-matrix` others on each build.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

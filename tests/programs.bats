@@ -2,6 +2,7 @@
 # Training programs that know nothing of us (tests/programs): N ranks are the one-process run. For each number of ranks the output is
 # compared word by word, the gradients of the first step to 1e-5, all ranks at the end bit by bit, standard error and the files saved
 # by name; one rank must equal the plain program to the bit. See programs.bash for what is done where a program amplifies rounding.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -16,15 +17,18 @@ setup_file() {
 # ---- the ground: without it no comparison below would mean anything
 
 @test "plain programs repeat themselves to the bit with one thread" {
-    local build name first
+    local build name first again
     for build in debian-O2 wheel-O2; do
         for name in fashion mlp_loader gru batchnorm; do
+            again=$BATS_TEST_TMPDIR/$build-$name
+            set_command "$build" "$name"
+            run_in "$again" "${command[@]}" & # each has a core
             plain_run "$build" "$name"
+            wait $!
             first=$plain
-            run_in "$BATS_TEST_TMPDIR/$build-$name" "${command[@]}"
-            cmp "$first/out" "$BATS_TEST_TMPDIR/$build-$name/out"
+            cmp "$first/out" "$again/out"
             dumps_of "$first"
-            "$COMPARE" --dump --identical "${dumps[0]}" "$BATS_TEST_TMPDIR/$build-$name"/.cache/dump.[0-9]*
+            "$COMPARE" --dump --identical "${dumps[0]}" "$again"/.cache/dump.[0-9]*
         done
     done
 }
@@ -61,45 +65,45 @@ setup_file() {
     done
 }
 
-# ---- Debian's libtorch 1.13.1. Four ranks, where each of the two cores has two, for one program of each kind.
+# ---- Debian's libtorch 1.13.1: 1 and 3 ranks, whose shares of a batch differ; of each kind with 2, too, and of two with 4, where each of two cores has two
 
 @test "fashion, debian" { same_run debian-O2 fashion 1 2 3 4; }
-@test "mlp_loader, debian" { same_run debian-O2 mlp_loader 1 2 3 4; }
-@test "index_loop, debian" { same_run debian-O2 index_loop 1 2 3; }
+@test "mlp_loader, debian" { same_run debian-O2 mlp_loader 1 2 3; }
+@test "index_loop, debian" { same_run debian-O2 index_loop 1 3; }
 @test "gru, debian" { same_run debian-O2 gru 1 2 3 4; }
-@test "transformer, debian" { same_run debian-O2 transformer 1 2 3 4; }
-@test "vae, debian" { same_run debian-O2 vae 1 2 3; }
-@test "gan, debian" { same_run debian-O2 gan 1 2 3; }
-@test "batchnorm, debian" { same_run debian-O2 batchnorm 1 2 3 4; }
-@test "accumulate, debian" { same_run debian-O2 accumulate 1 2 3 4; }
-@test "l2, debian" { same_run debian-O2 l2 1 2 3; }
+@test "transformer, debian" { same_run debian-O2 transformer 1 2 3; }
+@test "vae, debian" { same_run debian-O2 vae 1 3; }
+@test "gan, debian" { same_run debian-O2 gan 1 3; }
+@test "batchnorm, debian" { same_run debian-O2 batchnorm 1 2 3; }
+@test "accumulate, debian" { same_run debian-O2 accumulate 1 2 3; }
+@test "l2, debian" { same_run debian-O2 l2 1 3; }
 @test "throws, debian" { same_run debian-O2 throws 1 2 3; }
-@test "autoencoder, debian" { same_run debian-O2 autoencoder 1 2 3; }
-@test "multi_model, debian" { same_run debian-O2 multi_model 1 2 3; }
+@test "autoencoder, debian" { same_run debian-O2 autoencoder 1 3; }
+@test "multi_model, debian" { same_run debian-O2 multi_model 1 3; }
 @test "not optimised: index_loop, mlp_loader, throws, debian" {
     same_run debian-O0 index_loop 1 2 3
     same_run debian-O0 mlp_loader 2
     same_run debian-O0 throws 2
 }
 @test "classifier.py, debian" { same_run debian classifier.py 1 2 3; }
-@test "gpt.py, debian" { same_run debian gpt.py 1 2 3; }
-@test "vae.py, debian" { same_run debian vae.py 1 2 3; }
-@test "batchnorm.py, debian" { same_run debian batchnorm.py 1 2 3 4; }
-@test "lstm.py, debian" { same_run debian lstm.py 1 2 3; }
+@test "gpt.py, debian" { same_run debian gpt.py 1 2; }
+@test "vae.py, debian" { same_run debian vae.py 1 3; }
+@test "batchnorm.py, debian" { same_run debian batchnorm.py 1 2; }
+@test "lstm.py, debian" { same_run debian lstm.py 1 3; }
 
-# ---- the official wheel: of each kind with 2 and 3 ranks, else with 3, whose shares of a batch differ
+# ---- the official wheel: 3 ranks, in Python of half 2; 1 and 2 of the first
 
 @test "fashion, wheel" { same_run wheel-O2 fashion 1 2 3; }
 @test "mlp_loader, wheel" { same_run wheel-O2 mlp_loader 2 3; }
 @test "index_loop, wheel" { same_run wheel-O2 index_loop 3; }
-@test "gru, wheel" { same_run wheel-O2 gru 2 3; }
-@test "transformer, wheel" { same_run wheel-O2 transformer 2 3; }
+@test "gru, wheel" { same_run wheel-O2 gru 3; }
+@test "transformer, wheel" { same_run wheel-O2 transformer 3; }
 @test "vae, wheel" { same_run wheel-O2 vae 3; }
 @test "gan, wheel" { same_run wheel-O2 gan 3; }
-@test "batchnorm, wheel" { same_run wheel-O2 batchnorm 2 3; }
+@test "batchnorm, wheel" { same_run wheel-O2 batchnorm 3; }
 @test "accumulate, wheel" { same_run wheel-O2 accumulate 3; }
 @test "l2, wheel" { same_run wheel-O2 l2 3; }
-@test "throws, wheel" { same_run wheel-O2 throws 2 3; }
+@test "throws, wheel" { same_run wheel-O2 throws 3; }
 @test "autoencoder, wheel" { same_run wheel-O2 autoencoder 3; }
 @test "multi_model, wheel" { same_run wheel-O2 multi_model 3; }
 @test "not optimised: index_loop, mlp_loader, throws, wheel" {
@@ -107,22 +111,24 @@ setup_file() {
     same_run wheel-O0 mlp_loader 2
     same_run wheel-O0 throws 2
 }
-@test "classifier.py, wheel" { same_run wheel classifier.py 1 2 3; }
-@test "gpt.py, wheel" { same_run wheel gpt.py 2 3; }
-@test "vae.py, wheel" { same_run wheel vae.py 3; }
+@test "classifier.py, wheel" { same_run wheel classifier.py 1 2; }
+@test "gpt.py, wheel" { same_run wheel gpt.py 3; }
+@test "vae.py, wheel" { same_run wheel vae.py 2; }
 @test "batchnorm.py, wheel" { same_run wheel batchnorm.py 3; }
-@test "lstm.py, wheel" { same_run wheel lstm.py 3; }
+@test "lstm.py, wheel" { same_run wheel lstm.py 2; }
 
 # ---- what the comparison of one run cannot show
 
-# The figures are CPU seconds of the same minute: 0.55 to 0.6 of the plain run is what two ranks need when all is divided but the loading
-# and the optimizer's step. N copies that do not share the work have 1.
+# The figures are CPU seconds of runs side by side, since what else the machine does slows both: 0.55 to 0.6 of the plain run is what two ranks need when all is
+# divided but the loading and the optimizer's step. N copies that do not share the work have 1.
 work_is_divided() {
-    local build=$1 plain_cpu
-    plain_run "$build" fashion
+    local build=$1 alone=$BATS_TEST_TMPDIR/alone plain_cpu
+    set_command "$build" fashion
+    run_in "$alone" "${command[@]}" &
     ranks_run 2 "$build" fashion
-    same_status
-    plain_cpu=$(cpu_seconds "$plain")
+    wait $!
+    [ "$(cat "$alone/status" "$ranks/status" | tr -d '\n')" = 00 ]
+    plain_cpu=$(cpu_seconds "$alone")
     [ "$(cpu_seconds "$ranks" | wc -l)" -eq 2 ]
     cpu_seconds "$ranks" | awk -v plain="$plain_cpu" '
         { print "CPU of a rank over CPU of the plain run:", $1 / plain; bad += $1 >= 0.85 * plain }
@@ -131,17 +137,6 @@ work_is_divided() {
 
 @test "each of two ranks does much less work than the plain run, debian" { work_is_divided debian-O2; }
 @test "each of two ranks does much less work than the plain run, wheel" { work_is_divided wheel-O2; }
-
-@test "gradients that are retained are those of one process" {
-    local build n
-    for build in debian wheel; do
-        plain_run "$build" retained.py
-        for n in 2 3; do
-            ranks_run "$n" "$build" retained.py
-            same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
-        done
-    done
-}
 
 # A forked child has the parameters with their marks, but no other ranks: it computes alone, and must not take what is only a part for the whole.
 @test "forked children compute with the model, debian" { same_children debian 2 3; }
@@ -215,56 +210,3 @@ saved_model_is_the_same() {
 
 @test "the saved model is the plain run's, one file, debian" { saved_model_is_the_same debian-O2; }
 @test "the saved model is the plain run's, one file, wheel" { saved_model_is_the_same wheel-O2; }
-
-teardown() {
-    if [ -n "${bg_pid:-}" ] && pid_is_alive "$bg_pid"; then
-        kill -TERM "$bg_pid"
-        wait_pids_gone "$bg_pid" "${pids[@]}"
-    fi
-}
-
-trains() {
-    dumps_of "$1"
-    [ "${#dumps[@]}" -eq "$2" ]
-}
-
-# A job of 3 ranks that trains for ever, as far as this test is concerned; $bg_pid is the launcher's.
-start_long_job() {
-    set_command debian-O2 fashion
-    mkdir -p "$BATS_TEST_TMPDIR/.cache"
-    spawn_bg ACCEL_TEST_DUMP="$BATS_TEST_TMPDIR/.cache/dump" OMP_NUM_THREADS=1 "$ACCEL_RUN" -n 3 "${command[0]}" "$BUILD/data/fashion" 1000 60000
-    retry 600 0.1 trains "$BATS_TEST_TMPDIR" 3
-    pids=("${dumps[@]##*/dump.}")
-}
-
-job_left_nothing() {
-    wait_pids_gone "${pids[@]}"
-    diff "$BATS_TEST_TMPDIR/shared_before" <(find /dev/shm -mindepth 1 | sort) >&2
-}
-
-@test "a rank killed while it trains ends the job, is named, and nothing is left" {
-    local victim
-    find /dev/shm -mindepth 1 | sort >"$BATS_TEST_TMPDIR/shared_before"
-    for victim in 0 2; do
-        rm -f "$BATS_TEST_TMPDIR"/.cache/dump.*
-        start_long_job
-        kill -KILL "${pids[victim]}"
-        wait_bg
-        [ "$status" -eq 137 ]
-        contains "$(cat "$BATS_TEST_TMPDIR/err")" AR-RANK-KILLED
-        job_left_nothing
-    done
-}
-
-@test "SIGTERM and SIGINT to the launcher end a job that trains, and nothing is left" {
-    local signal
-    find /dev/shm -mindepth 1 | sort >"$BATS_TEST_TMPDIR/shared_before"
-    for signal in TERM INT; do
-        rm -f "$BATS_TEST_TMPDIR"/.cache/dump.*
-        start_long_job
-        kill -s "$signal" "$bg_pid"
-        wait_bg
-        [ "$status" -eq $((128 + $(kill -l "$signal"))) ]
-        job_left_nothing
-    done
-}

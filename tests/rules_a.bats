@@ -2,6 +2,7 @@
 # Rules of normalisation, random draws and recurrent layers, operator by operator (tests/programs/rule_*.cpp): values, gradients, running
 # statistics and the position of the random stream are those of the plain program, for whole and uneven rows, on both builds. Figures are
 # relative to the largest of their tensor.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # One file of each: the plain run's, whole at any moment, there when the save returns.
+# Runs beside other files.
 load helpers
 export OMP_NUM_THREADS=1
 

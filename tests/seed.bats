@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # A program that seeds itself from nowhere is one program all the same.
+# Runs beside other files.
 load helpers
 export OMP_NUM_THREADS=1
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Models of sequences (tests/programs/sequences.py): rows that are merged with the time, with heads, with other views of them. N ranks are the one-process run,
 # and once the program has shown which dimension is its time, nothing is gathered but what it reads.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Ways in which programs are made: optimizers of their own, closures, threads, libraries loaded late; N ranks are the one-process run.
+# Runs beside other files.
 
 # shellcheck disable=SC2034 # drifted is read by programs.bash
 bats_require_minimum_version 1.5.0

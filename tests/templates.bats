@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The templates of hooks/null/: what docs/adding-a-hook.md and docs/adding-a-rule.md show really works, on every libtorch the tests have.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers
