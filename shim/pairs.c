@@ -55,3 +55,11 @@ void *pairs_get(const struct pairs *pairs, const void *key) {
     struct pairs_table *table = atomic_load_explicit(&pairs->table, memory_order_acquire);
     return table ? atomic_load_explicit(&table_find(table, key)->value, memory_order_acquire) : NULL;
 }
+
+void pairs_free(struct pairs *pairs) {
+    for (struct pairs_table *table = pairs->table, *outgrown; table; table = outgrown) {
+        outgrown = table->outgrown;
+        free(table);
+    }
+    pairs->table = NULL;
+}

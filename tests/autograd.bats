@@ -15,9 +15,9 @@ setup_file() {
 # The programs in Python, as each build runs them one after another (tests/programs/series.py); torch.func is of 2.0.
 # shellcheck disable=SC2034
 series_debian=(divided_leaves.py shared_gradients.py callbacks.py second_derivative.py writes.py written.py legacy_types.py sparse.py memory.py storages.py
-    forward_mode.py misfits.py retained.py)
+    forward_mode.py misfits.py retained.py history.py)
 # shellcheck disable=SC2034
-series_wheel=(subclasses.py modes.py "${series_debian[@]}" functional.py transforms.py)
+series_wheel=("${series_debian[@]}" functional.py modes.py subclasses.py transforms.py)
 
 # series_run BUILD N: N ranks of it, 0 for the plain run, once per file; leaves the folder in $series
 series_run() {
@@ -116,6 +116,10 @@ in_place_share() {
 
 @test "gradients that are retained are those of one process" {
     same_part retained.py
+}
+
+@test "a loss whose graph alone leads back to divided rows has one process's gradients, and so has one of parameters alone beside it" {
+    same_part history.py
 }
 
 @test "a leaf made from divided rows keeps its rows, and its gradient is that of its rows" {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # accel-run below other launchers: each process that they start becomes a rank. With the real torchrun, Open MPI and hydra; srun is tests/fake/srun.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

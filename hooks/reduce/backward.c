@@ -175,19 +175,21 @@ static size_t edge_bytes(const struct vector *roots, size_t count) {
     return (size_t)(roots->end - roots->begin) / count;
 }
 
+static void *root_node(const struct vector *roots, size_t index, size_t count) {
+    return *(void *const *)(roots->begin + index * edge_bytes(roots, count));
+}
+
 /* A root that was written through a view of it (loss.view(1).mul_(3)) has another node than when it was marked: it is found by the node that it has now. */
 static struct record root_record(const struct vector *roots, size_t index, size_t count) {
     const char *edge = roots->begin + index * edge_bytes(roots, count);
-    struct record record = record_of_node(*(void *const *)edge);
-    return record.kind != RECORD_NONE ? record : record_of_output(*(void *const *)edge, edge_output(edge, edge_bytes(roots, count)));
+    struct record record = record_of_node(root_node(roots, index, count));
+    return record.kind != RECORD_NONE ? record
+                                      : record_of_output(root_node(roots, index, count), edge_output(edge, edge_bytes(roots, count)));
 }
 
 static bool roots_are_divided(const struct vector *roots, size_t count) {
-    if (dispatch_client
-            .has_gathered_history()) /* when in doubt: dividing the seed and summing the gradients is exact for any replicated root */
-        return true;
     for (size_t i = 0; i < count; i++)
-        if (root_record(roots, i, count).kind != RECORD_NONE)
+        if (root_record(roots, i, count).kind != RECORD_NONE || dispatch_client.has_gathered_history(root_node(roots, i, count)))
             return true;
     return false;
 }

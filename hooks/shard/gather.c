@@ -3,6 +3,7 @@
  * copied in place, as autograd knows (which keeps nothing of them: they may be written afterwards), and a hook on the result sums the gradient over the
  * ranks before it flows into the own rows.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "shard.h"
@@ -95,12 +96,12 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
 }
 
 /* The gradient of a gathered value: each rank has its part of the sum; the sum is what flows into the own rows. */
-static struct tensor *sum_gradient(struct tensor *gradient, void *label) {
+static struct tensor *sum_gradient(struct tensor *gradient, const char *label) {
     if (!tensor_has_memory(gradient))
         shim_problem("AR-GRAD-KIND", "Ask for the gradients one by one, use torch.func.vjp within the transform, or run with -n 1.",
                      "%s: a gradient that a transform of torch.func or a class of Python's has wrapped, or that is sparse, flows into "
                      "gathered rows",
-                     (char *)label);
+                     label);
     if (tensor_is_recorded(gradient)) /* create_graph: to be differentiated again */
         return gather_partial(label, gradient);
     struct value copy = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_int(0));
@@ -109,21 +110,46 @@ static struct tensor *sum_gradient(struct tensor *gradient, void *label) {
     return copy.tensor;
 }
 
-/* Graphs that lead back to gathered rows. A replicated root may hang on one without a mark of its own: in a buffer of the program's into which gathered values
-   were written slice by slice, only the slices' results are marked. */
-static _Atomic long live_gathers;
+/* Nodes of gathered values, with how many live. A replicated root may hang on one without a mark of its own: in a buffer of the program's into which gathered
+   values were written slice by slice, only the slices' results are marked. */
+static struct pairs gathered_nodes;
+static long live_gathers;
+static pthread_mutex_t gathered_mutex = PTHREAD_MUTEX_INITIALIZER; /* graphs end in any thread */
 
-static void sum_hook_released(void *label) {
-    atomic_fetch_sub(&live_gathers, 1);
+static void gathered_node(void *node, bool lives) {
+    pthread_mutex_lock(&gathered_mutex);
+    pairs_put(&gathered_nodes, node, lives ? node : NULL);
+    live_gathers += lives ? 1 : -1;
+    pthread_mutex_unlock(&gathered_mutex);
+}
+
+static bool is_gathered_node(void *node) {
+    return pairs_get(&gathered_nodes, node);
+}
+
+struct gathered {
+    const char *label;
+    void *node;
+};
+
+static struct tensor *sum_hook(struct tensor *gradient, void *gathered) {
+    return sum_gradient(gradient, ((struct gathered *)gathered)->label);
+}
+
+static void sum_hook_released(void *gathered) {
+    gathered_node(((struct gathered *)gathered)->node, false);
+    free(gathered);
 }
 
 static void add_sum_hook(struct tensor *tensor, const char *label) {
-    atomic_fetch_add(&live_gathers, 1);
-    tensor_add_hook(tensor, (struct hook_closure){sum_gradient, sum_hook_released, (void *)label});
+    struct gathered *gathered = malloc(sizeof *gathered);
+    *gathered = (struct gathered){label, tensor_node(tensor)};
+    gathered_node(gathered->node, true);
+    tensor_add_hook(tensor, (struct hook_closure){sum_hook, sum_hook_released, gathered});
 }
 
-bool gather_has_history(void) {
-    return atomic_load(&live_gathers) > 0;
+bool gather_is_history_of(void *node) {
+    return live_gathers && graph_leads_to(node, is_gathered_node);
 }
 
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {

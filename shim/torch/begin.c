@@ -39,6 +39,7 @@ void torch_begin(void) {
     calibrate_keys();
     dispatch_register();
     calibrate_values();
+    graph_begin();
     direct_begin();
 }
 

@@ -153,8 +153,8 @@ static void calibrate_dtype(void) {
         value_drop(tensors[i]);
 }
 
-/* Reads 8 bytes that may not be mapped: write() of them to a pipe reports EFAULT instead of crashing. */
-static bool read_word(const char *address, void **word) {
+/* write() of them to a pipe reports EFAULT instead of crashing. */
+bool calibrate_read_word(const char *address, void **word) {
     static int ends[2] = {-1, -1};
     if (ends[0] < 0 && pipe2(ends, O_CLOEXEC))
         return false;
@@ -169,7 +169,7 @@ static void calibrate_storage(struct tensor *tensor) {
     for (long at = 8; at < 64 && !torch_facts.storage; at += 8)
         for (long inner = 8; inner < 64 && !torch_facts.storage; inner += 8) {
             void *word;
-            if (read_word(*(char **)((char *)tensor + at) + inner, &word) && word == expected) {
+            if (calibrate_read_word(*(char **)((char *)tensor + at) + inner, &word) && word == expected) {
                 torch_facts.storage = at;
                 torch_facts.storage_data = inner;
             }
@@ -304,7 +304,7 @@ static void calibrate_aliases(void) {
             memcpy(&view[i], views[i] + at, sizeof *view);
             memcpy(&none[i], others[i] + at, sizeof *none);
             void *word;
-            fits = fits && !none[i] && read_word(write[i], &word) && read_word(view[i], &word);
+            fits = fits && !none[i] && calibrate_read_word(write[i], &word) && calibrate_read_word(view[i], &word);
         }
         if (fits)
             torch_facts.alias = at;
@@ -330,8 +330,8 @@ static void calibrate_int_list(void) {
     for (long at = 0; at + 16 <= torch_facts.argument_bytes; at += 8) {
         struct value *value = (struct value *)(argument + at);
         void *begin, *end;
-        if (value->tag != torch_facts.tag_list || !read_word((char *)value->pointer + torch_facts.list, &begin) ||
-            !read_word((char *)value->pointer + torch_facts.list + 8, &end))
+        if (value->tag != torch_facts.tag_list || !calibrate_read_word((char *)value->pointer + torch_facts.list, &begin) ||
+            !calibrate_read_word((char *)value->pointer + torch_facts.list + 8, &end))
             continue;
         struct value *elements = begin;
         if ((char *)end - (char *)begin == 32 && elements[0].tag == TAG_INT && elements[0].integer == 1 && elements[1].integer == 1) {

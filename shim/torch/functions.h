@@ -18,6 +18,10 @@ const char *functions_resolve(void);
 void calibrate_keys(void);
 void calibrate_table(uint16_t key, uint16_t next_key, void *fallback);
 void calibrate_values(void);
+/* Reads 8 bytes that may not be mapped; false: they are not. */
+bool calibrate_read_word(const char *address, void **word);
+/* Where a node of the graph keeps its edges (graph.c). */
+void graph_begin(void);
 void dispatch_register(void);
 /* Where an operator keeps which keys count for it; after dispatch_register(). */
 void extractor_find(void);

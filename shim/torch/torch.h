@@ -254,7 +254,7 @@ struct dispatch_client {
     struct tensor *(*whole)(
         struct tensor
             *tensor); /* the whole value of a marked tensor, owned, part of the graph where its rows are; every rank must call it alike */
-    bool (*has_gathered_history)(void); /* some live graph leads back to divided rows, so a root without a record may, too */
+    bool (*has_gathered_history)(void *node); /* this node's graph leads back to divided rows, though its tensor has no record */
     /* The tensor whose memory the program shall see where it looks at a marked one's, or whose storage where it takes that; NULL: its own. Borrowed. */
     struct tensor *(*memory)(struct tensor *tensor), *(*storage)(struct tensor *tensor);
     /* Before a backward, and after code of the program that it has called back: what the program wrote through pointers into divided memory is taken back,
@@ -348,6 +348,9 @@ struct tensor *rows_lend(struct tensor *whole, const struct record *record, int 
 struct tensor *rows_lend_cheaply(struct tensor *whole, const struct record *record, int dim); /* at that cost, or NULL */
 /* Writes the rows, with their history, into the whole tensor's. */
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows);
+
+/* ---- the graph of a backward (graph.c): does this node's lead to one that is sought, itself included? True where a node's edges were not found. */
+bool graph_leads_to(void *node, bool (*is_sought)(void *node));
 
 /* ---- virtual functions (virtual.c). Calls must not overlap: the interpreter's lock, or the lock of the caller's table. */
 typedef void *node_apply(void *result, void *node, void *gradients); /* variable_list Node::apply(variable_list &&) */
