@@ -12,56 +12,6 @@ setup_file() {
     programs_setup_file
 }
 
-# The programs in Python, as each build runs them one after another (tests/programs/series.py); torch.func is of 2.0.
-# shellcheck disable=SC2034
-series_debian=(divided_leaves.py shared_gradients.py callbacks.py second_derivative.py writes.py written.py legacy_types.py sparse.py memory.py storages.py
-    forward_mode.py misfits.py retained.py history.py)
-# shellcheck disable=SC2034
-series_wheel=("${series_debian[@]}" functional.py modes.py subclasses.py transforms.py)
-
-# series_run BUILD N: N ranks of it, 0 for the plain run, once per file; leaves the folder in $series
-series_run() {
-    local -n programs=series_$1
-    series=$BATS_FILE_TMPDIR/series-$1-$2
-    [ ! -e "$series/status" ] || return 0
-    set_command "$1" series.py
-    if [ "$2" -eq 0 ]; then
-        run_in "$series" "${command[@]}" "${programs[@]}"
-    else
-        run_in "$series" "$ACCEL_RUN" -n "$2" "${command[@]}" "${programs[@]}"
-    fi
-}
-
-plain_series() {
-    series_run debian 0 & # of one thread: each has a core
-    series_run wheel 0
-    wait $!
-}
-
-# part_of FOLDER NAME: what this program printed
-part_of() {
-    awk -v name="$2" '$1 == "==" { its = $2 == name } its' "$1/out"
-}
-
-# same_part NAME.py: what 2 and 3 ranks of each series print for this program is what the plain run does
-same_part() {
-    local name=$1 build n
-    plain_series
-    for build in debian wheel; do
-        local -n programs=series_$build
-        [[ " ${programs[*]} " = *" $name "* ]] || continue
-        set_command "$build" "$name"
-        part_of "$BATS_FILE_TMPDIR/series-$build-0" "$name" >"$BATS_TEST_TMPDIR/plain"
-        [ "$(wc -l <"$BATS_TEST_TMPDIR/plain")" -gt 1 ] || { echo "no plain run" >&2 && show "$BATS_FILE_TMPDIR/series-$build-0/err" && return 1; }
-        for n in 2 3; do
-            echo "== $n ranks of $build $name" >&2
-            series_run "$build" "$n"
-            part_of "$series" "$name" >"$BATS_TEST_TMPDIR/ranks"
-            "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks" || { show "$series/err" && return 1; }
-        done
-    done
-}
-
 # same_words NAME: the output of 2 and 3 ranks of a program in C++ is the plain run's, on both builds
 same_words() {
     local name=$1 build n runs=()
@@ -101,7 +51,7 @@ in_place_share() {
 
 @test "programs one after another end as they do alone, and nothing but what they say themselves is on standard error" {
     local build n
-    plain_series
+    plain_series debian wheel
     for build in debian wheel; do
         set_command "$build" series.py
         plain=$BATS_FILE_TMPDIR/series-$build-0
@@ -115,19 +65,19 @@ in_place_share() {
 }
 
 @test "gradients that are retained are those of one process" {
-    same_part retained.py
+    same_part retained.py debian wheel
 }
 
 @test "a loss whose graph alone leads back to divided rows has one process's gradients, and so has one of parameters alone beside it" {
-    same_part history.py
+    same_part history.py debian wheel
 }
 
 @test "a leaf made from divided rows keeps its rows, and its gradient is that of its rows" {
-    same_part divided_leaves.py
+    same_part divided_leaves.py debian wheel
 }
 
 @test "large gradients are accumulated, kept, shared, written, seen and written by children as those of one process" {
-    same_part shared_gradients.py
+    same_part shared_gradients.py debian wheel
 }
 
 @test "large gradients are summed where they lie, also after forks and where zero_grad() leaves zeros" {
@@ -157,7 +107,7 @@ in_place_share() {
 }
 
 @test "what autograd calls back in Python sees whole gradients: hooks, custom functions, module hooks, checkpoints" {
-    same_part callbacks.py
+    same_part callbacks.py debian wheel
 }
 
 @test "what autograd calls back in C++ sees whole gradients: hooks, custom functions" {
@@ -185,15 +135,15 @@ in_place_share() {
 }
 
 @test "gradients computed in the loss, and their derivatives, are those of one process" {
-    same_part second_derivative.py
+    same_part second_derivative.py debian wheel
 }
 
 @test "what is written in place to divided rows, and to views of them, is where one process has it" {
-    same_part writes.py
+    same_part writes.py debian wheel
 }
 
 @test "out= tensors, lists, running statistics and sums over the batch are written as one process writes them" {
-    same_part written.py
+    same_part written.py debian wheel
 }
 
 @test "a divided tensor that is turned around in place while a view of its rows is in use is refused by name" {
@@ -205,39 +155,39 @@ in_place_share() {
 }
 
 @test "legacy types of Python know parameters and divided tensors" {
-    same_part legacy_types.py
+    same_part legacy_types.py debian wheel
 }
 
 @test "sparse gradients of embeddings are one process's, entry by entry" {
-    same_part sparse.py
+    same_part sparse.py debian wheel
 }
 
 @test "memory that Python is given the address of is the whole batch's, both ways" {
-    same_part memory.py
+    same_part memory.py debian wheel
 }
 
 @test "strides, offsets and storages of views of divided tensors are those of one process, and so are deep copies, pickles and files" {
-    same_part storages.py
+    same_part storages.py debian wheel
 }
 
 @test "forward-mode derivatives are those of the whole batch" {
-    same_part forward_mode.py
+    same_part forward_mode.py debian wheel
 }
 
 @test "torch.func on a living model computes what one process does" {
-    same_part functional.py
+    same_part functional.py debian wheel
 }
 
 @test "a mode that sees every operator sees it with the shapes of one process" {
-    same_part modes.py
+    same_part modes.py debian wheel
 }
 
 @test "tensors of classes of the program's own, beside divided rows and as a parameter, compute as in one process" {
-    same_part subclasses.py
+    same_part subclasses.py debian wheel
 }
 
 @test "what does not fit is said of whole sizes, what the program's own operators write is written, and training goes on" {
-    same_part misfits.py
+    same_part misfits.py debian wheel
 }
 
 @test "strides of a view with gaps, autograd.grad of divided rows in a transform, traces, shared lists and torch.cond are refused by name" {
@@ -254,5 +204,5 @@ in_place_share() {
 }
 
 @test "transforms of divided features, by torch.func, compute what one process does, forward and back through them" {
-    same_part transforms.py
+    same_part transforms.py debian wheel
 }

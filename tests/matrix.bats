@@ -48,15 +48,23 @@ same_words() {
 
 @test "autograd: what is called back in C++" { same_words "$MATRIX_BUILD-O2" callbacks; }
 @test "autograd: a TorchScript module" { same_words "$MATRIX_BUILD-O2" scripted; }
-@test "autograd: what is called back in Python" { same_words "$MATRIX_BUILD" callbacks.py; }
-@test "autograd: gradients in the loss" { same_words "$MATRIX_BUILD" second_derivative.py; }
-@test "autograd: memory by its address" { same_words "$MATRIX_BUILD" memory.py; }
-@test "autograd: storages of views" { same_words "$MATRIX_BUILD" storages.py; }
-@test "autograd: leaves of divided rows" { same_words "$MATRIX_BUILD" divided_leaves.py; }
-@test "autograd: writes in place" { same_words "$MATRIX_BUILD" writes.py; }
-@test "autograd: writes to sums, lists and out= tensors" { same_words "$MATRIX_BUILD" written.py; }
-@test "autograd: sparse gradients" { same_words "$MATRIX_BUILD" sparse.py; }
-@test "autograd: legacy types" { same_words "$MATRIX_BUILD" legacy_types.py; }
+
+part() { same_part "$1" "$MATRIX_BUILD"; }
+
+@test "autograd: what is called back in Python" { part callbacks.py; }
+@test "autograd: gradients in the loss" { part second_derivative.py; }
+@test "autograd: memory by its address" { part memory.py; }
+@test "autograd: storages of views" { part storages.py; }
+@test "autograd: leaves of divided rows" { part divided_leaves.py; }
+@test "autograd: writes in place" { part writes.py; }
+@test "autograd: writes to sums, lists and out= tensors" { part written.py; }
+@test "autograd: sparse gradients" { part sparse.py; }
+@test "autograd: legacy types" { part legacy_types.py; }
+@test "autograd: large gradients" { part shared_gradients.py; }
+@test "autograd: forward mode" { part forward_mode.py; }
+@test "autograd: what does not fit" { part misfits.py; }
+@test "autograd: gradients retained" { part retained.py; }
+@test "autograd: history alone" { part history.py; }
 
 @test "refused: hooks of Python on nodes of the graph, by name" {
     ranks_run 2 "$MATRIX_BUILD" refused.py node_hook

@@ -161,3 +161,57 @@ same_run() {
 cpu_seconds() {
     cat "$1"/.cache/dump.cpu.*
 }
+
+# Programs in Python run one after another in one process (tests/programs/series.py), once per bats file and number of ranks: most of the time of each alone is
+# torch's import. series_of BUILD: which ones, in $programs; torch.func is of 2.0, and modes among divided rows are refused before 2.2.
+series_of() {
+    programs=(divided_leaves.py shared_gradients.py callbacks.py second_derivative.py writes.py written.py legacy_types.py sparse.py memory.py storages.py
+        forward_mode.py misfits.py retained.py history.py)
+    [ "$1" != wheel ] || programs+=(functional.py modes.py subclasses.py transforms.py)
+}
+
+# series_run BUILD N: N ranks of them, 0 for the plain run; leaves the folder in $series
+series_run() {
+    series=$BATS_FILE_TMPDIR/series-$1-$2
+    [ ! -e "$series/status" ] || return 0
+    set_command "$1" series.py
+    series_of "$1"
+    [ "$2" -eq 0 ] || command=("$ACCEL_RUN" -n "$2" "${command[@]}")
+    run_in "$series" "${command[@]}" "${programs[@]}"
+}
+
+plain_series() { # BUILD...
+    local build runs=()
+    for build in "$@"; do
+        series_run "$build" 0 & # of one thread: each has a core
+        runs+=($!)
+    done
+    wait "${runs[@]}"
+}
+
+# part_of FOLDER NAME: what this program of a series printed
+part_of() {
+    awk -v name="$2" '$1 == "==" { its = $2 == name } its' "$1/out"
+}
+
+# same_part NAME.py BUILD...: what 2 and 3 ranks of the builds' series print for this program is what the plain run does
+same_part() {
+    local name=$1 build n compared=
+    shift
+    plain_series "$@"
+    for build in "$@"; do
+        series_of "$build"
+        [[ " ${programs[*]} " = *" $name "* ]] || continue
+        set_command "$build" "$name"
+        part_of "$BATS_FILE_TMPDIR/series-$build-0" "$name" >"$BATS_TEST_TMPDIR/plain"
+        [ "$(wc -l <"$BATS_TEST_TMPDIR/plain")" -gt 1 ] || { echo "no plain run" >&2 && show "$BATS_FILE_TMPDIR/series-$build-0/err" && return 1; }
+        for n in 2 3; do
+            echo "== $n ranks of $build $name" >&2
+            series_run "$build" "$n"
+            part_of "$series" "$name" >"$BATS_TEST_TMPDIR/ranks"
+            "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks" || { show "$series/err" && return 1; }
+            compared=yes
+        done
+    done
+    [ -n "$compared" ]
+}
