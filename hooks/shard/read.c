@@ -163,16 +163,31 @@ static bool same_shape(struct tensor *one, struct tensor *other) {
     return tensor_data(one) == tensor_data(other) && tensor_same_layout(one, other);
 }
 
-/* The copy of this memory in this shape; *others: the same memory has copies in other shapes. */
-static struct copy *copy_find(struct tensor *tensor, const struct record *record, bool *others) {
+typedef bool copy_fits(const struct copy *copy, struct tensor *tensor, const struct record *record);
+
+/* Of this tensor, in this shape. */
+static bool is_same(const struct copy *copy, struct tensor *tensor, const struct record *record) {
+    return copy->record.kind == record->kind && copy->record.dim == record->dim &&
+           (record->kind != RECORD_SHARD || record_same_rows(&copy->record, record)) && same_shape(copy->alias, tensor);
+}
+
+/* Of all of the storage that the tensor lies in. */
+static bool is_of_its_storage(const struct copy *copy, struct tensor *tensor, const struct record *record) {
+    struct layout_block block;
+    if (!copy->is_of_storage || copy->record.kind != record->kind || tensor_dtype(copy->alias) != tensor_dtype(tensor))
+        return false;
+    return record->kind == RECORD_PARTIAL || (layout_block(tensor, record, &block) && record_same_rows(&copy->record, record) &&
+                                              tensor_strides(copy->alias).data[1] == block.row);
+}
+
+/* The copy of this memory that fits; *others: the same memory has copies that do not. */
+static struct copy *copy_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others) {
     struct copy *found = NULL;
     *others = false;
     for (struct copy *copy = copies; copy; copy = copy->next) {
         if (tensor_storage(copy->alias) != tensor_storage(tensor))
             continue;
-        bool same = copy->record.kind == record->kind && copy->record.dim == record->dim &&
-                    (record->kind != RECORD_SHARD || record_same_rows(&copy->record, record)) && same_shape(copy->alias, tensor);
-        if (same)
+        if (fits(copy, tensor, record))
             found = copy;
         else
             *others = true;
@@ -332,14 +347,6 @@ void read_settle(void) {
 
 /* ---- hooks */
 
-static bool is_of_storage_of(const struct copy *copy, struct tensor *tensor, const struct record *record) {
-    struct layout_block block;
-    if (!copy->is_of_storage || copy->record.kind != record->kind || tensor_dtype(copy->alias) != tensor_dtype(tensor))
-        return false;
-    return record->kind == RECORD_PARTIAL || (layout_block(tensor, record, &block) && record_same_rows(&copy->record, record) &&
-                                              tensor_strides(copy->alias).data[1] == block.row);
-}
-
 struct tensor *read_stand_in_of_storage(struct tensor *divided) {
     struct tensor *whole = read_stand_in(divided);
     COPIES_SCOPE;
@@ -355,27 +362,19 @@ struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record 
     OPAQUE_SCOPE;
     if (from_its_beginning && tensor_storage_offset(tensor))
         return NULL;
-    struct tensor *found = NULL;
-    bool others = false;
+    bool others;
     take_watched();
-    for (struct copy *copy = copies; copy; copy = copy->next) {
-        if (tensor_storage(copy->alias) != tensor_storage(tensor))
-            continue;
-        if (is_of_storage_of(copy, tensor, record))
-            found = copy->whole;
-        else
-            others = true;
-    }
+    struct copy *found = copy_find(tensor, record, is_of_its_storage, &others);
     if (found && others)
         tensor_settle(tensor);
-    return found;
+    return found ? found->whole : NULL;
 }
 
 bool read_has_copy(struct tensor *tensor, const struct record *record) {
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     bool others;
-    return copy_find(tensor, record, &others);
+    return copy_find(tensor, record, is_same, &others);
 }
 
 /* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */
@@ -389,7 +388,7 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     OPAQUE_SCOPE;
     bool others;
     take_watched();
-    struct copy *copy = copy_find(tensor, &record, &others);
+    struct copy *copy = copy_find(tensor, &record, is_same, &others);
     if (others || record.kind == RECORD_GATHERED)
         tensor_settle(tensor);
     if (!copy) {
