@@ -187,9 +187,14 @@ static struct record root_record(const struct vector *roots, size_t index, size_
                                       : record_of_output(root_node(roots, index, count), edge_output(edge, edge_bytes(roots, count)));
 }
 
+/* Where values are whole that come from divided rows: what hangs on them may have no record. */
+static bool is_from_rows(void *node) {
+    return dispatch_client.is_gathered(node) || custom_is_divided(node);
+}
+
 static bool roots_are_divided(const struct vector *roots, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (root_record(roots, i, count).kind != RECORD_NONE || dispatch_client.has_gathered_history(root_node(roots, i, count)))
+        if (root_record(roots, i, count).kind != RECORD_NONE || graph_leads_to(root_node(roots, i, count), is_from_rows))
             return true;
     return false;
 }

@@ -26,6 +26,17 @@ const struct custom *custom_of_node(void *node) {
     return pairs_get(&customs, node);
 }
 
+bool custom_is_divided(void *node) {
+    CUSTOMS_SCOPE;
+    const struct custom *custom = pairs_get(&customs, node);
+    if (!custom || !node_is_replaced(node)) /* another node has its address now */
+        return false;
+    for (size_t i = 0; i < custom->input_count + custom->output_count; i++)
+        if (custom->records[i].kind != RECORD_NONE)
+            return true;
+    return false;
+}
+
 struct record custom_input(const struct custom *custom, size_t index) {
     return index < custom->input_count ? custom->records[index] : (struct record){.kind = RECORD_NONE};
 }

@@ -51,6 +51,8 @@ void python_hook_met(struct tensor *tensor, void *const *holder);
 /* The records of a custom function's inputs and results by its node (custom_function.c); false: it is none. */
 struct custom;
 const struct custom *custom_of_node(void *node);
+/* A custom function's node, and something that it took or gave was divided, or computed from rows. Every rank answers alike. */
+bool custom_is_divided(void *node);
 struct record custom_input(const struct custom *custom, size_t index);
 struct record custom_output(const struct custom *custom, size_t index);
 

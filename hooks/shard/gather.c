@@ -110,21 +110,15 @@ static struct tensor *sum_gradient(struct tensor *gradient, const char *label) {
     return copy.tensor;
 }
 
-/* Nodes of gathered values, with how many live. A replicated root may hang on one without a mark of its own: in a buffer of the program's into which gathered
+/* Nodes of gathered values. A replicated root may hang on one without a mark of its own: in a buffer of the program's into which gathered
    values were written slice by slice, only the slices' results are marked. */
 static struct pairs gathered_nodes;
-static long live_gathers;
 static pthread_mutex_t gathered_mutex = PTHREAD_MUTEX_INITIALIZER; /* graphs end in any thread */
 
 static void gathered_node(void *node, bool lives) {
     pthread_mutex_lock(&gathered_mutex);
     pairs_put(&gathered_nodes, node, lives ? node : NULL);
-    live_gathers += lives ? 1 : -1;
     pthread_mutex_unlock(&gathered_mutex);
-}
-
-static bool is_gathered_node(void *node) {
-    return pairs_get(&gathered_nodes, node);
 }
 
 struct gathered {
@@ -148,8 +142,8 @@ static void add_sum_hook(struct tensor *tensor, const char *label) {
     tensor_add_hook(tensor, (struct hook_closure){sum_hook, sum_hook_released, gathered});
 }
 
-bool gather_is_history_of(void *node) {
-    return live_gathers && graph_leads_to(node, is_gathered_node);
+bool gather_is_node(void *node) {
+    return pairs_get(&gathered_nodes, node);
 }
 
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {

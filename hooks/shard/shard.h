@@ -238,8 +238,8 @@ __attribute__((noreturn)) void refuse_write(const struct shard_call *call, const
 /* ---- gathering (gather.c): collectives, differentiable where the tensor requires grad. Arguments borrowed, results owned and replicated. */
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record);
 struct tensor *gather_partial(const char *label, struct tensor *tensor);
-/* Does the graph of this node lead back to a gathered value? Every rank answers alike. */
-bool gather_is_history_of(void *node);
+/* Is it the node of a gathered value? */
+bool gather_is_node(void *node);
 /* Sum over the ranks without history, in place; contiguous or dense tensors of any reducible type. */
 void sum_in_place(const char *label, struct tensor *tensor);
 /* One double, summed over the ranks. */

@@ -254,7 +254,7 @@ struct dispatch_client {
     struct tensor *(*whole)(
         struct tensor
             *tensor); /* the whole value of a marked tensor, owned, part of the graph where its rows are; every rank must call it alike */
-    bool (*has_gathered_history)(void *node); /* this node's graph leads back to divided rows, though its tensor has no record */
+    bool (*is_gathered)(void *node); /* a node of the graph: does a whole value there come from divided rows? Every rank answers alike. */
     /* The tensor whose memory the program shall see where it looks at a marked one's, or whose storage where it takes that; NULL: its own. Borrowed. */
     struct tensor *(*memory)(struct tensor *tensor), *(*storage)(struct tensor *tensor);
     /* Before a backward, and after code of the program that it has called back: what the program wrote through pointers into divided memory is taken back,

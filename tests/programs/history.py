@@ -20,6 +20,25 @@ class ByNumpy(torch.autograd.Function):
         return torch.from_numpy(2 * values.numpy() * gradient.numpy())
 
 
+class LossByNumpy(torch.autograd.Function):
+    @staticmethod
+    def forward(context, values):
+        context.save_for_backward(values)
+        return torch.tensor(float((values.detach().numpy() ** 2).mean()))
+
+    @staticmethod
+    def backward(context, gradient):
+        (values,) = context.saved_tensors
+        return gradient * 2 * values / values.numel()
+
+
+def losses_in_a_buffer():
+    buffer = torch.zeros(2)
+    buffer[0] = LossByNumpy.apply(model(batch))
+    buffer[1] = LossByNumpy.apply(model(batch) + 1)
+    return buffer.sum()
+
+
 def piece_by_piece():
     buffer, ordered = torch.zeros(13, 4), model(batch).cumsum(0)
     for row in range(13):
@@ -54,7 +73,7 @@ def joined():
 
 
 alive = []
-for loss_of in [alone, piece_by_piece, alone, columns, by_numpy, nested, alone, joined, alone]:
+for loss_of in [alone, losses_in_a_buffer, alone, piece_by_piece, alone, columns, by_numpy, nested, alone, joined, alone]:
     optimizer.zero_grad()
     loss = loss_of()
     loss.backward(retain_graph=True)
