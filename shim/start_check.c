@@ -20,8 +20,8 @@ struct layout {
     size_t element; /* bytes */
 };
 
-static bool has_host_memory(struct tensor *tensor) {
-    return tensor_has_memory(tensor) && tensor_is_on_host(tensor) && tensor_dims(tensor) <= TORCH_DIMS_MAX && tensor_elements(tensor) > 0;
+static bool has_values(struct tensor *tensor) {
+    return tensor_has_memory(tensor) && tensor_dims(tensor) <= TORCH_DIMS_MAX && tensor_elements(tensor) > 0;
 }
 
 static struct layout layout_of(struct tensor *tensor) {
@@ -62,8 +62,15 @@ static uint64_t checksum_shape(uint64_t sum, struct tensor *tensor) {
 
 uint64_t start_check_tensor(struct tensor *tensor) {
     uint64_t sum = checksum_shape(0, tensor);
-    if (!has_host_memory(tensor))
+    if (!has_values(tensor))
         return sum;
+    if (!tensor_is_on_host(tensor)) {
+        OPAQUE_SCOPE;
+        struct tensor *host = host_copy(tensor);
+        sum = start_check_tensor(host);
+        tensor_release(host);
+        return sum;
+    }
     size_t bytes = tensor_bytes(tensor);
     if (tensor_is_dense(tensor))
         return checksum_bytes(sum, tensor_data(tensor), bytes);
@@ -87,7 +94,7 @@ static uint64_t checksum_shapes(struct tensor *const *leaves, size_t count) {
         if (!leaves[i])
             continue;
         sum = checksum_shape(sum, leaves[i]);
-        if (!has_host_memory(leaves[i]))
+        if (!has_values(leaves[i]))
             continue;
         struct layout layout = layout_of(leaves[i]);
         sum = checksum_bytes(sum, layout.strides, (size_t)layout.dims * sizeof *layout.strides);
@@ -96,6 +103,14 @@ static uint64_t checksum_shapes(struct tensor *const *leaves, size_t count) {
 }
 
 static void broadcast_leaf(struct tensor *leaf) {
+    if (!tensor_is_on_host(leaf)) {
+        OPAQUE_SCOPE;
+        struct tensor *host = host_copy(leaf);
+        broadcast_leaf(host);
+        host_copy_values(leaf, host);
+        tensor_release(host);
+        return;
+    }
     size_t bytes = tensor_bytes(leaf);
     if (tensor_is_dense(leaf)) {
         comm_broadcast("parameters", tensor_data(leaf), bytes, 0);

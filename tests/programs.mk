@@ -54,5 +54,15 @@ PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(PROGRAM_NAMES:%=$(O)/programs/$(b
 # What tests/bench/peers times.
 BENCH_TRAINING = $(foreach build,$(PROGRAM_BUILDS),$(patsubst tests/bench/%.cpp,$(O)/bench/$(build)/%,$(wildcard tests/bench/*.cpp)))
 
-.PHONY: programs
-programs: $(PROGRAMS)
+# An accelerator without hardware, for tests/device.bats.
+ACCELERATOR = $(if $(PROGRAM_TORCH),$(O)/fake/libaccelerator.so)
+$(O)/fake/libaccelerator.so: tests/fake/accelerator.cpp
+	@mkdir -p $(@D)
+	$(Q)nice clang++ $(PROGRAM_FLAGS_wheel) -O1 $(PROGRAM_WARN) -shared -fPIC -o $@ $< $(PROGRAM_LINK_wheel)
+
+.PHONY: programs check-device
+programs: $(PROGRAMS) $(ACCELERATOR)
+
+# Every module, function and operator family on the accelerator, plain against 2 and 3 ranks: five minutes.
+check-device: all $(ACCELERATOR)
+	tests/sweep $(O)/accel-run 2,3 --any-stop $(O)/venv/bin/python tests/fake/on_device.py $(ACCELERATOR) tests/programs/rule_sweep.py

@@ -18,29 +18,47 @@ static unsigned every = 1;                           /* backwards for each compa
 static const double FAR = 1e-3, FAR_BFLOAT16 = 4e-2; /* of the largest value */
 
 struct window {
-    const char *data;
+    char data[WINDOW_BYTES];
     size_t bytes, ordinal; /* 0 bytes: nothing is compared now */
     enum torch_dtype dtype;
 };
 
+static void read_window(struct window *window, struct tensor *leaf, size_t begin) {
+    if (tensor_is_on_host(leaf)) {
+        memcpy(window->data, (const char *)tensor_data(leaf) + begin, window->bytes);
+        return;
+    }
+    OPAQUE_SCOPE;
+    int64_t element = (int64_t)dtype_bytes(window->dtype), count = (int64_t)window->bytes / element, stride = 1;
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(leaf));
+    struct value range = TORCH_CALL("aten::as_strided", "", plain, value_int_list(&count, 1), value_int_list(&stride, 1),
+                                    value_int(tensor_storage_offset(leaf) + (int64_t)begin / element));
+    struct tensor *host = host_copy(range.tensor);
+    memcpy(window->data, tensor_data(host), window->bytes);
+    tensor_release(host);
+    value_drop(range);
+    value_drop(plain);
+}
+
 /* From the list of leaves and the number of the backward alone. */
 static struct window window_of(const struct backward *backward) {
-    struct window window = {0};
+    struct window window;
+    window.bytes = 0;
     if (!backward->count || backwards % every)
         return window;
     const struct leaf_gradient *leaf = &backward->leaves[backwards / every % backward->count];
     enum record_kind kind = record_get(leaf->leaf).kind;
     if (kind == RECORD_SHARD || kind == RECORD_PARTIAL) /* other values on each rank, as they should be */
         return window;
-    if (!tensor_has_memory(leaf->leaf) || !tensor_is_on_host(leaf->leaf) || !tensor_is_dense(leaf->leaf))
+    if (!tensor_has_memory(leaf->leaf) || !tensor_is_dense(leaf->leaf))
         return window;
     window.dtype = tensor_dtype(leaf->leaf);
     window.ordinal = leaf->ordinal;
     size_t bytes = tensor_bytes(leaf->leaf);
     size_t windows = (bytes + WINDOW_BYTES - 1) / WINDOW_BYTES;
     size_t begin = windows ? backwards / every / backward->count % windows * WINDOW_BYTES : 0;
-    window.data = (const char *)tensor_data(leaf->leaf) + begin;
     window.bytes = bytes - begin < WINDOW_BYTES ? bytes - begin : WINDOW_BYTES;
+    read_window(&window, leaf->leaf, begin);
     return window;
 }
 

@@ -16,7 +16,7 @@ static struct tensor *gather_along(struct tensor *own, int dim, const uint64_t *
         sizes[i] = i == dim ? total : tensor_size(own, i);
         *(i < dim ? &before : &after) *= i == dim ? 1 : sizes[i];
     }
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(own));
+    struct value plain = tensor_is_on_host(own) ? TORCH_CALL("aten::detach", "", value_tensor(own)) : value_tensor(host_copy(own));
     struct value whole = TORCH_CALL("aten::new_empty", "", plain, value_int_list(sizes, (size_t)dims), value_none(), value_none(),
                                     value_none(), value_none());
     struct value place = TORCH_CALL("aten::narrow", "", whole, value_int(dim), value_int(first), value_int(tensor_size(own, dim)));
@@ -28,7 +28,9 @@ static struct tensor *gather_along(struct tensor *own, int dim, const uint64_t *
         bytes[rank] = (size_t)counts[rank] * (size_t)after * dtype_bytes(tensor_dtype(own));
     if (total)
         comm_all_gather("sparse gradient", tensor_data(whole.tensor), (size_t)before, bytes);
-    return whole.tensor;
+    struct tensor *there = host_to_device_of(whole.tensor, own);
+    value_drop(whole);
+    return there;
 }
 
 /* _sparse_coo_tensor_unsafe(indices, values, size, dtype, layout, device, pin_memory[, is_coalesced]): the last one since 2.1. */
@@ -42,10 +44,9 @@ static struct tensor *sparse_make(struct value indices, struct value values, str
 }
 
 struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
-    if (!tensor_is_sparse(gradient) || !tensor_is_on_host(gradient) || tensor_dims(gradient) > TORCH_DIMS_MAX)
+    if (!tensor_is_sparse(gradient) || tensor_dims(gradient) > TORCH_DIMS_MAX)
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
-                     "the gradient of %s is of a kind (compressed, quantised, nested, or on a device) that cannot be summed over the ranks",
-                     whose);
+                     "the gradient of %s is of a kind (compressed, quantised or nested) that cannot be summed over the ranks", whose);
     OPAQUE_SCOPE;
     struct value indices = TORCH_CALL("aten::_indices", "", value_tensor(gradient)),
                  values = TORCH_CALL("aten::_values", "", value_tensor(gradient));

@@ -9,7 +9,8 @@
 
 struct target {
     struct tensor *gradient; /* borrowed: stands in the leaf's slot */
-    struct tensor *copy;     /* owned: contiguous memory that is reduced instead; NULL: in place */
+    struct tensor *copy;     /* owned: memory without gaps that takes the gradient's place; NULL: in place */
+    struct tensor *host;     /* owned: the copy of one on a device in which it is summed; NULL: where it lies */
     enum comm_dtype dtype;
     struct comm_span span;
     void *onto; /* the gradient's values from before, to which the collective adds the sum; NULL: added afterwards, if there were any */
@@ -30,9 +31,10 @@ static void targets_free(struct targets *targets) {
 }
 
 static void targets_drop_copies(struct targets *targets) {
-    for (size_t i = 0; i < targets->count; i++)
-        if (targets->list[i].copy)
-            tensor_release(targets->list[i].copy);
+    for (size_t i = 0; i < targets->count; i++) {
+        tensor_release(targets->list[i].copy);
+        tensor_release(targets->list[i].host);
+    }
 }
 
 static size_t target_bytes(const struct target *target) {
@@ -56,8 +58,7 @@ static struct target target_of(const struct leaf_gradient *leaf) {
         return target; /* sparse: nothing to sum in place */
     record_clear(target.gradient);
     size_t factor;
-    if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient) ||
-        !tensor_is_on_host(target.gradient))
+    if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient))
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
                      "the gradient of parameter %zu (type %d) cannot be summed over the ranks", leaf->ordinal,
                      tensor_dtype(target.gradient));
@@ -66,6 +67,8 @@ static struct target target_of(const struct leaf_gradient *leaf) {
         target.copy = TORCH_CALL("aten::clone", "", value_tensor(reduced), value_int(0)).tensor;
         reduced = target.copy;
     }
+    if (!tensor_is_on_host(reduced))
+        reduced = target.host = host_copy(reduced);
     target.span = (struct comm_span){tensor_data(reduced), (size_t)tensor_elements(reduced) * factor};
     if (!target.copy && leaf->before && is_large(&target) && is_added_to_memory(leaf->before, target.gradient))
         target.onto = tensor_data(leaf->before);
@@ -167,6 +170,10 @@ static void put_back(struct backward *backward, struct targets *targets) {
         struct target *target = &targets->list[i];
         struct leaf_gradient *leaf = &backward->leaves[i];
         struct tensor **slot = tensor_grad_slot(leaf->leaf);
+        if (target->host) {
+            host_copy_values(target->copy ? target->copy : target->gradient, target->host);
+            tensor_release(target->host);
+        }
         if (target->copy) {
             *slot = target->copy;
             tensor_release(target->gradient);

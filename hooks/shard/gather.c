@@ -8,15 +8,13 @@
 
 #include "shard.h"
 
+/* The values without gaps in the host's memory: the tensor itself, or a copy. */
 static struct tensor *to_host(struct tensor *tensor, struct tensor **owned) {
-    if (!tensor_is_on_host(tensor))
-        shim_problem("AR-DEVICE", "Run the program on the CPU for now.",
-                     "a tensor on an accelerator would have to be exchanged between the ranks");
     *owned = NULL;
-    if (!tensor_is_dense(tensor)) {
-        *owned = TORCH_CALL("aten::contiguous", "", value_tensor(tensor), value_int(0)).tensor;
-        return *owned;
-    }
+    if (!tensor_is_on_host(tensor))
+        return *owned = host_copy(tensor);
+    if (!tensor_is_dense(tensor))
+        return *owned = TORCH_CALL("aten::contiguous", "", value_tensor(tensor), value_int(0)).tensor;
     return tensor;
 }
 
@@ -75,10 +73,11 @@ void note_layout(struct tensor *whole) {
 /* All ranks' rows, without history. The whole tensor is dense, so along its divided dimension memory is `blocks` blocks of all ranks' parts in turn. */
 static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
     struct tensor *whole = whole_empty(tensor, record);
+    bool is_on_device = !tensor_is_on_host(whole);
+    struct tensor *host = is_on_device ? host_empty(whole) : whole;
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    rows_put(whole, record, plain.tensor);
+    rows_put(host, record, plain.tensor);
     value_drop(plain);
-    struct tensor *owned, *host = to_host(whole, &owned);
     if (!dtype_bytes(tensor_dtype(host)))
         shim_problem("AR-DTYPE", "Please report the operator and the type.", "%s: values of type %d cannot be exchanged between the ranks",
                      label, tensor_dtype(host));
@@ -89,9 +88,15 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
     int64_t ranks = shim_world_size();
     for (int64_t r = 0; r < ranks; r++)
         bytes[r] = (size_t)(record->total / ranks + (r < record->total % ranks)) * inner;
-    SHIM_COMM_SCOPE;
-    note_layout(host); /* ranks that lay their rows out differently would exchange garbage: with one row a layout is ambiguous */
-    comm_all_gather(label, tensor_data(host), blocks, bytes);
+    {
+        SHIM_COMM_SCOPE;
+        note_layout(host); /* ranks that lay their rows out differently would exchange garbage: with one row a layout is ambiguous */
+        comm_all_gather(label, tensor_data(host), blocks, bytes);
+    }
+    if (is_on_device) {
+        host_copy_values(whole, host);
+        tensor_release(host);
+    }
     return whole;
 }
 

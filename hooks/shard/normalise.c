@@ -38,19 +38,23 @@ static struct tensor *as_type(struct tensor *tensor, enum torch_dtype dtype, boo
 }
 
 static void channels_read(struct tensor *tensor, double *numbers) {
-    struct tensor *wide = as_type(tensor, DTYPE_FLOAT64, true);
-    memcpy(numbers, tensor_data(wide), (size_t)tensor_elements(wide) * sizeof *numbers);
+    struct tensor *wide = as_type(tensor, DTYPE_FLOAT64, true), *host = tensor_is_on_host(wide) ? wide : host_copy(wide);
+    memcpy(numbers, tensor_data(host), (size_t)tensor_elements(host) * sizeof *numbers);
+    if (host != wide)
+        tensor_release(host);
     tensor_release(wide);
 }
 
-static struct tensor *channels_tensor(const double *numbers, int64_t count, enum torch_dtype dtype) {
+/* Where `like` is. */
+static struct tensor *channels_tensor(const double *numbers, int64_t count, enum torch_dtype dtype, struct tensor *like) {
     struct tensor *wide = TORCH_CALL("aten::empty", "memory_format", value_int_list(&count, 1), value_int(DTYPE_FLOAT64), value_none(),
                                      value_none(), value_none(), value_none())
                               .tensor;
     memcpy(tensor_data(wide), numbers, (size_t)count * sizeof *numbers);
-    struct tensor *tensor = as_type(wide, dtype, false);
+    struct tensor *tensor = as_type(wide, dtype, false), *there = host_to_device_of(tensor, like);
+    tensor_release(tensor);
     tensor_release(wide);
-    return tensor;
+    return there;
 }
 
 /* The kernels mix a half precision input with float parameters, and nothing else. */
@@ -141,7 +145,7 @@ static void update_running(struct shard_call *call, int position, const double *
     channels_read(running, numbers);
     for (int64_t i = 0; i < channels; i++)
         numbers[i] = (1 - momentum) * numbers[i] + momentum * (factor * now[i]);
-    struct tensor *fresh = channels_tensor(numbers, channels, tensor_dtype(running));
+    struct tensor *fresh = channels_tensor(numbers, channels, tensor_dtype(running), running);
     value_drop(TORCH_CALL("aten::copy_", "", value_tensor(running), value_tensor(fresh), value_bool(false)));
     tensor_release(fresh);
 }
@@ -253,8 +257,8 @@ static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
     for (int64_t i = 0; i < 2 * channels; i++)
         sums[i] /= normalised->count;
     enum torch_dtype dtype = tensor_dtype(normalised->mean);
-    struct value offset = value_tensor(channels_tensor(sums, channels, dtype)),
-                 slope = value_tensor(channels_tensor(sums + channels, channels, dtype));
+    struct value offset = value_tensor(channels_tensor(sums, channels, dtype, gradient)),
+                 slope = value_tensor(channels_tensor(sums + channels, channels, dtype, gradient));
     struct value through = normalise(normalised, normalised->input, slope, offset);
     struct value centred = TORCH_CALL("aten::sub", "Tensor", value_tensor(gradient), through, value_int(1));
     record_clear(centred.tensor);
@@ -337,8 +341,8 @@ static void normalise_with_all_rows(struct shard_call *call) {
     NUMBERS variance = malloc((size_t)channels * sizeof *variance);
     take_statistics(input, &call->record, mean, variance);
     enum torch_dtype dtype = statistics_type(call);
-    struct normalised facts = {.mean = channels_tensor(mean, channels, dtype),
-                               .variance = channels_tensor(variance, channels, dtype),
+    struct normalised facts = {.mean = channels_tensor(mean, channels, dtype, input),
+                               .variance = channels_tensor(variance, channels, dtype, input),
                                .epsilon = call_real(call, 7, 1e-5),
                                .count = count};
     update_running(call, 3, mean, 1, channels);
@@ -367,8 +371,7 @@ static bool channels_fit(struct shard_call *call) {
 
 /* batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled) */
 RULE_FUNCTION(batch_norm) {
-    if (!only_rows_are_divided(call) || !tensor_is_on_host(argument_tensor(call->lead)) ||
-        !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))) || !channels_fit(call))
+    if (!only_rows_are_divided(call) || !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))) || !channels_fit(call))
         return RULE_GATHER;
     if (!call_flag(call, 5)) {
         decide_shard(call, 0, 0);

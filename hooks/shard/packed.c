@@ -45,8 +45,8 @@ static int64_t at_most(int64_t number, int64_t most) {
     return number < 0 ? 0 : number > most ? most : number;
 }
 
-/* sizes: how many sequences are that long, for each time. False: no sizes of packed sequences. */
-static bool packing_read(struct packing *packing, const int64_t *sizes, int64_t times) {
+/* sizes: how many sequences are that long, for each time. data: where the elements are. False: no sizes of packed sequences. */
+static bool packing_read(struct packing *packing, const int64_t *sizes, int64_t times, struct tensor *data) {
     int64_t first, rows, own = 0, at = 0;
     *packing = (struct packing){.sequences = sizes[0], .times = times};
     for (int64_t time = 0; time < times; time++) {
@@ -63,6 +63,7 @@ static bool packing_read(struct packing *packing, const int64_t *sizes, int64_t 
             positions[own++] = at + first + i;
     }
     packing->positions = integers(positions, own);
+    slot_replace(&packing->positions, value_tensor(host_to_device_of(packing->positions.tensor, data)));
     packing->own_sizes = integers(own_sizes, packing->own_times);
     free(positions);
     free(own_sizes);
@@ -110,7 +111,7 @@ bool packed_enter(struct shard_call *call) {
     const int64_t *sizes = host_integers(call_argument(call, SIZES), &times);
     OPAQUE_SCOPE;
     PACKING packing = {.sequences = 0};
-    if (!packing_read(&packing, sizes, times) || packing.elements != argument_size(data, 0))
+    if (!packing_read(&packing, sizes, times, argument_tensor(data)) || packing.elements != argument_size(data, 0))
         return false;
     slot_replace(data->slot, among_zeros(&packing, own_elements(&packing, *data->slot)));
     call_collect(call);
@@ -162,7 +163,7 @@ RULE_FUNCTION(pack) {
     OPAQUE_SCOPE;
     int64_t times = lengths[0];
     PACKING packing = {.sequences = 0};
-    packing_read(&packing, sizes, times);
+    packing_read(&packing, sizes, times, argument_tensor(input));
     struct value results[2] = {{.tag = TAG_NONE}, integers(sizes, times)};
     free(sizes);
     slot_replace(given->slot, value_tensor(rows_take(argument_tensor(given), &call->record, 0)));
@@ -194,7 +195,7 @@ RULE_FUNCTION(unpack) {
     PACKING packing = {.sequences = 0};
     int64_t times, longest = call_int(call, 4, 0);
     const int64_t *sizes = host_integers(call_argument(call, 1), &times);
-    if (!packing_read(&packing, sizes, times) || (longest > 0 && longest < times))
+    if (!packing_read(&packing, sizes, times, call->values[0].tensor) || (longest > 0 && longest < times))
         return RULE_GATHER;
     struct value lengths = lengths_of(sizes, times);
     slot_replace(&call->values[0], own_elements(&packing, call->values[0]));
@@ -265,7 +266,7 @@ RULE_FUNCTION(packed_recurrent) {
     int64_t times;
     const int64_t *sizes = host_integers(call_argument(call, SIZES), &times);
     OPAQUE_SCOPE;
-    if (!states_fit(call, &record) || !packing_read(&packing, sizes, times))
+    if (!states_fit(call, &record) || !packing_read(&packing, sizes, times, call->values[ELEMENTS].tensor))
         return RULE_GATHER;
     for (int i = 0; i < call->argument_count; i++) {
         struct argument *argument = &call->arguments[i];

@@ -62,6 +62,16 @@ struct tensor *random_keep_mask(struct tensor *tensor, const struct record *reco
     return keep_rows(whole.tensor, record);
 }
 
+/* The same of an accelerator, whose kernel draws in an order of its own: it depends on the sizes and the layout, not on the values. */
+static struct tensor *device_mask(struct tensor *tensor, const struct record *record, double drop) {
+    struct value whole = value_tensor(random_whole(tensor, record)), mask;
+    struct value arguments[] = {whole, value_real(drop), value_bool(true)};
+    static struct operator_reference native_dropout = {"aten::native_dropout", "", {NULL, NULL}};
+    value_drop(operator_call(&native_dropout, 3, arguments, &mask, 1));
+    value_drop(whole);
+    return keep_rows(mask.tensor, record);
+}
+
 /* ---- executing */
 
 /* Runs the operator itself, arguments as they are but for `whole` (taken) in place of the first; the stack keeps what it owned. Returns the
@@ -164,13 +174,14 @@ RULE_FUNCTION(multinomial) {
 
 /* native_dropout(input, p, train): what the kernel of the CPU does (aten/src/ATen/native/Dropout.cpp), with a mask drawn for all rows. */
 RULE_FUNCTION(native_dropout) {
-    if (!lead_is_first(call) || call->shards != 1 || !tensor_is_on_host(argument_tensor(call->lead)) || call_is_none(call, 2))
+    if (!lead_is_first(call) || call->shards != 1 || call_is_none(call, 2))
         return RULE_GATHER; /* without train libtorch's derivative is not that of its forward */
     OPAQUE_SCOPE;
     struct value input = call->values[0], results[2];
     double keep = 1 - call_real(call, 1, 0.5);
     if (call_flag(call, 2)) {
-        results[1] = value_tensor(random_keep_mask(input.tensor, &call->record, keep, DTYPE_BOOL));
+        results[1] = value_tensor(tensor_is_on_host(input.tensor) ? random_keep_mask(input.tensor, &call->record, keep, DTYPE_BOOL)
+                                                                  : device_mask(input.tensor, &call->record, 1 - keep));
         struct value kept = TORCH_CALL("aten::mul", "Tensor", input, results[1]);
         results[0] = TORCH_CALL("aten::mul_", "Scalar", kept, value_real(keep == 0 ? 0 : 1 / keep));
         value_drop(kept);

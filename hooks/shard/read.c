@@ -382,8 +382,12 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     if (!shim_active() || !tensor_is_marked(tensor) || dispatch_is_opaque() || dispatch_in_parallel_region())
         return NULL;
     struct record record = record_get(tensor);
-    if (record.kind == RECORD_NONE || (record.kind == RECORD_GATHERED && !record.is_view_of_gathered) || !tensor_is_on_host(tensor))
+    if (record.kind == RECORD_NONE || (record.kind == RECORD_GATHERED && !record.is_view_of_gathered) || !tensor_has_memory(tensor))
         return NULL;
+    if (!tensor_is_on_host(tensor))
+        shim_problem(
+            "AR-DEVICE", "Take it to the CPU first (x.cpu()), or run with -n 1.",
+            "the program takes a pointer to, or the storage of, a tensor on an accelerator whose rows are divided among the ranks");
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     bool others;

@@ -148,7 +148,10 @@ bool recurrent_drops_out(const struct shard_call *call, int packed) {
     return call_real(call, DROPOUT + packed, 0) > 0 && call_flag(call, TRAIN + packed) && call_int(call, LAYERS + packed, 1) > 1;
 }
 
+/* On an accelerator the dropout is its library's, in which nobody can draw layer by layer. */
 bool recurrent_layers_fit(const struct shard_call *call, int packed) {
+    if (!tensor_is_on_host(call->values[0].tensor))
+        return false;
     struct stack *all = value_list(&call->values[PARAMETERS + packed]);
     int64_t layers = call_int(call, LAYERS + packed, 1);
     return layers <= LAYERS_MAX && (all->end - all->begin) / layers <= TORCH_DIMS_MAX;

@@ -349,6 +349,15 @@ struct tensor *rows_lend_cheaply(struct tensor *whole, const struct record *reco
 /* Writes the rows, with their history, into the whole tensor's. */
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows);
 
+/* ---- tensors on an accelerator (host.c). Owned results without history or record. */
+/* Memory of the host's with the tensor's sizes, and its strides where it is dense (else contiguous); its values too. */
+struct tensor *host_empty(struct tensor *like);
+struct tensor *host_copy(struct tensor *tensor);
+/* The values where `like` is: a copy, or the tensor itself where that is the host. */
+struct tensor *host_to_device_of(struct tensor *host, struct tensor *like);
+/* Between any two places; the tensors have the same sizes. */
+void host_copy_values(struct tensor *to, struct tensor *from);
+
 /* ---- the graph of a backward (graph.c): does this node's lead to one that is sought, itself included? True where a node's edges were not found. */
 bool graph_leads_to(void *node, bool (*is_sought)(void *node));
 
