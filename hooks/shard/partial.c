@@ -37,6 +37,17 @@ static void share_tensor(struct argument *argument, bool floating) {
     slot_replace(argument->slot, share);
 }
 
+/* A number of the program's comes as a tensor that does not count for the type of the result; its share is one that does. So shares have the result's type. */
+static void convert_share(struct argument *argument, int64_t type) {
+    if ((int64_t)tensor_dtype(argument_tensor(argument)) != type)
+        slot_replace(argument->slot,
+                     TORCH_CALL("aten::to", "dtype", *argument->slot, value_int(type), value_bool(false), value_bool(false), value_none()));
+}
+
+static int64_t result_type(const struct shard_call *call) {
+    return TORCH_CALL("aten::result_type", "Tensor", *call->arguments[0].slot, *call->arguments[1].slot).integer;
+}
+
 static bool share_scalar(struct value *scalar, bool floating) {
     if (scalar->tag == TAG_DOUBLE)
         scalar->real /= shim_world_size();
@@ -57,9 +68,12 @@ static bool execute_add(struct shard_call *call) {
         return false; /* is refused */
     bool floating = all_floating(call);
     OPAQUE_SCOPE;
+    int64_t type = call->argument_count == 2 ? result_type(call) : 0;
     for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].record.kind != RECORD_PARTIAL)
+        if (call->arguments[i].record.kind != RECORD_PARTIAL) {
             share_tensor(&call->arguments[i], floating);
+            convert_share(&call->arguments[i], type);
+        }
     if (call->argument_count == 1 && !share_scalar(&call->values[1], floating))
         return false;
     opaque_leave(&opaque_scope_);
@@ -68,15 +82,48 @@ static bool execute_add(struct shard_call *call) {
     return true;
 }
 
+static bool all_true(struct value flags) {
+    struct value all = TORCH_CALL("aten::all", "", flags), flag = TORCH_CALL("aten::item", "", all);
+    value_drop(all);
+    value_drop(flags);
+    return value_flag(&flag);
+}
+
+static bool number_keeps_parts(double number, bool divides) {
+    return number - number == 0 && !(divides && number == 0);
+}
+
+/* A part may be zero, or of another sign than the sum: 0/0 and inf - inf are no numbers where the sum's quotient by zero, or product with infinity, is one. */
+static bool keeps_parts(const struct value *factor, bool divides) {
+    if (factor->tag == TAG_DOUBLE || factor->tag == TAG_INT)
+        return number_keeps_parts(factor->tag == TAG_INT ? (double)factor->integer : factor->real, divides);
+    if (!value_is_tensor(factor))
+        return true;
+    struct tensor *tensor = factor->tensor;
+    enum torch_dtype dtype = tensor_dtype(tensor);
+    if (tensor_is_plain(tensor) && tensor_is_on_host(tensor) && tensor_elements(tensor) == 1 &&
+        (dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64))
+        return number_keeps_parts(dtype == DTYPE_FLOAT32 ? (double)*(float *)tensor_data(tensor) : *(double *)tensor_data(tensor), divides);
+    OPAQUE_SCOPE;
+    struct value plain = TORCH_CALL("aten::detach", "", *factor);
+    bool keeps =
+        all_true(TORCH_CALL("aten::isfinite", "", plain)) && (!divides || all_true(TORCH_CALL("aten::ne", "Scalar", plain, value_int(0))));
+    value_drop(plain);
+    return keeps;
+}
+
 static bool execute_product(struct shard_call *call) {
     if (call->partials != 1 || (call->op->is_in_place && call->arguments[0].record.kind != RECORD_PARTIAL))
+        return false;
+    int factor = call->arguments[0].record.kind == RECORD_PARTIAL && call->arguments[0].position == 0;
+    if (!keeps_parts(&call->values[factor], false))
         return false;
     run_partial(call);
     return true;
 }
 
 static bool execute_quotient(struct shard_call *call) {
-    if (call->partials != 1 || call->arguments[0].record.kind != RECORD_PARTIAL)
+    if (call->partials != 1 || call->arguments[0].record.kind != RECORD_PARTIAL || !keeps_parts(&call->values[1], true))
         return false;
     run_partial(call);
     return true;

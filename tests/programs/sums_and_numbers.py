@@ -1,0 +1,35 @@
+"""Sums over the batch with numbers of Python, with zeros and infinities."""
+import torch
+
+torch.manual_seed(0)
+model, batch = torch.nn.Linear(6, 5), torch.randn(13, 6)
+hidden = model(batch)
+hits, loss = (hidden > 0).sum(0), hidden.mean()
+
+
+def show(name, tensor):
+    print(name, tensor.dtype, tuple(tensor.shape), " ".join(f"{value:.6g}" for value in tensor.detach().double().flatten().tolist()))
+
+
+for name, tensor in [("hits", hits), ("few", (hidden > 0).sum(dtype=torch.int32)), ("loss", loss), ("wide", hidden.double().sum(0))]:
+    for number in [0.5, 1, True]:
+        show(f"{name} + {number}", tensor + number)
+        show(f"{number} + {name}", number + tensor)
+        if number is not True:
+            show(f"{name} - {number}", tensor - number)
+            show(f"{number} - {name}", number - tensor)
+    show(f"{name} + tensor", tensor + torch.tensor(2.5, dtype=torch.double))
+    show(f"{name} + vector", tensor + torch.arange(5))
+    show(f"{name} * 2.5", tensor * 2.5)
+    show(f"{name} / 3", tensor / 3)
+
+some = (torch.arange(13) < 2)[:, None] * hidden.detach().abs()
+for name, tensor in [("some", some.sum()), ("each", some.sum(0)), ("loss", loss)]:
+    for number in [0, 0.0, float("inf"), torch.zeros(()), torch.zeros(5), torch.tensor([1.0, 0, 2, 0, float("inf")])]:
+        word = "%s" % (number if not torch.is_tensor(number) else number.tolist())
+        show(f"{name} / {word}", tensor / number)
+        show(f"{name} * {word}", tensor * number)
+hits += 1
+loss = loss + 0.1
+loss.backward()
+show("gradient", model.weight.grad.norm())
