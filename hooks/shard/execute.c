@@ -205,18 +205,31 @@ static void gather_arguments(struct shard_call *call, struct gathered_storages *
     }
 }
 
+/* By what such a kernel has computed. */
+static bool is_divided(struct tensor *tensor) {
+    enum record_kind kind = tensor_is_marked(tensor) ? record_get(tensor).kind : RECORD_NONE;
+    return kind == RECORD_SHARD || kind == RECORD_PARTIAL;
+}
+
+/* The kernel of an operator of the program's own is code of the program: it may look at divided tensors that are no arguments, and have a custom function. */
+void execute_whole(struct shard_call *call) {
+    bool is_of_libtorch = call->op->name != call->op->short_name;
+    (is_of_libtorch ? dispatch_run_opaque : dispatch_run_user)(call->op, call->dispatch->handle, call->dispatch->key_set,
+                                                               call->dispatch->stack);
+}
+
 void execute_gathered(struct shard_call *call) {
     __attribute__((cleanup(forget_storages))) struct gathered_storages storages;
     storages.count = 0;
     gather_arguments(call, &storages);
-    dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+    execute_whole(call);
     struct stack *stack = call->dispatch->stack;
     OPAQUE_SCOPE;
     for (struct value *result = stack->begin; result < stack->end; result++) {
         struct stack single = {result, result + 1, result + 1};
         struct stack *list = value_is_list(result) ? value_list(result) : &single;
         for (struct value *element = list->begin; element < list->end; element++) {
-            if (!value_is_tensor(element) || !tensor_is_plain(element->tensor))
+            if (!value_is_tensor(element) || !tensor_is_plain(element->tensor) || is_divided(element->tensor))
                 continue;
             record_clear(element->tensor);
             mark_gathered(element->tensor, is_view_of(&storages, element->tensor));

@@ -64,11 +64,7 @@ void call_collect(struct shard_call *call) {
 /* ---- no shard, no partial: replicated work. Only history that reaches back to a gathered shard is remembered. */
 static void execute_replicated(struct shard_call *call) {
     bool from_gathered = call->gathered > 0;
-    if (!from_gathered) {
-        dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
-        return;
-    }
-    execute_gathered(call);
+    (from_gathered ? execute_gathered : execute_whole)(call);
 }
 
 static bool writes_kind(const struct shard_call *call, enum record_kind kind) {

@@ -210,6 +210,8 @@ void execute_local(struct shard_call *call);
 /* Stops the job unless the tensor has as many rows as the record says. */
 void execute_check_rows(const struct operator *op, struct tensor *tensor, const struct record *record);
 /* Gathers every shard and materialises every partial argument, runs opaquely, results replicated (GATHERED when they have history or share memory). */
+/* Runs the operator on its arguments as they are. */
+void execute_whole(struct shard_call *call);
 void execute_gathered(struct shard_call *call);
 /* The whole of a shard or a partial sum among the arguments. Owned. */
 struct tensor *execute_gather_argument(struct shard_call *call, const struct argument *argument);
