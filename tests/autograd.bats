@@ -72,6 +72,22 @@ in_place_share() {
     same_part history.py debian wheel
 }
 
+@test "one output of several, seeds that come from the batch and gradients that are differentiated have one process's gradients" {
+    same_part roots.py debian wheel
+}
+
+@test "what a backward calls back sees features of the batch and finished gradients as in one process, also where no rows are divided" {
+    same_part called_back.py debian wheel
+}
+
+@test "sums over the batch with numbers of Python keep their types, and with zeros and infinities their values" {
+    same_part sums_and_numbers.py debian wheel
+}
+
+@test "operators of the program's own in Python see whole rows in all that they use, and so do their derivatives" {
+    same_part own_operators.py wheel
+}
+
 @test "a leaf made from divided rows keeps its rows, and its gradient is that of its rows" {
     same_part divided_leaves.py debian wheel
 }

@@ -166,8 +166,8 @@ cpu_seconds() {
 # torch's import. series_of BUILD: which ones, in $programs; torch.func is of 2.0, and modes among divided rows are refused before 2.2.
 series_of() {
     programs=(divided_leaves.py shared_gradients.py callbacks.py second_derivative.py writes.py written.py legacy_types.py sparse.py memory.py storages.py
-        forward_mode.py misfits.py retained.py history.py)
-    [ "$1" != wheel ] || programs+=(functional.py modes.py subclasses.py transforms.py)
+        forward_mode.py misfits.py retained.py history.py roots.py called_back.py sums_and_numbers.py)
+    [ "$1" != wheel ] || programs+=(functional.py modes.py subclasses.py transforms.py own_operators.py)
 }
 
 # series_run BUILD N: N ranks of them, 0 for the plain run; leaves the folder in $series

@@ -79,6 +79,13 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
         *slot = torch_facts.undefined;
 }
 
+/* Up to 2.0 AccumulateGrad itself calls the hooks of its tensor, before it puts the gradient there. */
+static __thread struct tensor *arriving;
+
+static void restore_arriving(struct tensor **outer) {
+    arriving = *outer;
+}
+
 void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
     struct backward *backward = shim_active() ? current : NULL;
     struct tensor *leaf = shim_active() ? leaf_of_node(node) : NULL;
@@ -92,26 +99,43 @@ void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
         gradient_arrives(backward, leaf);
         pthread_mutex_unlock(&leaves_mutex);
     }
+    __attribute__((cleanup(restore_arriving), unused)) struct tensor *outer = arriving;
+    arriving = leaf;
     return ORIGINAL(accumulate_grad_apply)(result, node, gradients);
 }
 
-void backward_finish_leaf(struct tensor *leaf) {
-    struct backward one = {.count = 0};
-    struct leaf_gradient found;
-    pthread_mutex_lock(&leaves_mutex);
-    for (size_t i = 0; i < current->count && !one.count; i++)
-        if (current->leaves[i].leaf == leaf) {
-            found = current->leaves[i];
-            current->leaves[i] = current->leaves[--current->count];
-            one.count = 1;
-        }
-    pthread_mutex_unlock(&leaves_mutex);
-    if (!one.count)
+void backward_has_arrived(void) {
+    arriving = NULL;
+}
+
+/* The leaf whose gradient is on its way stays. */
+static void take_arrived(struct backward *backward, struct backward *arrived) {
+    size_t kept = 0;
+    arrived->leaves = malloc(backward->count * sizeof *arrived->leaves);
+    for (size_t i = 0; i < backward->count; i++)
+        if (backward->leaves[i].leaf == arriving)
+            backward->leaves[kept++] = backward->leaves[i];
+        else
+            arrived->leaves[arrived->count++] = backward->leaves[i];
+    arrived->room = backward->count;
+    backward->count = kept;
+}
+
+void backward_pause(void) {
+    struct backward *backward = current;
+    if (!backward)
         return;
-    one.leaves = malloc(sizeof found);
-    one.leaves[0] = found;
-    reduce_gradients(&one);
-    free(one.leaves);
+    current_thread = pthread_self(); /* an accelerator's graph is run in a thread of its own */
+    if (!backward->count)
+        return;
+    struct backward arrived = {.has_graph = backward->has_graph};
+    pthread_mutex_lock(&leaves_mutex);
+    take_arrived(backward, &arrived);
+    pthread_mutex_unlock(&leaves_mutex);
+    OPAQUE_SCOPE;
+    if (arrived.count)
+        reduce_gradients(&arrived);
+    free(arrived.leaves);
 }
 
 void hook_input_metadata_complete(void *metadata, struct tensor **tensor) {
@@ -149,10 +173,12 @@ static void seeds_release(struct seeds *seeds) {
 /* What must flow into a root so that the sum over the ranks is what one process lets flow. */
 static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
     OPAQUE_SCOPE;
-    if (seed == torch_facts.undefined || root->kind == RECORD_PARTIAL) {
+    if (seed == torch_facts.undefined) {
         tensor_retain(seed);
         return seed;
     }
+    if (root->kind == RECORD_PARTIAL) /* its gradient is whole */
+        return dispatch_client.whole(seed);
     struct record own = record_get(seed);
     if (root->kind == RECORD_SHARD) {
         if ((own.kind == RECORD_SHARD && own.dim == root->dim && record_same_rows(&own, root)) || tensor_dims(seed) <= root->dim ||
@@ -179,12 +205,9 @@ static void *root_node(const struct vector *roots, size_t index, size_t count) {
     return *(void *const *)(roots->begin + index * edge_bytes(roots, count));
 }
 
-/* A root that was written through a view of it (loss.view(1).mul_(3)) has another node than when it was marked: it is found by the node that it has now. */
 static struct record root_record(const struct vector *roots, size_t index, size_t count) {
     const char *edge = roots->begin + index * edge_bytes(roots, count);
-    struct record record = record_of_node(root_node(roots, index, count));
-    return record.kind != RECORD_NONE ? record
-                                      : record_of_output(root_node(roots, index, count), edge_output(edge, edge_bytes(roots, count)));
+    return record_of_output(root_node(roots, index, count), edge_output(edge, edge_bytes(roots, count)));
 }
 
 /* Where values are whole that come from divided rows: what hangs on them may have no record. */
@@ -219,6 +242,13 @@ static void seeds_take_whole(struct seeds *seeds, const struct vector *inputs) {
         struct tensor *whole = dispatch_client.whole(*vector_tensor(inputs, seeds->count));
         seeds->tensors[seeds->count++] = whole;
     }
+}
+
+static bool some_are_marked(const struct vector *inputs) {
+    for (size_t i = 0; i < vector_tensors(inputs); i++)
+        if (tensor_is_marked(*vector_tensor(inputs, i)))
+            return true;
+    return false;
 }
 
 static void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
@@ -343,6 +373,12 @@ void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs,
     { /* nothing to reduce: all ranks compute the same. That they do is what their notes say. */
         SHIM_COMM_SCOPE;
         comm_barrier("backward of undivided work");
+    }
+    struct vector whole;
+    if (some_are_marked(inputs)) {
+        seeds_take_whole(&seeds, inputs);
+        whole = seeds_vector(&seeds);
+        inputs = &whole;
     }
     OPAQUE_SCOPE;
     return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);

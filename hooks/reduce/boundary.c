@@ -22,12 +22,25 @@ static void user_hook_release(void *data) {
     free(hook);
 }
 
+struct opaque_scope boundary_enter(void) {
+    if (!shim_active() || dispatch_in_transform())
+        return (struct opaque_scope){NULL};
+    backward_pause();
+    return user_enter();
+}
+
+void boundary_leave(struct opaque_scope *level) {
+    bool has_entered = level->excluded;
+    user_leave(level);
+    if (has_entered)
+        dispatch_client.settle();
+}
+
 static struct tensor *user_call(struct user_hook *hook, struct tensor *gradient) {
     struct tensor *result = torch_facts.undefined;
     void *(*invoke)(struct tensor **, void *, struct tensor **) = hook->function[FUNCTION_INVOKER];
-    __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
+    BOUNDARY_SCOPE;
     invoke(&result, hook->function, &gradient);
-    dispatch_client.settle();
     return result;
 }
 
@@ -38,6 +51,18 @@ struct record boundary_record_of_gradient(const struct record *tensor) {
     if (tensor->kind == RECORD_SHARD)
         return *tensor;
     return (struct record){.kind = tensor->kind == RECORD_PARTIAL ? RECORD_NONE : RECORD_PARTIAL};
+}
+
+/* A gradient that is itself differentiable, for the program: not the tensor on which the hook stands that sums what flows back over the ranks, for the
+   program's hooks, and who asks for its gradient, are shown a part of a sum, as of anything computed from rows. */
+struct tensor *boundary_hand_out(struct tensor *whole) {
+    if (!tensor_requires_grad(whole))
+        return whole;
+    struct tensor *alias = TORCH_CALL("aten::alias", "", value_tensor(whole)).tensor;
+    tensor_release(whole);
+    record_clear(alias);
+    record_set(alias, (struct record){.kind = RECORD_GATHERED});
+    return alias;
 }
 
 /* What such a tensor holds cannot be shown as a part of a sum, nor be summed. */
@@ -84,14 +109,15 @@ struct tensor *boundary_return(struct tensor *returned, const struct record *wan
     return result.tensor;
 }
 
+struct tensor *boundary_make_whole(struct tensor *returned) {
+    static const struct record whole = {.kind = RECORD_NONE};
+    return tensor_is_marked(returned) && !dispatch_in_transform() ? boundary_return(returned, &whole) : returned;
+}
+
 static struct tensor *user_hook_called(struct tensor *gradient, void *data) {
     struct user_hook *hook = data;
-    if (!backward_is_divided() || gradient == torch_facts.undefined) {
-        struct tensor *result = torch_facts.undefined;
-        void *(*invoke)(struct tensor **, void *, struct tensor **) = hook->function[FUNCTION_INVOKER];
-        invoke(&result, hook->function, &gradient);
-        return result;
-    }
+    if (!backward_is_divided() || gradient == torch_facts.undefined)
+        return boundary_make_whole(user_call(hook, gradient));
     struct record wanted = boundary_record_of_gradient(&hook->record);
     struct value seen = value_tensor(boundary_show(gradient, &wanted));
     struct tensor *returned = user_call(hook, seen.tensor);

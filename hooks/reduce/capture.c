@@ -56,9 +56,7 @@ static struct tensor *final_gradient(struct tensor *gradient, const struct recor
         return seen;
     struct tensor *whole = dispatch_client.whole(seen);
     tensor_release(seen);
-    if (tensor_requires_grad(whole))
-        record_set(whole, (struct record){.kind = RECORD_GATHERED});
-    return whole;
+    return boundary_hand_out(whole);
 }
 
 void capture_end(const struct capture *capture, const struct vector *gradients) {

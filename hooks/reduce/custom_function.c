@@ -54,8 +54,15 @@ static void *custom_apply(void *result, void *node, void *arguments) {
         CUSTOMS_SCOPE;
         original = node_original_apply(node);
     }
-    if (!backward_is_divided() || !custom)
-        return original(result, node, arguments);
+    if (!backward_is_divided() || !custom) {
+        {
+            BOUNDARY_SCOPE;
+            original(result, node, arguments);
+        }
+        for (size_t i = 0; i < vector_tensors(result); i++)
+            *vector_tensor(result, i) = boundary_make_whole(*vector_tensor(result, i));
+        return result;
+    }
     struct vector *gradients = arguments; /* an rvalue: ours to change */
     for (size_t i = 0; i < vector_tensors(gradients); i++) {
         struct tensor **gradient = vector_tensor(gradients, i), *seen = *gradient;
@@ -66,10 +73,9 @@ static void *custom_apply(void *result, void *node, void *arguments) {
         tensor_release(seen);
     }
     {
-        __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
+        BOUNDARY_SCOPE;
         original(result, node, gradients);
     }
-    dispatch_client.settle();
     struct vector *returned = result;
     for (size_t i = 0; i < vector_tensors(returned); i++) {
         struct record input = custom_input(custom, i), wanted = boundary_record_of_gradient(&input);

@@ -81,8 +81,15 @@ static void *python_hook_called(void *result, struct python_hook *hook, const st
     size_t index = (size_t)hook->index, all = vector_tensors(gradients);
     struct record tensor, wanted;
     if (!backward_is_divided() || index >= all || *vector_tensor(gradients, index) == torch_facts.undefined ||
-        !watched_find(hook->dictionary, &tensor))
-        return original_call(result, hook, gradients);
+        !watched_find(hook->dictionary, &tensor)) {
+        {
+            BOUNDARY_SCOPE;
+            original_call(result, hook, gradients);
+        }
+        for (size_t i = 0; i < vector_tensors(result); i++)
+            *vector_tensor(result, i) = boundary_make_whole(*vector_tensor(result, i));
+        return result;
+    }
     wanted = boundary_record_of_gradient(&tensor);
     __attribute__((cleanup(free_tensors))) struct tensor **copies = malloc(all * sizeof *copies); /* borrowed but for the one shown */
     memcpy(copies, gradients->begin, all * sizeof *copies);
@@ -90,10 +97,9 @@ static void *python_hook_called(void *result, struct python_hook *hook, const st
     copies[index] = seen;
     struct vector shown = {(char *)copies, (char *)(copies + all), (char *)(copies + all)};
     {
-        __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
+        BOUNDARY_SCOPE;
         original_call(result, hook, &shown);
     }
-    dispatch_client.settle();
     struct tensor **returned = vector_tensor(result, index);
     *returned = boundary_return(*returned, &wanted);
     return result;
@@ -123,12 +129,8 @@ typedef void accumulated_call(void *hook, struct tensor *const *tensor);
 static accumulated_call *original_accumulated_call;
 
 static void accumulated_hook_called(void *hook, struct tensor *const *tensor) {
-    if (!backward_is_divided()) {
-        original_accumulated_call(hook, tensor);
-        return;
-    }
-    backward_finish_leaf(*tensor);
-    __attribute__((cleanup(user_leave), unused)) struct opaque_scope level = user_enter();
+    backward_has_arrived();
+    BOUNDARY_SCOPE; /* makes it final */
     original_accumulated_call(hook, tensor);
 }
 

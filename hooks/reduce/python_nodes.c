@@ -25,6 +25,8 @@ static const struct custom *custom_or_stop(const struct node_hook *hook) {
 
 /* The gradients of a custom function's inputs, or of its outputs. */
 static struct record record_of_gradient(const struct custom *custom, bool of_inputs, size_t index) {
+    if (!custom) /* a backward through nothing that is divided */
+        return (struct record){.kind = RECORD_NONE};
     struct record tensor = of_inputs ? custom_input(custom, index) : custom_output(custom, index);
     return boundary_record_of_gradient(&tensor);
 }
@@ -79,19 +81,22 @@ static struct object *convert_returned(struct object *returned, const struct cus
 static struct object *node_hook_called(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
     struct object *function = python->tuple_get(self, 0);
-    if (!backward_is_divided())
-        return python->call(function, arguments);
     struct node_hook hook;
+    if (!backward_is_divided()) {
+        struct opaque_scope level = boundary_enter();
+        struct object *returned = python->call(function, arguments);
+        boundary_leave(&level);
+        return dispatch_in_transform() ? returned : convert_returned(returned, NULL, true);
+    }
     memcpy(&hook, python->bytes_text(python->tuple_get(self, 1)), sizeof hook);
     const struct custom *custom = custom_or_stop(&hook);
     int64_t count = python->tuple_size(arguments);
     struct object *shown = python->tuple_new(count);
     for (int64_t i = 0; i < count; i++)
         python->tuple_set(shown, i, convert(python->tuple_get(arguments, i), custom, i == 0 && count == 2, show));
-    struct opaque_scope level = user_enter();
+    struct opaque_scope level = boundary_enter();
     struct object *returned = python->call(function, shown);
-    user_leave(&level);
-    dispatch_client.settle();
+    boundary_leave(&level);
     python->release(shown);
     return convert_returned(returned, custom, hook.kind == POST_HOOK);
 }

@@ -152,7 +152,7 @@ static void sum_with_graph(struct backward *backward) {
     for (size_t i = 0; i < backward->count; i++) {
         struct tensor **slot = tensor_grad_slot(backward->leaves[i].leaf), *before = backward->leaves[i].before;
         record_set(*slot, (struct record){.kind = RECORD_PARTIAL});
-        struct value sum = value_tensor(dispatch_client.whole(*slot));
+        struct value sum = value_tensor(boundary_hand_out(dispatch_client.whole(*slot)));
         if (before) {
             struct value total = TORCH_CALL("aten::add", "Tensor", value_tensor(before), sum, value_int(1));
             value_drop(sum);

@@ -36,12 +36,22 @@ struct backward {
 
 /* True while the engine runs a backward whose roots were computed from divided rows. */
 bool backward_is_divided(void);
-/* Makes the gradient that this backward has brought to a leaf final now: the program is about to use it. */
-void backward_finish_leaf(struct tensor *leaf);
+/* Code of the program is about to run in this thread: it may look at the gradients that the backward has brought to leaves, so they are made final now. */
+void backward_pause(void);
+/* The gradient that AccumulateGrad has in hand in this thread lies in its leaf now. */
+void backward_has_arrived(void);
 
 /* ---- code of the program that autograd calls back (boundary.c): it runs at user level and is shown what one process would show */
 /* The gradient of a divided tensor is divided like it; that of anything replicated is a partial sum; that of a partial sum is replicated. */
 struct record boundary_record_of_gradient(const struct record *tensor);
+/* Around code of the program, in any backward but a transform's. */
+struct opaque_scope boundary_enter(void);
+void boundary_leave(struct opaque_scope *level);
+#define BOUNDARY_SCOPE __attribute__((cleanup(boundary_leave), unused)) struct opaque_scope boundary_scope_ = boundary_enter()
+/* What such code returns in a backward through nothing that is divided. Takes, owned. */
+struct tensor *boundary_make_whole(struct tensor *returned);
+/* Takes a gradient that may be differentiable; owned. */
+struct tensor *boundary_hand_out(struct tensor *whole);
 /* A gradient of the engine's as the program may see it. Borrowed in, owned out. */
 struct tensor *boundary_show(struct tensor *gradient, const struct record *record);
 /* Brings a value that the program gives (taken) into the form in which it flows on. Owned. A collective when the form differs. */

@@ -30,14 +30,13 @@ static struct object *unpack(struct object *self, struct object *arguments) {
     struct object *passed = python->tuple_new(1);
     python->retain(packed);
     python->tuple_set(passed, 0, packed);
-    struct opaque_scope level = user_enter();
+    struct opaque_scope level = boundary_enter();
     struct object *unpacked = python->call(self, passed);
-    user_leave(&level);
-    dispatch_client.settle();
+    boundary_leave(&level);
     python->release(passed);
     struct tensor *tensor = unpacked ? python_tensor(unpacked) : NULL;
-    if (!tensor || wanted.kind == RECORD_NONE) /* an operator's own result is kept before it is marked: these rows are what is wanted */
-        return unpacked;
+    if (!tensor || (wanted.kind == RECORD_NONE && record_get(tensor).kind != RECORD_PARTIAL))
+        return unpacked; /* an operator's own result is kept before it is marked: these rows are what is wanted */
     tensor_retain(tensor);
     struct tensor *returned = boundary_return(tensor, &wanted);
     struct object *result = returned == tensor ? unpacked : python_object(returned);

@@ -187,33 +187,42 @@ void record_clear(struct tensor *tensor) {
     free(entry);
 }
 
-struct record record_of_node(void *node) {
-    struct record found = {.kind = RECORD_NONE};
-    if (!node)
-        return found;
+/* Live tensors with this node: those that had it when they were marked, which costs a look at each entry only, or all. Borrowed; returns how many, of which
+   up to `room` are listed. */
+static size_t tensors_of_node(void *node, bool all, struct tensor **tensors, size_t room) {
+    size_t count = 0;
     TABLE_SCOPE;
-    for (struct entry *entry = youngest; entry; entry = entry->older) /* the root of a backward is nearly always the youngest */
-        if (entry->record.node == node && tensor_node(entry->tensor) == node)
-            return entry->record;
+    for (struct entry *entry = youngest; entry; entry = entry->older)
+        if ((all || entry->record.node == node) && tensor_node(entry->tensor) == node && count++ < room)
+            tensors[count - 1] = entry->tensor;
+    return count;
+}
+
+static bool find_output(void *node, uint32_t number, bool all, struct record *record) {
+    enum { FEW = 16 };
+    struct tensor *few[FEW], **tensors = few, **many = NULL;
+    bool found = false;
+    size_t count = tensors_of_node(node, all, few, FEW);
+    if (count > FEW) {
+        tensors = many = malloc(count * sizeof *many);
+        count = tensors_of_node(node, all, many, count);
+    }
+    for (size_t i = 0; i < count && !found; i++) {
+        struct value own = TORCH_CALL("aten::output_nr", "", value_tensor(tensors[i]));
+        found = own.integer == (int64_t)number;
+        if (found)
+            *record = record_get(tensors[i]);
+    }
+    free(many);
     return found;
 }
 
+/* What was written through a view of it (loss.view(1).mul_(3)) has another node than when it was marked. */
 struct record record_of_output(void *node, uint32_t number) {
-    enum { CANDIDATES = 64 };
-    struct tensor *tensors[CANDIDATES];
-    size_t count = 0;
-    {
-        TABLE_SCOPE;
-        for (struct entry *entry = youngest; entry && count < CANDIDATES; entry = entry->older)
-            if (tensor_node(entry->tensor) == node)
-                tensors[count++] = entry->tensor;
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct value own = TORCH_CALL("aten::output_nr", "", value_tensor(tensors[i]));
-        if (own.integer == (int64_t)number)
-            return record_get(tensors[i]);
-    }
-    return (struct record){.kind = RECORD_NONE};
+    struct record record = {.kind = RECORD_NONE};
+    if (node && !find_output(node, number, false, &record))
+        find_output(node, number, true, &record);
+    return record;
 }
 
 void record_each(void (*visit)(struct tensor *tensor, const struct record *record)) {

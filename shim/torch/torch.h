@@ -289,7 +289,7 @@ struct record {
     uint64_t layer;       /* where a replicated batch was cut into rows (hooks/shard/entry.c), 0: elsewhere; and along which dimension */
     int layer_dim;
     bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
-    void *node;               /* the autograd node it had when marked; roots are found by it */
+    void *node;               /* the autograd node it had when marked; roots are found by it first */
 };
 
 /* An operator whose arguments are words in registers (direct.c). */
@@ -331,9 +331,7 @@ struct record_move {
 };
 struct record_move record_move_begin(struct tensor *to);
 void record_move_end(const struct record_move *move, struct tensor *from, struct tensor *to);
-/* The record of a live tensor whose node is `node`, else RECORD_NONE. For the roots of a backward. */
-struct record record_of_node(void *node);
-/* The record of the live tensor that is the numbered output of a node, else RECORD_NONE. Slow. */
+/* The record of the live tensor that is the numbered output of a node, else RECORD_NONE: then all entries are looked at. */
 struct record record_of_output(void *node, uint32_t number);
 size_t record_count(void);
 /* Calls visit for every live record (a snapshot: visit may set and clear records). */

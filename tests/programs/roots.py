@@ -1,0 +1,66 @@
+"""What a backward begins with: one output of several, seeds that come from the batch, gradients that are themselves differentiated."""
+import torch
+
+torch.manual_seed(0)
+model, batch = torch.nn.Linear(6, 5), torch.randn(13, 6)
+weights = torch.nn.Parameter(torch.randn(6, 5))
+
+
+class LossAndTable(torch.autograd.Function):
+    @staticmethod
+    def forward(context, values, weights):
+        hidden = values.mm(weights)
+        context.save_for_backward(values)
+        return hidden.sum(), torch.sort(hidden.detach(), 0).values.clone()
+
+    @staticmethod
+    def backward(context, gradient, unused):
+        (values,) = context.saved_tensors
+        return None, values.sum(0)[:, None].expand(6, 5) * gradient
+
+
+class RowsAndTable(torch.autograd.Function):
+    @staticmethod
+    def forward(context, values, weights):
+        hidden = values.mm(weights)
+        context.save_for_backward(values)
+        return hidden * 1.0, torch.sort(hidden, 0).values.clone()
+
+    @staticmethod
+    def backward(context, gradient, unused):
+        (values,) = context.saved_tensors
+        return None, values.t().mm(gradient)
+
+
+def show(name, *tensors):
+    print(name, *(f"{tuple(t.shape)} {t.double().sum().item():.5f} {t.double().norm().item():.5f}" for t in tensors))
+
+
+loss, table = LossAndTable.apply(batch, weights)
+loss.backward()
+show("one of two, a sum", weights.grad, table)
+weights.grad = None
+rows, table = RowsAndTable.apply(batch, weights)
+rows.backward(torch.ones(13, 5))
+show("one of two, rows", weights.grad, table)
+chunks = model(batch).tanh().chunk(2, 1)
+show("a chunk", *torch.autograd.grad(chunks[1].pow(2).sum(), model.parameters()))
+
+features = model(batch).detach()
+table = torch.nn.Parameter(torch.ones(5))
+(table * table).backward(features.sum(0))
+show("seed of the batch, root of parameters", table.grad, *torch.autograd.grad(table * 3, table, features.mean(0)))
+loss = model(batch).pow(2).mean()
+loss.backward(loss.detach())
+show("seed of the batch, root of the batch", model.weight.grad)
+show("the same with a list", *torch.autograd.grad([model(batch).sum(0), model(batch).mean()], model.weight, [features.mean(0), features.sum()]))
+
+(gradient,) = torch.autograd.grad(model(batch).pow(2).mean(), model.weight, create_graph=True)
+show("gradient at a gradient", *torch.autograd.grad(gradient.sum(), gradient, retain_graph=True))
+gradient.retain_grad()
+gradient.register_hook(lambda value: show("seen there", value))
+gradient.sum().backward()
+show("retained there", gradient.grad)
+model.zero_grad()
+model(batch).pow(2).mean().backward(create_graph=True)
+show("at .grad", *torch.autograd.grad(model.weight.grad.pow(2).sum(), [model.weight.grad, model.weight]))
