@@ -91,8 +91,10 @@ static inline void shim_files_back(int *unused) {
 
 /* hooks/files: */
 struct files_client {
-    void (*rank_begins)(void);      /* the process has become a rank of several; all ranks come by */
-    void (*training_goes_on)(void); /* a backward is run */
+    void (*rank_begins)(void);        /* the process has become a rank of several; all ranks come by */
+    void (*training_goes_on)(void);   /* a backward is run */
+    bool (*is_own)(const char *path); /* a name that this process has drawn, or below one: each has its own file there */
+    void (*is_spelled)(const char *own, const char *rank_0s); /* what this rank calls by the one name is what rank 0 calls by the other */
 };
 extern const struct files_client files_client;
 /* hooks/seed: a file of agreed bytes when path is the system's random device, opened for reading; else -1. Keeps errno. */

@@ -41,6 +41,23 @@ FILE_LIMIT=32768
     done
 }
 
+@test "names that no two processes have, temporary ones, with the time, with the process number, are saved to as in one process" {
+    local python n folder=$BATS_TEST_TMPDIR/saved
+    for python in $(pythons); do
+        for n in 2 3; do
+            mkdir "$folder"
+            cd "$folder"
+            "$python" "$REPOSITORY/tests/programs/save_names.py" >../plain.out
+            rm -r runs checkpoint.pt
+            "$ACCEL_RUN" -n "$n" "$python" "$REPOSITORY/tests/programs/save_names.py" >../ranks.out 2>../ranks.err || { show ../ranks.err && return 1; }
+            diff ../plain.out ../ranks.out
+            [ "$(find . -type f | wc -l)" -eq 2 ]
+            cd ..
+            rm -r "$folder"
+        done
+    done
+}
+
 @test "the file has the plain run's bytes where the values are the same, and its permissions" {
     umask 027
     for build in $(builds); do

@@ -8,6 +8,7 @@
  *    one, whole. The file gets the name, permissions and bytes that a plain run would give it.
  *  - A save ends with an exchange: a load right after it finds the file on every rank. When rank 0 fails (disk full), the others throw what
  *    libtorch throws. A save that fails on another rank only has parted the ranks: the job stops.
+ *  - A name that each rank has drawn (tempfile) is each rank's own file. One that is spelled differently for another reason is rank 0's.
  *  - Memory is everybody's own: saves to streams and to functions of the program happen on all ranks. Where the stream is a file, it is one
  *    of the program's files (hooks/files).
  *  - What is saved is the whole value: a shard or a partial sum is put together first.
@@ -34,6 +35,27 @@ void save_set_string(struct save_string *string, const char *text) {
     string->text = string->shared.text;
 }
 
+/* True: all ranks save to names that they have drawn. */
+static bool all_save_their_own(const char *path) {
+    uint64_t all[BOARD_RANKS_MAX];
+    comm_all_gather_words("saves to a file of its own", files_client.is_own(path), all);
+    uint32_t other = comm_first_other(all);
+    if (other < shim_world_size())
+        shim_problem("AR-SAVE-PARTED", "All ranks must save to a temporary file of their own, or all to one file.",
+                     "rank %u saves to a temporary file of its own, rank %u does not: %s on rank %u", all[0] ? 0 : other,
+                     all[0] ? other : 0, path, shim_rank());
+    return all[0];
+}
+
+/* A name with the time or a process number in it is spelled differently on each rank: rank 0's is made. */
+static void agree_on_name(const char *path) {
+    char rank_0s[PATH_MAX] = "";
+    snprintf(rank_0s, sizeof rank_0s, "%s", path);
+    comm_broadcast("path of the file that is saved", rank_0s, sizeof rank_0s, 0);
+    if (shim_rank())
+        files_client.is_spelled(path, rank_0s);
+}
+
 void save_begin(struct save *save, const char *path) {
     shim_phase(BOARD_SAVE, path);
     if (shim_records()) { /* the user's file must not be overwritten by a model of some steps */
@@ -45,7 +67,10 @@ void save_begin(struct save *save, const char *path) {
     snprintf(save->path, sizeof save->path, "%s", path);
     save_set_string(&save->opened, path);
     SHIM_COMM_SCOPE;
-    comm_note("path of the file that is saved", checksum_bytes(0, path, strlen(path)));
+    save->way = SAVE_OWN;
+    if (all_save_their_own(path))
+        return;
+    agree_on_name(path);
     if (shim_rank() == 0)
         save->way = (enum save_way)replace_begin(&save->file, path);
     if (shim_rank() == 0 && save->way == SAVE_REPLACE)

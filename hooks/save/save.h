@@ -12,6 +12,7 @@ enum save_way {
     SAVE_DIRECT = REPLACE_DIRECT, /* rank 0: the path itself */
     SAVE_FAIL = REPLACE_FAIL,     /* every rank: opening the path fails, and the program shall hear why from libtorch */
     SAVE_NOWHERE,                 /* the other ranks */
+    SAVE_OWN,                     /* every rank: a file that it has drawn a name for (tempfile) */
 };
 
 /* A std::string to pass to libtorch, of either ABI: in both, the first word points to the characters. */
