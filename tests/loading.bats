@@ -93,6 +93,10 @@ whole() {
     whole wheel-O2 3 default_generator
 }
 
+@test "a loader is read whole when reading an example counts in the middle of 20 MB" {
+    whole debian-O2 2 counted_visits
+}
+
 @test "a loader is read whole when a batch is more than its examples stacked" {
     local kind
     for kind in get_batch batch_transform apply_batch collate unstacked batches custom_sampler frames "frames 2" talking; do

@@ -13,10 +13,11 @@
 #include "load.h"
 
 enum {
-    SUMMED_MAX = 1 << 16, /* bytes of an allocation that are looked at: std::mt19937 has 5000 */
-    FOLLOWED_MAX = 8192,  /* and in which pointers are */
-    DEEP = 6,             /* a data set's vector of shared pointers to objects with a unique_ptr: four */
-    BLOCKS_MAX = 1024,    /* a data set of more has them for its examples */
+    SUMMED_MAX = 1 << 16,      /* bytes of every allocation that are looked at: std::mt19937 has 5000 */
+    SUMMED_IN_ALL = 256 << 20, /* and bytes in all, before no allocation is looked at further than that */
+    FOLLOWED_MAX = 8192,       /* and in which pointers are */
+    DEEP = 6,                  /* a data set's vector of shared pointers to objects with a unique_ptr: four */
+    BLOCKS_MAX = 1024,         /* a data set of more has them for its examples */
     DOUBTS_MAX = 256,
     REGIONS_MAX = 4096,
     CHUNK_MAX = 1 << 30,        /* an allocation larger than this is taken for none */
@@ -34,6 +35,7 @@ struct reach {
     struct region *regions;           /* writable memory, ascending */
     struct region stack;              /* of the main thread */
     int block_count, doubt_count, region_count;
+    size_t summed_bytes;
     char summed[SUMMED_MAX];
 };
 
@@ -94,16 +96,39 @@ static bool is_static(uintptr_t address) {
     return dladdr((void *)address, &info);
 }
 
+/* Does another allocation follow, or is it one that was mapped for itself? Else the number before it only looks like a size. */
+static bool has_an_end(uintptr_t address) {
+    enum { IN_USE = 1, MAPPED = 2, PAGE = 4096 }; /* flags of glibc's: the one before is in use; mapped */
+    size_t own, next;
+    if (!peek(address - CHUNK_HEAD, &own, sizeof own))
+        return false;
+    if (own & MAPPED)
+        return (address - 2 * CHUNK_HEAD) % PAGE == 0 && (own & ~(size_t)7) % PAGE == 0;
+    return peek(address - CHUNK_HEAD + (own & ~(size_t)7), &next, sizeof next) && next & IN_USE && (next & ~(size_t)7) >= 32 &&
+           next < CHUNK_MAX;
+}
+
+/* All of a block, as long as there is not too much; of what comes then, the beginning. False: it cannot be read. */
+static bool sum_bytes(struct reach *reach, uintptr_t address, size_t bytes) {
+    bool goes_on = bytes > SUMMED_MAX && has_an_end(address);
+    for (size_t at = 0; at < bytes && (!at || (goes_on && reach->summed_bytes < SUMMED_IN_ALL)); at += SUMMED_MAX) {
+        size_t piece = bytes - at < SUMMED_MAX ? bytes - at : SUMMED_MAX;
+        if (!peek(address + at, reach->summed, piece))
+            return false;
+        reach->sum = checksum_bytes(reach->sum, reach->summed, piece);
+        reach->summed_bytes += piece;
+    }
+    return true;
+}
+
 static void follow(struct reach *reach, const uintptr_t *words, size_t count, int depth);
 
 static bool look_at(struct reach *reach, uintptr_t address, size_t bytes, int depth) {
     uintptr_t words[FOLLOWED_MAX / sizeof(uintptr_t)];
-    size_t summed = bytes < SUMMED_MAX ? bytes : SUMMED_MAX, followed = bytes < sizeof words ? bytes : sizeof words;
-    if (!peek(address, reach->summed, summed))
+    size_t followed = bytes < sizeof words ? bytes : sizeof words;
+    if (!peek(address, words, followed) || !sum_bytes(reach, address, bytes))
         return false;
-    memcpy(words, reach->summed, followed);
     reach->blocks[reach->block_count++] = (struct region){address, address + bytes};
-    reach->sum = checksum_bytes(reach->sum, reach->summed, summed);
     if (depth > 0)
         follow(reach, words, followed / sizeof *words, depth - 1);
     return true;
@@ -133,15 +158,18 @@ static void reach_free(struct reach **reach) {
     free(*reach);
 }
 
-uint64_t reach_sum(const void *object, size_t bytes) {
-    __attribute__((cleanup(reach_free))) struct reach *reach = malloc(sizeof *reach);
-    if (!reach)
-        return 0;
+static bool reach_begin(struct reach *reach) {
     reach->block_count = reach->doubt_count = reach->region_count = 0;
+    reach->summed_bytes = 0;
     reach->sum = 1;
     reach->stack = (struct region){0, 0};
     reach->regions = malloc(REGIONS_MAX * sizeof *reach->regions);
-    if (!reach->regions || !find_regions(reach) || !look_at(reach, (uintptr_t)object, bytes, DEEP) || has_doubts(reach))
+    return reach->regions && find_regions(reach);
+}
+
+uint64_t reach_sum(const void *object, size_t bytes) {
+    __attribute__((cleanup(reach_free))) struct reach *reach = calloc(1, sizeof *reach);
+    if (!reach || !reach_begin(reach) || !look_at(reach, (uintptr_t)object, bytes, DEEP) || has_doubts(reach))
         return 0;
     return reach->sum | 1;
 }

@@ -156,6 +156,14 @@ int main(int argc, char **argv) {
         run_set(Blobs(310, 1).map(transforms::Lambda<Example<>>([&generator](Example<> example) { return augmented(example, generator); })).map(stack), options);
     } else if (kind == "hidden_generator") {
         run_set(Augmented<Hidden>(310).map(stack), options);
+    } else if (kind == "counted_visits") {
+        auto visits = std::make_shared<std::vector<int>>(5000000);
+        auto count = [visits](Example<> example) {
+            (*visits)[4000000]++;
+            return example;
+        };
+        run_set(Blobs(310, 1).map(transforms::Lambda<Example<>>(count)).map(stack), options);
+        std::printf("visits %d\n", (*visits)[4000000]);
     } else if (kind == "rand") {
         run_set(Augmented<Rand>(310).map(stack), options);
     } else if (kind == "frames") {
