@@ -93,8 +93,9 @@ whole() {
     whole wheel-O2 3 default_generator
 }
 
-@test "a loader is read whole when reading an example counts in the middle of 20 MB" {
+@test "a loader is read whole when reading an example counts in the middle of 20 MB, or in a global vector" {
     whole debian-O2 2 counted_visits
+    whole debian-O2 2 global_visits
 }
 
 @test "a loader is read whole when a batch is more than its examples stacked" {

@@ -100,7 +100,8 @@ bool draws_are_seen(void);
 
 /* ---- memory.c: what a data set could remember in. 0: cannot be told. */
 uint64_t memory_of_dataset(const void *dataset);
-uint64_t reach_sum(const void *object, size_t bytes); /* of an object and all that it can reach (reach.c); 0: not known */
+uint64_t reach_sum(const void *object, size_t bytes);        /* of an object and all that it can reach (reach.c); 0: not known */
+uint64_t reach_sum_beyond(const void *memory, size_t bytes); /* of the allocations that static memory points to, themselves */
 /* Static and thread-local memory of the program and of the file that address belongs to; what this thread has printed and written. */
 uint64_t memory_of_program(const void *address);
 

@@ -3,5 +3,4 @@ import torch
 
 torch.manual_seed(0)
 model, batch = torch.nn.Linear(4, 3), torch.randn(12, 4)
-print("sum", model(batch).sum().item())
 print("address", model(batch).data_ptr() != 0)

@@ -156,6 +156,14 @@ int main(int argc, char **argv) {
         run_set(Blobs(310, 1).map(transforms::Lambda<Example<>>([&generator](Example<> example) { return augmented(example, generator); })).map(stack), options);
     } else if (kind == "hidden_generator") {
         run_set(Augmented<Hidden>(310).map(stack), options);
+    } else if (kind == "global_visits") {
+        static std::vector<int> visits(100);
+        auto count = [](Example<> example) {
+            visits[static_cast<size_t>(example.target.item<int64_t>())]++;
+            return example;
+        };
+        run_set(Blobs(310, 1).map(transforms::Lambda<Example<>>(count)).map(stack), options);
+        std::printf("visits %d\n", visits[0]);
     } else if (kind == "counted_visits") {
         auto visits = std::make_shared<std::vector<int>>(5000000);
         auto count = [visits](Example<> example) {
