@@ -121,6 +121,10 @@ static bool sum_bytes(struct reach *reach, uintptr_t address, size_t bytes) {
     return true;
 }
 
+static bool is_to_follow(const struct reach *reach, uintptr_t word) {
+    return is_in_regions(reach, word) && !is_looked_at(reach, word) && !is_static(word);
+}
+
 static void follow(struct reach *reach, const uintptr_t *words, size_t count, int depth);
 
 static bool look_at(struct reach *reach, uintptr_t address, size_t bytes, int depth) {
@@ -136,7 +140,7 @@ static bool look_at(struct reach *reach, uintptr_t address, size_t bytes, int de
 
 static void follow(struct reach *reach, const uintptr_t *words, size_t count, int depth) {
     for (size_t i = 0; i < count && reach->block_count < BLOCKS_MAX; i++) {
-        if (!is_in_regions(reach, words[i]) || is_looked_at(reach, words[i]) || is_static(words[i]))
+        if (!is_to_follow(reach, words[i]))
             continue;
         size_t bytes = allocation_bytes(reach, words[i]);
         if ((!bytes || !look_at(reach, words[i], bytes, depth)) && reach->doubt_count < DOUBTS_MAX)
@@ -158,11 +162,8 @@ static void reach_free(struct reach **reach) {
     free(*reach);
 }
 
-static bool reach_begin(struct reach *reach) {
-    reach->block_count = reach->doubt_count = reach->region_count = 0;
-    reach->summed_bytes = 0;
+static bool reach_begin(struct reach *reach) { /* of zeros */
     reach->sum = 1;
-    reach->stack = (struct region){0, 0};
     reach->regions = malloc(REGIONS_MAX * sizeof *reach->regions);
     return reach->regions && find_regions(reach);
 }
@@ -181,8 +182,7 @@ uint64_t reach_sum_beyond(const void *memory, size_t bytes) {
     if (!reach || !reach_begin(reach))
         return 0;
     for (const uintptr_t *word = (const uintptr_t *)first; (uintptr_t)(word + 1) <= end && reach->block_count < BLOCKS_MAX; word++) {
-        bool is_new = is_in_regions(reach, *word) && !is_looked_at(reach, *word) && !is_static(*word);
-        size_t block = is_new ? allocation_bytes(reach, *word) : 0;
+        size_t block = is_to_follow(reach, *word) ? allocation_bytes(reach, *word) : 0;
         if (block && has_an_end(*word))
             look_at(reach, *word, block, 0);
     }

@@ -109,15 +109,20 @@ struct tensor *boundary_return(struct tensor *returned, const struct record *wan
     return result.tensor;
 }
 
-struct tensor *boundary_make_whole(struct tensor *returned) {
+static struct tensor *make_whole(struct tensor *returned) {
     static const struct record whole = {.kind = RECORD_NONE};
     return tensor_is_marked(returned) && !dispatch_in_transform() ? boundary_return(returned, &whole) : returned;
+}
+
+void boundary_make_all_whole(const struct vector *returned) {
+    for (size_t i = 0; i < vector_tensors(returned); i++)
+        *vector_tensor(returned, i) = make_whole(*vector_tensor(returned, i));
 }
 
 static struct tensor *user_hook_called(struct tensor *gradient, void *data) {
     struct user_hook *hook = data;
     if (!backward_is_divided() || gradient == torch_facts.undefined)
-        return boundary_make_whole(user_call(hook, gradient));
+        return make_whole(user_call(hook, gradient));
     struct record wanted = boundary_record_of_gradient(&hook->record);
     struct value seen = value_tensor(boundary_show(gradient, &wanted));
     struct tensor *returned = user_call(hook, seen.tensor);

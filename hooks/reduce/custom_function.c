@@ -59,8 +59,7 @@ static void *custom_apply(void *result, void *node, void *arguments) {
             BOUNDARY_SCOPE;
             original(result, node, arguments);
         }
-        for (size_t i = 0; i < vector_tensors(result); i++)
-            *vector_tensor(result, i) = boundary_make_whole(*vector_tensor(result, i));
+        boundary_make_all_whole(result);
         return result;
     }
     struct vector *gradients = arguments; /* an rvalue: ours to change */

@@ -86,8 +86,7 @@ static void *python_hook_called(void *result, struct python_hook *hook, const st
             BOUNDARY_SCOPE;
             original_call(result, hook, gradients);
         }
-        for (size_t i = 0; i < vector_tensors(result); i++)
-            *vector_tensor(result, i) = boundary_make_whole(*vector_tensor(result, i));
+        boundary_make_all_whole(result);
         return result;
     }
     wanted = boundary_record_of_gradient(&tensor);

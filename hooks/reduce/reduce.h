@@ -48,8 +48,8 @@ struct record boundary_record_of_gradient(const struct record *tensor);
 struct opaque_scope boundary_enter(void);
 void boundary_leave(struct opaque_scope *level);
 #define BOUNDARY_SCOPE __attribute__((cleanup(boundary_leave), unused)) struct opaque_scope boundary_scope_ = boundary_enter()
-/* What such code returns in a backward through nothing that is divided. Takes, owned. */
-struct tensor *boundary_make_whole(struct tensor *returned);
+/* What such code returns in a backward through nothing that is divided: each is replaced by its whole. */
+void boundary_make_all_whole(const struct vector *returned);
 /* Takes a gradient that may be differentiable; owned. */
 struct tensor *boundary_hand_out(struct tensor *whole);
 /* A gradient of the engine's as the program may see it. Borrowed in, owned out. */

@@ -68,7 +68,7 @@ static bool execute_add(struct shard_call *call) {
         return false; /* is refused */
     bool floating = all_floating(call);
     OPAQUE_SCOPE;
-    int64_t type = call->argument_count == 2 ? result_type(call) : 0;
+    int64_t type = call->argument_count > call->partials ? result_type(call) : 0;
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind != RECORD_PARTIAL) {
             share_tensor(&call->arguments[i], floating);

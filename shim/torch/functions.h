@@ -39,6 +39,16 @@ void loans_return(void);
 /* Finds the virtual function that makes nodes of the graph anew; `tensor` is a plain one. */
 void stale_begin(struct tensor *tensor);
 void selfcheck_run(void);
+/* Grad mode is on until the end of the block. */
+static inline char grad_mode_enable(void) {
+    char enabled = torch_functions.grad_mode();
+    torch_functions.set_grad_mode(1);
+    return enabled;
+}
+static inline void grad_mode_restore(const char *enabled) {
+    torch_functions.set_grad_mode(*enabled);
+}
+#define GRAD_MODE_SCOPE __attribute__((cleanup(grad_mode_restore), unused)) char grad_mode_scope_ = grad_mode_enable()
 void record_begin(void);
 void legacy_begin(void);
 /* Runs the kernel for an explicit key set (rows that are fallthrough removed). */

@@ -32,13 +32,8 @@ static bool are_edges(const char *words, void *const *nodes) {
     return true;
 }
 
-static void grad_mode_restore(char *enabled) {
-    torch_functions.set_grad_mode(*enabled);
-}
-
 void graph_begin(void) {
-    __attribute__((cleanup(grad_mode_restore), unused)) char enabled = torch_functions.grad_mode();
-    torch_functions.set_grad_mode(1);
+    GRAD_MODE_SCOPE;
     struct value leaf = TORCH_CALL("aten::arange", "", value_int(2), value_int(DTYPE_FLOAT32), value_none(), value_none(), value_none());
     ORIGINAL(set_requires_grad)(leaf.tensor, 1);
     struct value operands[OPERANDS], sum;

@@ -27,6 +27,7 @@ void host_copy_values(struct tensor *to, struct tensor *from) {
 }
 
 struct tensor *host_empty(struct tensor *like) {
+    warn_once();
     struct sizes sizes = tensor_sizes(like), strides = tensor_strides(like);
     struct value size_list = value_int_list(sizes.data, sizes.count), dtype = value_int(tensor_dtype(like));
     if (!tensor_is_dense(like))
@@ -37,7 +38,6 @@ struct tensor *host_empty(struct tensor *like) {
 }
 
 struct tensor *host_copy(struct tensor *tensor) {
-    warn_once();
     struct tensor *copy = host_empty(tensor);
     host_copy_values(copy, tensor);
     return copy;

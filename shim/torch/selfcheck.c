@@ -119,13 +119,8 @@ static void check_leaves(struct tensor *weight) {
         torch_unsupported("self-check: leaves", "x.data = y is not seen");
 }
 
-static void grad_mode_restore(char *enabled) {
-    torch_functions.set_grad_mode(*enabled);
-}
-
 void selfcheck_run(void) {
-    __attribute__((cleanup(grad_mode_restore), unused)) char enabled = torch_functions.grad_mode();
-    torch_functions.set_grad_mode(1);
+    GRAD_MODE_SCOPE;
     int64_t rows = 2 * (int64_t)shim_world_size() + 1;
     struct value data = matrix(rows, FEATURES), weight = matrix(FEATURES, OUTPUTS);
     value_drop(USER_CALL("aten::requires_grad_", "", weight, value_bool(true)));
