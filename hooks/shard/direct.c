@@ -13,10 +13,9 @@ static bool lend(const struct shard_call *call, struct direct_call *direct) {
         if (argument->narrow < 0)
             continue;
         struct tensor *rows =
-            execute_lends(call, argument) ? rows_lend_cheaply(argument_tensor(argument), &call->record, argument->narrow) : NULL;
+            execute_lends(call, argument) ? rows_lend_for_call(argument_tensor(argument), &call->record, argument->narrow) : NULL;
         if (!rows)
             return false;
-        record_clear(rows);
         *argument->slot = value_tensor(rows);
         direct->lent |= 1u << argument->position;
     }

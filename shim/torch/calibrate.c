@@ -212,9 +212,10 @@ static bool is_element_count(int64_t *const *words) {
     return *words[0] == 6 && *words[1] == 2 && *words[2] == 5;
 }
 
+static const struct record middle = {.kind = RECORD_SHARD, .total = 5, .first = 1, .rows = 2, .outer = 1, .inner = 1};
+
 /* Two rows of five: what a slice has, and the version goes on with the whole's. */
 static bool lent_rows_are_right(struct value whole) {
-    struct record middle = {.kind = RECORD_SHARD, .total = 5, .first = 1, .rows = 2, .outer = 1, .inner = 1};
     struct value lent = value_tensor(rows_lend(whole.tensor, &middle, 0)), sliced = value_tensor(rows_take(whole.tensor, &middle, 0));
     struct value equal = TORCH_CALL("aten::equal", "", lent, sliced);
     int64_t before = TORCH_CALL("aten::_version", "", lent).integer;
@@ -233,6 +234,8 @@ static void calibrate_rows(struct tensor *tensor) {
     torch_facts.elements = word_where((struct tensor *[]){tensor, two.tensor, other.tensor}, sizes, is_element_count);
     torch_facts.lends_rows = torch_facts.version && torch_facts.elements; /* to be tried */
     torch_facts.lends_rows = torch_facts.lends_rows && lent_rows_are_right(other);
+    if (torch_facts.lends_rows)
+        shell_begin(other.tensor, &middle);
     shim_log('d', "a tensor's version stands at %ld, its number of elements at %ld: batches are %s", torch_facts.version,
              torch_facts.elements, torch_facts.lends_rows ? "lent" : "sliced");
     value_drop(two);

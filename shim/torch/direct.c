@@ -160,7 +160,7 @@ static bool begin(struct invocation *invocation, const struct direct *direct, ui
 
 static void release_lent(struct invocation *invocation) {
     for (unsigned lent = invocation->call.lent; lent; lent &= lent - 1)
-        tensor_release(invocation->call.values[__builtin_ctz(lent)].tensor);
+        rows_give_back(invocation->call.values[__builtin_ctz(lent)].tensor);
 }
 
 #define INVOCATION __attribute__((cleanup(release_lent))) struct invocation invocation

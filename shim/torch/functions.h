@@ -32,6 +32,12 @@ void direct_begin(void);
 void direct_install(struct operator *op, const struct handle *handle);
 /* Puts our functions into tables of virtual functions where the loader has not; `tensor` is a plain one. After calibration. */
 void bound_begin(struct tensor *tensor);
+/* A tensor that shows the whole one's memory for one call, and is one of ours, not to be released; NULL: none is free, or there are none. */
+struct tensor *shell_lend(struct tensor *whole);
+/* False: it is none. What the call has kept of it is good for ever. */
+bool shell_give_back(struct tensor *tensor);
+/* Tries them on a tensor of which the record has less; once rows can be lent. */
+void shell_begin(struct tensor *tensor, const struct record *record);
 /* Finds the virtual function storage(), which follows has_storage(); `tensor` is a plain one. */
 void loan_begin(struct tensor *tensor, void **slot_of_has_storage);
 /* Every tensor has its own memory again. */

@@ -60,23 +60,36 @@ static bool can_be_lent(struct tensor *whole, const struct record *record, int d
 }
 
 /* The first dimension's size changes none of the flags that a contiguous tensor keeps of its strides, unless there is nothing in it. */
-struct tensor *rows_lend_cheaply(struct tensor *whole, const struct record *record, int dim) {
+static struct tensor *cut_to_rows(struct tensor *copy, const struct record *record) {
+    int64_t *sizes = (int64_t *)(uintptr_t)tensor_sizes(copy).data, row = *word_at(copy, torch_facts.elements) / sizes[0];
+    sizes[0] = record_local(record);
+    *word_at(copy, torch_facts.elements) = sizes[0] * row;
+    *word_at(copy, torch_facts.storage_offset) += record->first * record->inner * row;
+    return copy;
+}
+
+static struct tensor *lend_copy(struct tensor *whole, const struct record *record) {
+    OPAQUE_SCOPE;
+    struct tensor *copy;
+    ORIGINAL(shallow_copy)(&copy, whole, word_at(whole, torch_facts.version), 0);
+    record_clear(copy);
+    return cut_to_rows(copy, record);
+}
+
+struct tensor *rows_lend_for_call(struct tensor *whole, const struct record *record, int dim) {
     if (!can_be_lent(whole, record, dim))
         return NULL;
-    int64_t first = record->first * record->inner, rows = record->rows * record->inner;
-    OPAQUE_SCOPE;
-    struct tensor *lent;
-    ORIGINAL(shallow_copy)(&lent, whole, word_at(whole, torch_facts.version), 0);
-    int64_t *sizes = (int64_t *)(uintptr_t)tensor_sizes(lent).data, row = tensor_elements(lent) / sizes[0];
-    sizes[0] = rows;
-    *word_at(lent, torch_facts.elements) = rows * row;
-    *word_at(lent, torch_facts.storage_offset) += first * row;
-    return lent;
+    struct tensor *shell = shell_lend(whole);
+    return shell ? cut_to_rows(shell, record) : lend_copy(whole, record);
+}
+
+void rows_give_back(struct tensor *lent) {
+    if (!shell_give_back(lent))
+        tensor_release(lent);
 }
 
 struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim) {
-    struct tensor *lent = rows_lend_cheaply(whole, record, dim);
-    return lent ? lent : rows_take(whole, record, dim);
+    return can_be_lent(whole, record, dim) ? lend_copy(whole, record) : rows_take(whole, record, dim);
 }
 
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows) {
