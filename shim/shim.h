@@ -12,6 +12,7 @@
 #ifndef ACCEL_SHIM_H
 #define ACCEL_SHIM_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -146,6 +147,14 @@ static inline void shim_note_draw(void) {
 void shim_comm_lock(void);
 void shim_comm_unlock(int *unused);
 #define SHIM_COMM_SCOPE __attribute__((cleanup(shim_comm_unlock), unused)) int shim_comm_scope_ = (shim_comm_lock(), 0)
+
+/* ---- signals (signals.c). Handlers of the program run where a hook that has been in collectives goes back to it, at user level, holding no lock. */
+void signals_run(uint32_t granted);
+static inline void shim_run_signals(void) {
+    uint32_t granted = comm_granted();
+    if (__builtin_expect(granted != 0, 0))
+        signals_run(granted);
+}
 
 /* ---- the hook table (table.c)
    A row of a .def file:  HOOK(name, library, NEED, "mangled symbol", return type, (arguments))

@@ -62,6 +62,11 @@ export BATS_TEST_TIMEOUT=180
     all_say "rank 3 of 4"
 }
 
+@test "a signal that comes to each host at another step is handled at one" {
+    on_hosts "1 2" 0 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/told.py" apart file
+    [[ $(sed -n 's/^saved after \([0-9]*\) .*/\1/p' out1) =~ ^3[678]$ ]]
+}
+
 # ---- failures
 
 @test "a rank that dies is named on every host, and all end with its status" {

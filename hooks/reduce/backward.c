@@ -322,6 +322,7 @@ static void execute_divided(const struct execution *execution) {
     record_each(mark_retained_gradient);
     backward.finished = true;
     shim_step_done();
+    comm_step();
     shim_phase(BOARD_STEP, "after backward");
 }
 
@@ -345,17 +346,16 @@ static void refuse_mode(void) {
                      "divided before it: it would see this rank's");
 }
 
-void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
-                          void *outputs) {
-    if (!shim_training_begins() || dispatch_is_opaque()) /* a backward within a backward belongs to the outer one */
-        return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+static void execute_at_user_level(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph,
+                                  char accumulate, void *outputs) {
     __attribute__((cleanup(seeds_release))) struct seeds seeds;
     seeds.count = 0;
     if (is_of_transform(roots, vector_tensors(inputs), outputs)) {
         seeds_take_whole(&seeds, inputs);
         struct vector whole = seeds_vector(&seeds);
         OPAQUE_SCOPE;
-        return ORIGINAL(engine_execute)(result, engine, roots, &whole, keep_graph, create_graph, accumulate, outputs);
+        ORIGINAL(engine_execute)(result, engine, roots, &whole, keep_graph, create_graph, accumulate, outputs);
+        return;
     }
     report_backward();
     bool is_nested = backward_is_divided() && pthread_equal(current_thread, pthread_self());
@@ -368,7 +368,7 @@ void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs,
         capture_begin(&capture, outputs, accumulate ? 0 : seeds.count ? edge_bytes(roots, seeds.count) : 0);
         (is_nested ? execute_nested : execute_divided)(&execution);
         capture_end(&capture, result);
-        return result;
+        return;
     }
     { /* nothing to reduce: all ranks compute the same. That they do is what their notes say. */
         SHIM_COMM_SCOPE;
@@ -381,5 +381,14 @@ void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs,
         inputs = &whole;
     }
     OPAQUE_SCOPE;
-    return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+    ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+}
+
+void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
+                          void *outputs) {
+    if (!shim_training_begins() || dispatch_is_opaque()) /* a backward within a backward belongs to the outer one */
+        return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+    execute_at_user_level(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+    shim_run_signals();
+    return result;
 }

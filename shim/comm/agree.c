@@ -13,11 +13,17 @@
 #include "clock.h"
 #include "hosts.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { AGREE_TEXT = 1024 };
+enum {
+    AGREE_TEXT = 1024,
+    PATIENCE_PAUSES = 3,
+    PATIENCE_LEAST_MS = 1000,
+    PATIENCE_MOST_MS = 10000,
+};
 
 static const char *const kind_words[SEGMENT_KINDS] = {
     [KIND_BARRIER] = "barrier",
@@ -66,11 +72,17 @@ void comm_note(const char *what, uint64_t value) {
     post->notes_hash = hash_text(agree_mix(post->notes_hash, value), what);
 }
 
+static void note_pause(void) {
+    uint64_t pause = segment.left_ns ? segment.entered_ns - segment.left_ns : 0;
+    segment.pause_ns = pause > segment.pause_ns ? pause : segment.pause_ns;
+}
+
 void agree_enter(const char *label, const struct agree_call *call) {
     struct board_rank *shown = &segment.board->ranks[segment.options.rank];
     struct segment_post *post = own_post(++segment.sequence);
     segment.label = label;
     segment.entered_ns = clock_ns();
+    note_pause();
     segment.deadline_ns = segment.entered_ns + segment.options.collective_timeout_ms * (uint64_t)1000000;
     segment.statistics.collectives++;
     segment.statistics.bytes += call->bytes;
@@ -95,6 +107,8 @@ void agree_enter(const char *label, const struct agree_call *call) {
     hash = agree_mix(hash_text(hash, label), post->notes_hash);
     atomic_store_explicit(&control->check[segment.sequence % 2], hash, memory_order_relaxed);
     atomic_store_explicit(&control->list[segment.sequence % 2], call->list ? agree_mix(call->list, what) : 0, memory_order_relaxed);
+    atomic_store_explicit(&control->wishes[segment.sequence % 2], atomic_load_explicit(&segment.wishes, memory_order_relaxed),
+                          memory_order_relaxed);
 }
 
 static int describe_call(char *text, size_t room, uint32_t rank, const struct segment_post *post) {
@@ -173,13 +187,28 @@ void agree_pass(const struct agree_stage *stage) {
             agree_fail(segment.first, rank);
         }
     }
+    uint32_t wishes = agree_wishes_here();
     if (segment_is_spread()) {
         hosts_agree(stage);
+        wishes = atomic_load_explicit(&segment.common->wishes[segment.sequence % 2], memory_order_relaxed);
+    }
+    if (wishes) {
+        atomic_fetch_and(&segment.wishes, ~wishes);
+        segment.granted_to = pthread_self();
+        atomic_fetch_or(&segment.granted, wishes);
     }
     /* All have left the collective before this one: its post is free for the notes of the next. */
     struct segment_post *next = own_post(segment.sequence + 1);
     next->note_count = 0;
     next->notes_hash = 0;
+}
+
+uint32_t agree_wishes_here(void) {
+    uint32_t wishes = ~0u;
+    for (uint32_t rank = segment.first; rank < segment.last; rank++) {
+        wishes &= atomic_load_explicit(&segment_control(rank)->wishes[segment.sequence % 2], memory_order_relaxed);
+    }
+    return wishes;
 }
 
 int agree_same_list_here(void) {
@@ -197,6 +226,37 @@ int agree_same_list(void) {
 }
 
 void agree_leave(void) {
-    segment.statistics.wait_ns += clock_ns() - segment.entered_ns;
+    segment.left_ns = clock_ns();
+    segment.statistics.wait_ns += segment.left_ns - segment.entered_ns;
     atomic_store_explicit(&segment.board->ranks[segment.options.rank].waiting, 0, memory_order_relaxed);
+}
+
+/* ---- wishes */
+
+void comm_wish(uint32_t bits) {
+    atomic_fetch_or(&segment.wishes, bits);
+}
+
+void comm_wish_no_more(uint32_t bits) {
+    atomic_fetch_and(&segment.wishes, ~bits);
+}
+
+uint32_t comm_granted(void) {
+    if (!atomic_load_explicit(&segment.granted, memory_order_relaxed) || !pthread_equal(segment.granted_to, pthread_self())) {
+        return 0;
+    }
+    return atomic_exchange(&segment.granted, 0);
+}
+
+void comm_step(void) {
+    segment.pause_before_ns = segment.pause_ns;
+    segment.pause_ns = 0;
+}
+
+uint64_t comm_patience_ns(void) {
+    uint64_t pause = segment.pause_ns > segment.pause_before_ns ? segment.pause_ns : segment.pause_before_ns;
+    uint64_t patience = PATIENCE_PAUSES * pause, least = PATIENCE_LEAST_MS * 1000000ull, most = PATIENCE_MOST_MS * 1000000ull;
+    patience = patience < least ? least : patience > most ? most : patience;
+    int is_near = segment.left_ns && (segment.entered_ns > segment.left_ns || clock_ns() - segment.left_ns < patience);
+    return is_near ? patience : 0;
 }

@@ -28,6 +28,8 @@ struct agree_stage {
    of ranks of other hosts are filled, too. stage: NULL for none. Where the ranks have different lists it is not looked at. */
 void agree_pass(const struct agree_stage *stage);
 
+/* What all ranks of this host wish for. */
+uint32_t agree_wishes_here(void);
 /* Do the ranks of this host have the same list? */
 int agree_same_list_here(void);
 /* Ends the job: ranks base and rank differ in their posts of this collective. */

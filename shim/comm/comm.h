@@ -101,6 +101,17 @@ void comm_all_gather_words(const char *label, uint64_t mine, uint64_t *all);
 /* Of such words: the first rank whose word is not that of rank 0; the number of ranks: none. No collective. */
 uint32_t comm_first_other(const uint64_t *all);
 
+/* Something (a bit of `bits`) that is to be done by all ranks between the same two collectives. Any thread, and signal handlers. */
+void comm_wish(uint32_t bits);
+void comm_wish_no_more(uint32_t bits);
+/* Bits that all ranks had wished for when they entered one and the same collective of this thread, since the last call; those wishes are fulfilled. Every
+   rank gets them between the same two collectives. */
+uint32_t comm_granted(void);
+/* A step of the training is done: the pace of the step before counts no more. */
+void comm_step(void);
+/* How long, in nanoseconds, the next collective may be away at the pace of the last two steps; 0: none is to be expected. Signal handlers may ask. */
+uint64_t comm_patience_ns(void);
+
 /* How often and how long (nanoseconds) this rank was in collectives so far; for the report. */
 struct comm_statistics {
     uint64_t collectives, bytes, wait_ns;

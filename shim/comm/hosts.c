@@ -11,7 +11,8 @@ enum { SCRATCH_BYTES = 64 << 10 };
 /* The beginning of every collective. */
 struct hosts_word {
     uint64_t check, list;
-    uint64_t bytes; /* of the stages, which follow */
+    uint64_t bytes;  /* of the stages, which follow */
+    uint64_t wishes; /* of all ranks of the host */
 };
 
 /* Sums of lists that differ inside a host: no list has these. Another one for each host, so that two such hosts differ, too. */
@@ -87,9 +88,11 @@ static void exchange(const struct agree_stage *stage) {
     struct hosts_word *own = &words[segment.host];
     struct segment_control *control = segment_control(segment.first);
     int is_same = agree_same_list_here();
+    uint64_t wishes = ~(uint64_t)0;
     network_check();
     own->check = atomic_load_explicit(&control->check[segment.sequence % 2], memory_order_relaxed);
     own->list = is_same ? atomic_load_explicit(&control->list[segment.sequence % 2], memory_order_relaxed) : differing_list();
+    own->wishes = agree_wishes_here();
     own->bytes = 0;
     for (uint32_t rank = segment.first; is_same && rank < segment.last; rank++) {
         own->bytes += stage_bytes(stage, rank);
@@ -109,6 +112,7 @@ static void exchange(const struct agree_stage *stage) {
             fail_parted(words);
         }
         is_same &= words[host].list == words[0].list;
+        wishes &= words[host].wishes;
     }
     if (is_same) {
         receive_stages(stage);
@@ -117,6 +121,7 @@ static void exchange(const struct agree_stage *stage) {
     }
     network_finish();
     atomic_store(&segment.common->same_list[segment.sequence % 2], (uint32_t)is_same);
+    atomic_store(&segment.common->wishes[segment.sequence % 2], (uint32_t)wishes);
 }
 
 void hosts_agree(const struct agree_stage *stage) {

@@ -16,6 +16,8 @@
 #ifndef ACCEL_SHIM_COMM_SEGMENT_H
 #define ACCEL_SHIM_COMM_SEGMENT_H
 
+#include <pthread.h>
+
 #include "comm.h"
 
 #define SEGMENT_LABEL_CHARS 64
@@ -39,9 +41,10 @@ struct segment_post {
 
 /* One rank's control block. The first line alone is read by the others at every barrier: 128 bytes, because lines are fetched in pairs. */
 struct segment_control {
-    _Atomic uint64_t arrived;  /* barriers entered since the start */
-    _Atomic uint64_t check[2]; /* hash of the post of the same turn */
-    _Atomic uint64_t list[2];  /* hash of the list of the same turn: the ranks may differ in it without having parted */
+    _Atomic uint64_t arrived;   /* barriers entered since the start */
+    _Atomic uint64_t check[2];  /* hash of the post of the same turn */
+    _Atomic uint64_t list[2];   /* hash of the list of the same turn: the ranks may differ in it without having parted */
+    _Atomic uint32_t wishes[2]; /* comm_wish() of this rank when it entered the turn's collective */
     struct segment_post posts[2] __attribute__((aligned(128)));
 };
 
@@ -52,6 +55,7 @@ struct segment_common {
     _Atomic uint32_t bell __attribute__((aligned(128)));     /* futex, rung by the last rank to arrive */
     _Atomic uint32_t sleepers __attribute__((aligned(128))); /* ranks that are, or are about to be, asleep */
     _Atomic uint32_t same_list[2]; /* of several hosts: the leader's word on the lists of the collective with this parity */
+    _Atomic uint32_t wishes[2];    /* and on what all ranks wish for */
 };
 
 struct segment {
@@ -59,14 +63,18 @@ struct segment {
     struct board *board;
     struct segment_common *common;
     unsigned char *controls, *rings;
-    uint32_t first, last; /* ranks of this host: [first, last); the first is the leader */
-    uint32_t hosts, host; /* how many, and which this is; 1, 0 without others */
-    uint64_t arrivals;    /* barriers this rank has entered */
-    uint64_t sequence;    /* collectives this rank has entered */
-    size_t ring_offset;   /* where the next turn begins */
-    uint64_t entered_ns;  /* when the collective in progress was entered */
-    uint64_t deadline_ns; /* and when it is given up */
-    const char *label;    /* of the collective in progress */
+    uint32_t first, last;               /* ranks of this host: [first, last); the first is the leader */
+    uint32_t hosts, host;               /* how many, and which this is; 1, 0 without others */
+    uint64_t arrivals;                  /* barriers this rank has entered */
+    uint64_t sequence;                  /* collectives this rank has entered */
+    size_t ring_offset;                 /* where the next turn begins */
+    uint64_t entered_ns;                /* when the collective in progress was entered */
+    uint64_t deadline_ns;               /* and when it is given up */
+    const char *label;                  /* of the collective in progress */
+    uint64_t left_ns;                   /* when the last one was left */
+    uint64_t pause_ns, pause_before_ns; /* the longest time between two, in this step and in the one before */
+    _Atomic uint32_t wishes, granted;   /* comm_wish(), comm_granted() */
+    pthread_t granted_to;               /* the thread that was in the collective */
     struct comm_statistics statistics;
 };
 

@@ -231,6 +231,8 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
     }
     struct dispatch_call call = {op, handle, key_set, stack};
     dispatch_client.call(&call);
+    if (!dispatch_is_opaque())
+        shim_run_signals();
 }
 
 /* ---- registration */

@@ -318,6 +318,31 @@ TEST("the same with more ranks than cores, in turn") {
     run_worlds(mixture);
 }
 
+static void wish(void) {
+    enum { ONE = 1, OTHER = 4 };
+    comm_wish(ONE);
+    if (self == world - 1) {
+        comm_wish(OTHER);
+    }
+    RANK_EXPECT(comm_granted() == 0);
+    comm_barrier("all wish for one");
+    RANK_EXPECT(comm_granted() == (world > 1 ? ONE : 0));
+    RANK_EXPECT(comm_granted() == 0);
+    comm_barrier("nobody else wishes for the other");
+    RANK_EXPECT(comm_granted() == 0);
+    comm_wish(OTHER);
+    comm_barrier("all do");
+    RANK_EXPECT(comm_granted() == (world > 1 ? OTHER : 0));
+    comm_wish(ONE | OTHER);
+    comm_wish_no_more(ONE);
+    comm_barrier("for one no more");
+    RANK_EXPECT(comm_granted() == (world > 1 ? OTHER : 0));
+}
+
+TEST("a wish is granted between the same two collectives, when all ranks have it") {
+    run_worlds(wish);
+}
+
 /* ---- opening ---- */
 
 TEST("a segment that does not fit is refused with a reason") {

@@ -1,0 +1,163 @@
+/*
+ * The program's handlers of signals run on all ranks at the same place of the program: a rank that is told to save and end (KeyboardInterrupt, SIGTERM of a
+ * job scheduler) at another step than the others would save something else, or wait for ranks that are gone.
+ *
+ * A signal that comes is kept, and the ranks tell each other so with their next collective. When all have it, each runs its handler where it comes back to
+ * the program from that collective. In Python the handler's function runs, and KeyboardInterrupt is raised, before the next instruction.
+ *
+ * Rules
+ *  - A signal is kept only while the next collective is near, at the pace of the last ones, and never longer: then the handler runs wherever the rank is, as
+ *    it does before training, in other processes, and when the signal comes a second time.
+ *  - What the program has not asked for is left alone: no handler, no change.
+ *  - The program is shown the handlers that it has set.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "shim.h"
+
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static struct handled {
+    struct sigaction action; /* the program's */
+    _Atomic bool is_ours;    /* the kernel knows arrive() in its place */
+    _Atomic bool is_kept;    /* has come, and its handler has not run */
+    siginfo_t info;          /* of that */
+    bool has_timer;
+    timer_t timer; /* for the end of patience: sends the same signal */
+} handled[NUMBERS];
+
+static struct handled *handled_find(int number) {
+    for (int i = 0; i < NUMBERS; i++)
+        if (numbers[i] == number)
+            return &handled[i];
+    return NULL;
+}
+
+static bool is_handler(const struct sigaction *action) {
+    return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN && action->sa_handler != SIG_ERR;
+}
+
+static void forget_once(int number, struct handled *signal) {
+    struct sigaction none = {.sa_handler = SIG_DFL};
+    if (!(signal->action.sa_flags & (int)SA_RESETHAND))
+        return;
+    atomic_store(&signal->is_ours, false);
+    ORIGINAL(sigaction)(number, &none, NULL);
+}
+
+static void run_handler(int number, struct handled *signal, siginfo_t *info, void *context) {
+    struct sigaction action = signal->action;
+    forget_once(number, signal);
+    if (action.sa_flags & SA_SIGINFO)
+        action.sa_sigaction(number, info, context);
+    else
+        action.sa_handler(number);
+}
+
+static bool timer_start(struct handled *signal, int number, uint64_t after_ns) {
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = number, .sigev_value.sival_ptr = signal};
+    struct itimerspec time = {.it_value = {.tv_sec = (time_t)(after_ns / 1000000000), .tv_nsec = (long)(after_ns % 1000000000)}};
+    if (!signal->has_timer)
+        signal->has_timer = !timer_create(CLOCK_MONOTONIC, &event, &signal->timer);
+    return signal->has_timer && !timer_settime(signal->timer, 0, &time, NULL);
+}
+
+/* A signal is run once. What a forked child has inherited is its parent's. */
+static bool take(struct handled *signal) {
+    if (!atomic_exchange(&signal->is_kept, false) || shim_is_worker())
+        return false;
+    comm_wish_no_more(1u << (signal - handled));
+    timer_settime(signal->timer, 0, &(struct itimerspec){.it_value = {0, 0}}, NULL); /* where no handler is left it would end the process */
+    return true;
+}
+
+/* Not one that has no timer: it would be kept for ever. */
+static bool keep(int number, struct handled *signal, const siginfo_t *info) {
+    uint64_t patience = shim_active() && !shim_is_worker() ? comm_patience_ns() : 0;
+    if (!patience || atomic_load(&signal->is_kept) || !timer_start(signal, number, patience))
+        return false;
+    signal->info = *info;
+    atomic_store(&signal->is_kept, true);
+    comm_wish(1u << (signal - handled));
+    return true;
+}
+
+static void arrive(int number, siginfo_t *info, void *context) {
+    struct handled *signal = handled_find(number);
+    int before = errno;
+    if (info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
+        if (take(signal))
+            run_handler(number, signal, &signal->info, context);
+    } else if (!keep(number, signal, info)) {
+        take(signal);
+        run_handler(number, signal, info, context);
+    }
+    errno = before;
+}
+
+/* As the kernel would: the handler's own mask holds meanwhile. */
+static void run_kept(int number, struct handled *signal) {
+    ucontext_t context;
+    sigset_t mask = signal->action.sa_mask, before;
+    if (!take(signal))
+        return;
+    sigaddset(&mask, number);
+    pthread_sigmask(SIG_BLOCK, &mask, &before);
+    getcontext(&context);
+    run_handler(number, signal, &signal->info, &context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void signals_run(uint32_t granted) {
+    int before = errno;
+    for (int i = 0; i < NUMBERS; i++)
+        if (granted >> i & 1)
+            run_kept(numbers[i], &handled[i]);
+    errno = before;
+}
+
+/* ---- what the program asks of the kernel */
+
+static int set_action(int number, struct handled *signal, const struct sigaction *action) {
+    struct sigaction ours = *action;
+    bool is_ours = is_handler(action) && shim_may_train();
+    run_kept(number, signal); /* it came for the handler that goes now */
+    if (is_ours) {
+        signal->action = *action; /* before it can come */
+        ours.sa_sigaction = arrive;
+        ours.sa_flags = (action->sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
+    }
+    int failed = ORIGINAL(sigaction)(number, &ours, NULL);
+    atomic_store(&signal->is_ours, is_ours && !failed);
+    return failed;
+}
+
+int hook_sigaction(int number, const struct sigaction *action, struct sigaction *before) {
+    struct handled *signal = handled_find(number);
+    if (!signal)
+        return ORIGINAL(sigaction)(number, action, before);
+    struct sigaction old;
+    if (atomic_load(&signal->is_ours))
+        old = signal->action;
+    else if (ORIGINAL(sigaction)(number, NULL, &old))
+        return -1;
+    int failed = action ? set_action(number, signal, action) : 0;
+    if (!failed && before)
+        *before = old;
+    return failed;
+}
+
+/* The BSD one, as glibc's: the handler stays, interrupted calls go on. */
+void *hook_signal(int number, void *handler) {
+    struct sigaction action = {.sa_handler = (void (*)(int))handler, .sa_flags = SA_RESTART}, before;
+    if (!handled_find(number))
+        return ORIGINAL(signal)(number, handler);
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, number);
+    return hook_sigaction(number, &action, &before) ? (void *)SIG_ERR : (void *)before.sa_handler;
+}

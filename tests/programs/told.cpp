@@ -1,0 +1,66 @@
+// A program that saves when it is told to end.   told flag FILE, or told until STEPS FILE: as many steps, told by nobody.   handlers: what it is shown of
+// the handlers that it sets.
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <torch/torch.h>
+
+namespace {
+volatile std::sig_atomic_t told = 0;
+
+void handler(int) {
+    told = told + 1;
+}
+
+void handler_of_all(int number, siginfo_t *info, void *context) {
+    if (info->si_signo == number && info->si_pid == getpid() && context)
+        told = told + 10;
+}
+
+bool is_set(int number, void (*expected)(int)) {
+    struct sigaction seen;
+    return sigaction(number, nullptr, &seen) == 0 && seen.sa_handler == expected;
+}
+
+// Each is told of itself, where training has not begun: at once.
+int handlers() {
+    struct sigaction once {}, informed {};
+    once.sa_handler = handler;
+    once.sa_flags = SA_RESETHAND;
+    informed.sa_sigaction = handler_of_all;
+    informed.sa_flags = SA_SIGINFO;
+    bool right = is_set(SIGUSR1, SIG_DFL) && std::signal(SIGUSR1, handler) == SIG_DFL && is_set(SIGUSR1, handler);
+    std::raise(SIGUSR1);
+    right = right && told == 1 && std::signal(SIGUSR1, SIG_IGN) == handler && is_set(SIGUSR1, SIG_IGN);
+    std::raise(SIGUSR1);
+    right = right && told == 1 && sigaction(SIGUSR1, &informed, nullptr) == 0;
+    std::raise(SIGUSR1);
+    right = right && told == 11 && sigaction(SIGUSR2, &once, nullptr) == 0;
+    std::raise(SIGUSR2);
+    right = right && told == 12 && is_set(SIGUSR2, SIG_DFL);
+    std::printf("handlers are %s\n", right ? "right" : "wrong");
+    return right ? 0 : 1;
+}
+} // namespace
+
+int main(int, char **arguments) {
+    if (!std::strcmp(arguments[1], "handlers"))
+        return handlers();
+    bool is_told = std::strcmp(arguments[1], "until") != 0;
+    const char *path = arguments[is_told ? 2 : 3];
+    int limit = is_told ? 1 << 30 : std::atoi(arguments[2]), steps = 0;
+    torch::manual_seed(0);
+    torch::nn::Linear model(4, 2);
+    torch::optim::SGD optimizer(model->parameters(), 0.01);
+    torch::Tensor data = torch::randn({12, 4}), targets = torch::randn({12, 2});
+    std::signal(SIGTERM, handler);
+    while (!told && steps < limit) {
+        optimizer.zero_grad();
+        (model(data) - targets).pow(2).mean().backward();
+        optimizer.step();
+        if (++steps == 20)
+            std::printf("begun\n"), std::fflush(stdout);
+    }
+    torch::save(model, path);
+    std::printf("saved after %d %.9g %.9g\n", steps, model->weight.sum().item<double>(), model->bias.sum().item<double>());
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# The program's handlers of signals run at the same step on all ranks; who waits for nobody is told at once.
+# Runs beside other files.
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    export OMP_NUM_THREADS=1
+}
+
+# tell SIGNAL RANKS command... FILE: the program is told so while it trains; it ends well, and all ranks have printed the same
+tell() {
+    local signal=$1 ranks=$2 rank
+    shift 2
+    rm -rf log
+    spawn_bg "$ACCEL_RUN" -n "$ranks" --log-dir log "$@"
+    retry 600 0.1 grep -qx begun out
+    kill "-$signal" "$bg_pid"
+    wait_bg
+    for ((rank = 1; rank < ranks; rank++)); do
+        diff log/rank-0.out "log/rank-$rank.out" >&2 || { show err && return 1; }
+    done
+}
+
+# is_as_alone command...: what has been saved and printed is what one process has after as many steps
+is_as_alone() {
+    local steps
+    steps=$(sed -n 's/^saved after \([0-9]*\) .*/\1/p' out)
+    [ "$steps" -ge 20 ]
+    "$@" until "$steps" alone >expected
+    grep -vx interrupted out >got
+    "$REPOSITORY/tests/compare" expected got >&2
+}
+
+@test "a program that saves when it is interrupted or told to end saves the same step on all ranks" {
+    for python in $(pythons); do
+        tell INT 2 "$python" "$REPOSITORY/tests/programs/told.py" interrupt file
+        grep -qx interrupted out
+        is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
+        tell TERM 3 "$python" "$REPOSITORY/tests/programs/told.py" flag file
+        [ "$status" -eq 0 ]
+        is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
+    done
+    for build in $(builds); do
+        tell TERM 2 "$BUILD/programs/$build/told" flag file
+        [ "$status" -eq 0 ]
+        is_as_alone "$BUILD/programs/$build/told"
+    done
+}
+
+@test "a signal that comes to each rank at another step is handled where the last one has it" {
+    for python in $(pythons); do
+        "$ACCEL_RUN" -n 3 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" apart file >out 2>err || show err
+        diff log/rank-0.out log/rank-1.out
+        diff log/rank-0.out log/rank-2.out
+        [[ $(sed -n 's/^saved after \([0-9]*\) .*/\1/p' out) =~ ^3[678]$ ]]
+    done
+}
+
+@test "where no collective follows a handler runs all the same, and at once when the signal comes again" {
+    for python in $(pythons); do
+        spawn_bg "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/told.py" waits file
+        retry 600 0.1 grep -qx begun out
+        kill -USR1 "$bg_pid"
+        retry 200 0.1 grep -qx "told 1" out
+        kill -USR1 "$bg_pid"
+        wait_bg
+        [ "$status" -eq 0 ]
+        grep -qx "told 2" out
+    done
+}
+
+@test "a program is shown the handlers that it has set, and each is called as it was set" {
+    for build in $(builds); do
+        [ "$("$BUILD/programs/$build/told" handlers)" = "handlers are right" ]
+        run -0 --separate-stderr "$ACCEL_RUN" -n 2 "$BUILD/programs/$build/told" handlers
+        [ "$output" = "handlers are right" ]
+    done
+}
