@@ -173,9 +173,10 @@ void start_check_leaves(struct tensor **leaves, size_t count) {
     if (different && shim_rank() == 0)
         shim_log(
             'w',
-            "%zu of %zu parameters began with other values on some ranks: all go on with those of rank 0. The program draws from a "
-            "source of randomness that accel-run does not know, or reads a file that is another one on another host; seed it, and make "
-            "the files the same, to be sure that the ranks read the same data.",
+            "AR-START-DIFFERS: %zu of %zu parameters began with other values on some ranks: all go on with those of rank 0. The program "
+            "draws "
+            "from a source of randomness that accel-run does not know, or reads a file that is another one on another host; seed it, and "
+            "make the files the same, to be sure that the ranks read the same data.",
             different, count);
     free(sums);
 }

@@ -132,6 +132,6 @@ void drift_examine(const struct backward *backward) {
             "rank %u has other values in parameter %zu than rank 0: its optimizer has made another step", comm_first_other(all),
             window.ordinal);
     if (every == 1 && shim_rank() == 0)
-        shim_log('w', "the ranks' parameters differ by rounding, which is harmless: hosts with other processors do so");
+        shim_log('w', "AR-ROUNDING: the ranks' parameters differ by rounding, which is harmless: hosts with other processors do so");
     every = SELDOM;
 }

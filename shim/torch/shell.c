@@ -134,5 +134,5 @@ void shell_begin(struct tensor *tensor, const struct record *record) {
     } else
         sizes_at = 0;
     value_drop(nobodys);
-    shim_log('d', "tensors for lent rows are %s", sizes_at ? "used again" : "made anew");
+    shim_log('d', "a tensor's sizes stand at %ld: tensors for lent rows are %s", sizes_at, sizes_at ? "used again" : "made anew");
 }
