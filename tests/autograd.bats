@@ -80,6 +80,10 @@ in_place_share() {
     same_part called_back.py debian wheel
 }
 
+@test "what a backward computes again, and what functions for saved tensors give it back, has one process's gradients" {
+    same_part recomputed.py debian wheel
+}
+
 @test "sums over the batch with numbers of Python keep their types, and with zeros and infinities their values" {
     same_part sums_and_numbers.py debian wheel
 }

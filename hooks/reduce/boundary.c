@@ -36,6 +36,12 @@ void boundary_leave(struct opaque_scope *level) {
         dispatch_client.settle();
 }
 
+int64_t boundary_set_batch(int64_t batch) {
+    int64_t *last = dispatch_client.last_batch(), before = *last;
+    *last = batch;
+    return before;
+}
+
 static struct tensor *user_call(struct user_hook *hook, struct tensor *gradient) {
     struct tensor *result = torch_facts.undefined;
     void *(*invoke)(struct tensor **, void *, struct tensor **) = hook->function[FUNCTION_INVOKER];

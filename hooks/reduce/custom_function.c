@@ -10,6 +10,7 @@
 
 struct custom {
     size_t input_count, output_count;
+    int64_t last_batch;      /* of the forward: what the backward computes again is divided as it was */
     struct record records[]; /* of the inputs, then of the outputs */
 };
 
@@ -73,6 +74,7 @@ static void *custom_apply(void *result, void *node, void *arguments) {
     }
     {
         BOUNDARY_SCOPE;
+        BATCH_SCOPE(custom->last_batch);
         original(result, node, gradients);
     }
     struct vector *returned = result;
@@ -129,6 +131,7 @@ static struct custom *wrapping_begin(const struct wrapping *wrapping) {
     struct custom *custom = malloc(sizeof *custom + count * sizeof custom->records[0]);
     custom->input_count = wrapping->input_count;
     custom->output_count = wrapping->output_count;
+    custom->last_batch = *dispatch_client.last_batch();
     bool divided = dispatch_divided_count() != count_at_grad_off;
     for (size_t i = 0; i < wrapping->input_count; i++) {
         custom->records[i] = record_of(wrapping_input(wrapping, i));

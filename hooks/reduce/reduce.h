@@ -48,6 +48,12 @@ struct record boundary_record_of_gradient(const struct record *tensor);
 struct opaque_scope boundary_enter(void);
 void boundary_leave(struct opaque_scope *level);
 #define BOUNDARY_SCOPE __attribute__((cleanup(boundary_leave), unused)) struct opaque_scope boundary_scope_ = boundary_enter()
+/* What the code computes again is divided as it was when the batch that had been cut last was this. */
+int64_t boundary_set_batch(int64_t batch);
+static inline void boundary_reset_batch(const int64_t *before) {
+    boundary_set_batch(*before);
+}
+#define BATCH_SCOPE(batch) __attribute__((cleanup(boundary_reset_batch), unused)) int64_t batch_scope_ = boundary_set_batch(batch)
 /* What such code returns in a backward through nothing that is divided: each is replaced by its whole. */
 void boundary_make_all_whole(const struct vector *returned);
 /* Takes a gradient that may be differentiable; owned. */

@@ -5,40 +5,78 @@
  */
 #include "reduce.h"
 
+/* What travels with what the program has made of a tensor. */
+struct form {
+    struct record record;
+    int64_t last_batch; /* what is computed again is divided as it was */
+};
+
+/* A view within an operator has its key, but is no tensor of the program's: it is shown as it is. A batch that was cut lies in the midst of the whole one,
+   where one process has it alone: a copy is shown. Owned; NULL: as it is. */
+static struct tensor *presentable(struct tensor *tensor, const struct record *record) {
+    if (record->kind == RECORD_NONE && tensor_is_marked(tensor))
+        record_clear(tensor);
+    if (record->kind != RECORD_SHARD || tensor_requires_grad(tensor) || tensor_owners(tensor_storage(tensor)) == 1)
+        return NULL;
+    OPAQUE_SCOPE;
+    struct tensor *copy = TORCH_CALL("aten::clone", "", value_tensor(tensor), value_none()).tensor;
+    record_set(copy, *record);
+    return copy;
+}
+
+static struct object *call_with(struct object *function, struct object *argument) { /* takes argument */
+    const struct python_api *python = python_api();
+    struct object *arguments = python->tuple_new(1);
+    python->tuple_set(arguments, 0, argument);
+    struct object *result = python->call(function, arguments);
+    python->release(arguments);
+    return result;
+}
+
 /* pack(tensor) → (form, what the program's pack returned). self: the program's function. */
 static struct object *pack(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
-    struct tensor *tensor = python_tensor(python->tuple_get(arguments, 0));
-    struct record record = tensor ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
+    struct object *argument = python->tuple_get(arguments, 0);
+    struct tensor *tensor = python_tensor(argument), *shown = NULL;
+    struct form form = {tensor ? record_get(tensor) : (struct record){.kind = RECORD_NONE}, *dispatch_client.last_batch()};
+    if (tensor)
+        shown = presentable(tensor, &form.record);
+    if (shown) {
+        argument = python_object(shown);
+        tensor_release(shown);
+    } else
+        python->retain(argument);
     struct opaque_scope level = user_enter();
-    struct object *packed = python->call(self, arguments);
+    struct object *packed = call_with(self, argument);
     user_leave(&level);
     if (!packed)
         return NULL;
     struct object *both = python->tuple_new(2);
-    python->tuple_set(both, 0, python->bytes_new(&record, sizeof record));
+    python->tuple_set(both, 0, python->bytes_new(&form, sizeof form));
     python->tuple_set(both, 1, packed);
     return both;
+}
+
+static struct object *call_as_it_was(struct object *function, struct object *packed, const struct form *form) {
+    BOUNDARY_SCOPE;
+    BATCH_SCOPE(form->last_batch);
+    return call_with(function, packed);
 }
 
 /* unpack((form, packed)) → tensor */
 static struct object *unpack(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
     struct object *both = python->tuple_get(arguments, 0), *packed = python->tuple_get(both, 1);
-    struct record wanted;
-    memcpy(&wanted, python->bytes_text(python->tuple_get(both, 0)), sizeof wanted);
-    struct object *passed = python->tuple_new(1);
+    struct form form;
+    memcpy(&form, python->bytes_text(python->tuple_get(both, 0)), sizeof form);
     python->retain(packed);
-    python->tuple_set(passed, 0, packed);
-    struct opaque_scope level = boundary_enter();
-    struct object *unpacked = python->call(self, passed);
-    boundary_leave(&level);
-    python->release(passed);
+    struct object *unpacked = call_as_it_was(self, packed, &form);
+    const struct record *wanted = &form.record;
     struct tensor *tensor = unpacked ? python_tensor(unpacked) : NULL;
-    if (!tensor || (wanted.kind == RECORD_NONE && record_get(tensor).kind != RECORD_PARTIAL))
+    if (!tensor || (wanted->kind == RECORD_NONE && record_get(tensor).kind != RECORD_PARTIAL))
         return unpacked; /* an operator's own result is kept before it is marked: these rows are what is wanted */
     tensor_retain(tensor);
-    struct tensor *returned = boundary_return(tensor, &wanted);
+    struct tensor *returned = boundary_return(tensor, wanted);
     struct object *result = returned == tensor ? unpacked : python_object(returned);
     if (result != unpacked)
         python->release(unpacked);
@@ -58,6 +96,7 @@ static void replace(struct object **function, const struct python_method *method
 
 void hook_push_saved_hooks_safe(void *pack_holder, void *unpack_holder) { /* SafePyObject begins with the object's address */
     if (shim_active() && !dispatch_is_opaque() && python_api()) {
+        dispatch_client.saves_are_seen();
         replace(pack_holder, &pack_method);
         replace(unpack_holder, &unpack_method);
     }
@@ -67,6 +106,7 @@ void hook_push_saved_hooks_safe(void *pack_holder, void *unpack_holder) { /* Saf
 void hook_push_saved_hooks_raw(void *pack_function, void *unpack_function) {
     struct object *functions[2] = {pack_function, unpack_function};
     if (shim_active() && !dispatch_is_opaque() && python_api()) {
+        dispatch_client.saves_are_seen();
         replace(&functions[0], &pack_method);
         replace(&functions[1], &unpack_method);
     }

@@ -52,19 +52,29 @@ static bool is_added_to_memory(struct tensor *before, struct tensor *gradient) {
            tensor_same_layout(before, gradient);
 }
 
+/* The gradient that a backward within this one has left at a leaf of its own flows on as this rank's part (a custom function that returns x.grad), so the sum
+   may not be made in its memory. Nor may it lose its record: the program may hold it. */
+static bool flows_on(const struct leaf_gradient *leaf, struct tensor *gradient) {
+    bool is_part = !leaf->was_zero && record_get(gradient).kind == RECORD_PARTIAL;
+    return is_part && (tensor_owners(gradient) > 1 || tensor_owners(tensor_storage(gradient)) > 1);
+}
+
 static struct target target_of(const struct leaf_gradient *leaf) {
     struct target target = {.gradient = leaf_gradient_of(leaf)};
     if (!tensor_is_plain(target.gradient))
         return target; /* sparse: nothing to sum in place */
-    record_clear(target.gradient);
+    bool is_of_others = flows_on(leaf, target.gradient);
+    if (!is_of_others)
+        record_clear(target.gradient);
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient))
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
                      "the gradient of parameter %zu (type %d) cannot be summed over the ranks", leaf->ordinal,
                      tensor_dtype(target.gradient));
     struct tensor *reduced = target.gradient;
-    if (!tensor_is_dense(reduced)) {
-        target.copy = TORCH_CALL("aten::clone", "", value_tensor(reduced), value_int(0)).tensor;
+    if (is_of_others || !tensor_is_dense(reduced)) {
+        struct value format = tensor_is_dense(reduced) ? value_none() : value_int(0);
+        target.copy = TORCH_CALL("aten::clone", "", value_tensor(reduced), format).tensor;
         reduced = target.copy;
     }
     if (!tensor_is_on_host(reduced))

@@ -56,8 +56,17 @@ struct value constant_tensor(int64_t length, double number, enum torch_dtype dty
     return value_tensor(constant.tensor);
 }
 
+/* Saved by autograd they would go through saved_tensors_hooks, which may round what is not theirs. */
+static _Atomic bool have_ended;
+
+void constants_end(void) {
+    atomic_store(&have_ended, true);
+}
+
 bool constant_suits(struct tensor *tensor) {
     enum torch_dtype dtype = tensor_dtype(tensor);
+    if (atomic_load_explicit(&have_ended, memory_order_relaxed))
+        return false;
     return (dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64) && tensor_is_plain(tensor) && tensor_is_on_host(tensor) &&
            tensor_is_recorded(tensor);
 }

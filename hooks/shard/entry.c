@@ -6,6 +6,10 @@
 
 static int64_t last_total; /* rows of the last batch that was cut: one-dimensional indices are cut only when they are as many */
 
+int64_t *entry_last_batch(void) {
+    return &last_total;
+}
+
 /*
  * Sequences are (batch, time) in one program and (time, batch) in the next, and a layer cannot tell. What was cut along its time is found out later, where a
  * recurrent layer or an attention needs all of it: from then on the layer at which it was cut takes the other dimension. All of this follows from global

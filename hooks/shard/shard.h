@@ -233,6 +233,7 @@ enum { CONSTANT_SCALAR = -1 }; /* a length: no dimensions */
 struct value constant_tensor(int64_t length, double number, enum torch_dtype dtype);
 /* Is the tensor recorded by autograd, and is a factor of its own type as exact as a scalar? (bfloat16 and float16 are multiplied by a scalar of 32 bits.) */
 bool constant_suits(struct tensor *tensor);
+void constants_end(void); /* for the dispatch client: none suits any more */
 /* Drops the arguments and leaves `results` (owned) on the stack. */
 void execute_return(struct shard_call *call, const struct value *results, int count);
 __attribute__((noreturn)) void refuse_write(const struct shard_call *call, const char *why);
@@ -255,6 +256,7 @@ void mark_gathered(struct tensor *tensor, bool is_view);
 
 /* ---- entry (entry.c): true when a replicated data tensor was cut into rows: its argument is then the lead. */
 bool entry_decide(struct shard_call *call, const struct rule *rule);
+int64_t *entry_last_batch(void); /* for the dispatch client */
 /* These rows are cut along their time: the layer where they were cut takes the other dimension from now on. From global facts, so on all ranks alike. */
 void entry_learn_time(const struct record *record);
 /* Tells a layer from others, by its operator and the sizes of its parameters; never 0. */

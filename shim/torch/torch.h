@@ -263,6 +263,10 @@ struct dispatch_client {
     /* May the operator be run on these tensors as it is? Sets call->record. Then: what has come of it is marked. Only of operators that suits_direct. */
     bool (*decide_direct)(struct direct_call *call);
     void (*mark_direct)(const struct direct_call *call, struct tensor *result);
+    /* The rows of the batch that was cut last, by which one-dimensional indices are known for a batch. What is computed again later is told what it was. */
+    int64_t *(*last_batch)(void);
+    void (*saves_are_seen)(
+        void); /* from now on: the program may look at, and change, what is saved for the backward; let it be the program's alone */
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 

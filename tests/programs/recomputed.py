@@ -1,0 +1,96 @@
+"""What a backward computes again or is given back: checkpoints, custom functions that keep a graph of their own, functions for what is saved."""
+import os
+import tempfile
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+
+
+def show(name, *tensors):
+    print(name, *(f"{tuple(t.shape)} {t.sum().item():.8f} {t.norm().item():.8f}" for t in tensors))
+
+
+class Own(torch.autograd.Function):
+    """Its input's twin outlives the backward within the backward."""
+
+    @staticmethod
+    def forward(context, values):
+        with torch.enable_grad():
+            context.twin = values.detach().requires_grad_()
+            context.result = torch.sigmoid(context.twin)
+        return context.result.detach()
+
+    @staticmethod
+    def backward(context, gradient):
+        context.result.backward(gradient)
+        return context.twin.grad
+
+
+layer, table, batch = torch.nn.Linear(5, 8), torch.nn.Parameter(torch.randn(8, 5)), torch.randn(13, 5)
+for hooked in (False, True):
+    for both in (False, True):
+        layer.zero_grad()
+        table.grad = None
+        values = torch.tanh(table)
+        if hooked:
+            values.register_hook(lambda gradient: None)
+        values = Own.apply(Own.apply(values) if both else values)
+        (layer(batch) @ values).pow(2).mean().backward()
+        show(f"own graph {hooked} {both}", table.grad, layer.weight.grad)
+
+# a checkpoint of each kind: with rows merged and taken apart, with three dimensions, with one-dimensional indices behind a batch of another length
+front, first, second = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.Tanh()), torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+users, items = torch.nn.Embedding(20, 8), torch.randn(20, 8)
+everything = torch.nn.ModuleList([front, first, second, users])
+
+
+def block(values):
+    rows, length, width = values.shape
+    return second(torch.tanh(first(values)).reshape(rows * length, width)).view(rows, length, width)
+
+
+def tower(indices):
+    return second(torch.tanh(users(indices)))
+
+
+for reentrant in (True, False):
+    for step in range(2):
+        everything.zero_grad()
+        sequences, indices = torch.randn(12, 9, 5).requires_grad_(), torch.randint(0, 20, (13,))
+        hidden = checkpoint(block, checkpoint(front, sequences, use_reentrant=reentrant), use_reentrant=reentrant)
+        other = first(torch.randn(13, 8)).pow(2).mean()
+        found = checkpoint(tower, indices, use_reentrant=False)
+        others = torch.tanh(first(items))
+        loss = hidden.pow(2).mean() + (found @ others.t()).pow(2).mean() + other
+        loss.backward()
+        show(f"checkpoints {reentrant} {step}", loss, sequences.grad, *(p.grad for p in everything.parameters()))
+
+# functions for what is saved: on disk, through numpy, rounded
+folder = tempfile.mkdtemp()
+kept = []
+
+
+def to_disk(tensor):
+    kept.append(os.path.join(folder, str(len(kept))))
+    torch.save(tensor, kept[-1])
+    return kept[-1]
+
+
+ways = {
+    "disk": (to_disk, torch.load),
+    "numpy": (lambda tensor: tensor.detach().numpy().copy(), torch.from_numpy),
+    "rounded": (lambda tensor: (tensor.bfloat16(), tensor.dtype), lambda both: both[0].to(both[1])),
+}
+deep = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+labels = torch.randint(0, 3, (13,))
+for name, (pack, unpack) in ways.items():
+    deep.zero_grad()
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        out = deep(torch.randn(13, 6))
+        loss = out.pow(2).mean() + (torch.nn.functional.cross_entropy(out, labels) if name == "rounded" else 0)
+    loss.backward()
+    show(name, loss, *(p.grad for p in deep.parameters()))
+torch.set_default_dtype(torch.float32)
