@@ -333,6 +333,10 @@ void shim_step_reset(void) {
     shim_phase(BOARD_SETUP, "start");
 }
 
+const char *shim_temporary_folder(void) {
+    return getenv("TMPDIR");
+}
+
 void link_look(uint32_t late) {
     if (joined_is_here() && joined_look(late))
         link_wait_for_end();

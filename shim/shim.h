@@ -69,6 +69,9 @@ bool shim_shards_loading(void); /* not --no-shard-loading */
 /* 128 random bits of the job, the same on all ranks, as hexadecimal text; NULL outside a job. */
 const char *shim_job_secret(void);
 
+/* $TMPDIR, as the program may have set it meanwhile; NULL: none. */
+const char *shim_temporary_folder(void);
+
 /* True in a process that is likely to train: libtorch is mapped, or it is a Python interpreter. Allocates nothing. Any thread. */
 bool shim_may_train(void);
 /* True when libtorch is mapped. Allocates nothing. */

@@ -54,6 +54,15 @@ PYTHON
     both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/files.py" .
 }
 
+@test "Python: names that are drawn, spelled in two ways or many, a cache of its own, several handles of one file and of a data base" {
+    both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/names_and_handles.py"
+    [ ! -x "$BUILD/venv/bin/python" ] || {
+        rm -rf "$PLAIN" "$RANKS" "$LOG"
+        mkdir "$PLAIN" "$RANKS"
+        both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/names_and_handles.py"
+    }
+}
+
 @test "Python with the newest libtorch does the same" {
     requires file "$BUILD/venv/bin/python"
     both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/files.py" .

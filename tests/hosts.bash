@@ -52,8 +52,8 @@ start_host() {
     local host=$1 nnodes=$2 ranks=$3 folder=$T/host$1
     shift 3
     [ -z "$shared_folder" ] || folder=$T/host1
-    mkdir -p "$folder/.cache"
-    (cd "$folder" && exec env --default-signal=INT,QUIT ACCEL_TEST_DUMP="$folder/.cache/dump" PYTHONDONTWRITEBYTECODE=1 ip netns exec "$NET-$host" "$ACCEL_RUN" \
+    mkdir -p "$folder/.nv"
+    (cd "$folder" && exec env --default-signal=INT,QUIT ACCEL_TEST_DUMP="$folder/.nv/dump" PYTHONDONTWRITEBYTECODE=1 ip netns exec "$NET-$host" "$ACCEL_RUN" \
         -n "$ranks" --nnodes "$nnodes" --node-rank $((host - 1)) --master-addr 10.77.0.1 "${options[@]}" "$@" >"$T/out$host" 2>"$T/err$host" 3>&- 4>&-) &
     launchers[host]=$!
 }
@@ -114,7 +114,7 @@ same_run_on() {
     dumps_of "$plain"
     plain_dump=${dumps[0]}
     shopt -s nullglob
-    dumps=(host*/.cache/dump.[0-9]*)
+    dumps=(host*/.nv/dump.[0-9]*)
     shopt -u nullglob
     [ "${#dumps[@]}" -eq "$ranks" ]
     "$COMPARE" --dump --kind gradient --tolerance 1e-5 "$plain_dump" "${dumps[0]}"

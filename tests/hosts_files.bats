@@ -12,14 +12,14 @@ export BATS_TEST_TIMEOUT=240
 # for what its children read, which look at their own host's disk), the first host's folder is the plain program's, the others' stays empty.
 twice_on() {
     local run file
-    mkdir -p plain/.cache
+    mkdir -p plain/.nv
     for run in 1 2; do
         (cd plain && PYTHONDONTWRITEBYTECODE=1 "${@:2}" >../plain.out)
         options=(--log-dir "$T/log$run")
         on_hosts "$1" 0 "${@:2}"
         for file in "log$run"/*.out; do diff <(grep -v '^child sees' plain.out) <(grep -v '^child sees' "$file"); done
-        diff -r --no-dereference --exclude .cache plain host1
-        [ -z "$(find host2 -mindepth 1 ! -path 'host2/.cache*' ! -name truncated.log)" ]
+        diff -r --no-dereference --exclude .nv plain host1
+        [ -z "$(find host2 -mindepth 1 ! -path 'host2/.nv*' ! -name truncated.log)" ]
     done
 }
 
@@ -61,7 +61,7 @@ for step in range(first, first + 3):
     optimizer.step()
     print(step, "%.5f" % loss.item())
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1, "filler": torch.zeros(100000)}, "kept/last.pt")'
-    mkdir -p plain/.cache host1 host2/kept
+    mkdir -p plain/.nv host1 host2/kept
     for run in 1 2; do
         (cd plain && "${command[@]}" >../plain.out)
         options=(--log-dir "$T/log$run")
@@ -134,7 +134,7 @@ print(sorted(os.listdir("made")))' # and nobody comes to anything any more
 130
 ['log.txt', 'table.csv']" ]
     diff log/rank-0.out log/rank-1.out
-    [ -z "$(find host2 -mindepth 1 ! -path 'host2/.cache*')" ]
+    [ -z "$(find host2 -mindepth 1 ! -path 'host2/.nv*')" ]
 }
 
 # Two disks under one name: ip netns exec gives each a mount name space of its own.

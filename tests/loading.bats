@@ -11,13 +11,13 @@ export BATS_TEST_TIMEOUT=600
 
 setup_file() {
     unset RANK WORLD_SIZE OMP_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
-    export ACCEL_TEST_READS=.cache/reads # left alone by accel-run: each process has its own
+    export ACCEL_TEST_READS=.nv/reads # left alone by accel-run: each process has its own
 }
 
 # reads_of FOLDER: how many examples each process read, most first, in $reads
 reads_of() {
     local file
-    mapfile -t reads < <(for file in "$1"/.cache/reads.*; do od -An -td8 "$file"; done | tr -d ' ' | sort -rn)
+    mapfile -t reads < <(for file in "$1"/.nv/reads.*; do od -An -td8 "$file"; done | tr -d ' ' | sort -rn)
 }
 
 # loaders N BUILD [option of accel-run]... -- KIND [argument]...: a run of N ranks beside the plain one; $plain, $ranks, $read_alone, $reads

@@ -1,8 +1,8 @@
 # Runs a training program plain and as ranks of accel-run, and says whether the two are the same run. Load after helpers.
 # shellcheck shell=bash disable=SC2154,SC2034
 #
-# A run lies in a folder: out, err, status, .cache/dump.PID of each process that trained (tests/programs/dump.h), .cache/dump.cpu.PID, and the
-# files the program saved. In .cache every rank writes for itself (hooks/files). Plain runs are made once per bats file. One thread each: then a plain run repeats itself to the bit, on every build.
+# A run lies in a folder: out, err, status, .nv/dump.PID of each process that trained (tests/programs/dump.h), .nv/dump.cpu.PID, and the
+# files the program saved. In .nv every rank writes for itself (hooks/files). Plain runs are made once per bats file. One thread each: then a plain run repeats itself to the bit, on every build.
 
 COMPARE=$REPOSITORY/tests/compare
 
@@ -31,8 +31,8 @@ set_command() {
 run_in() {
     local folder=$1 status=0
     shift
-    mkdir -p "$folder/.cache" || return 1
-    (cd "$folder" && env ACCEL_TEST_DUMP="$folder/.cache/dump" OMP_NUM_THREADS="${threads:-1}" PYTHONDONTWRITEBYTECODE=1 timeout -k 5 120 "$@" \
+    mkdir -p "$folder/.nv" || return 1
+    (cd "$folder" && env ACCEL_TEST_DUMP="$folder/.nv/dump" OMP_NUM_THREADS="${threads:-1}" PYTHONDONTWRITEBYTECODE=1 timeout -k 5 120 "$@" \
         >out 2>err 3>&- 4>&-) || status=$?
     echo "$status" >"$folder/status"
 }
@@ -58,7 +58,7 @@ ranks_run() {
 # dumps_of FOLDER: the dumps of its processes, in $dumps
 dumps_of() {
     shopt -s nullglob
-    dumps=("$1"/.cache/dump.[0-9]*)
+    dumps=("$1"/.nv/dump.[0-9]*)
     shopt -u nullglob
 }
 
@@ -132,7 +132,7 @@ same_numbers() {
 }
 
 files_of() {
-    find "$1" -type f -printf '%P\n' | grep -v '^\.cache/' | sort
+    find "$1" -type f -printf '%P\n' | grep -v '^\.nv/' | sort
 }
 
 # same_files: the same names in both folders, apart from what the dumps are called
@@ -159,7 +159,7 @@ same_run() {
 
 # cpu_seconds FOLDER: of each process from its first step to its end, one per line
 cpu_seconds() {
-    cat "$1"/.cache/dump.cpu.*
+    cat "$1"/.nv/dump.cpu.*
 }
 
 # Programs in Python run one after another in one process (tests/programs/series.py), once per bats file and number of ranks: most of the time of each alone is

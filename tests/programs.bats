@@ -28,7 +28,7 @@ setup_file() {
             first=$plain
             cmp "$first/out" "$again/out"
             dumps_of "$first"
-            "$COMPARE" --dump --identical "${dumps[0]}" "$again"/.cache/dump.[0-9]*
+            "$COMPARE" --dump --identical "${dumps[0]}" "$again"/.nv/dump.[0-9]*
         done
     done
 }

@@ -14,8 +14,8 @@
  *    at its name, or starts a child. All else is written in place.
  *  - Only the thread that claimed the rank meets. On other threads nothing can be agreed: files that are written as a whole are written by
  *    every rank, each time whole; additions to files by rank 0 alone; names are changed by every rank.
- *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway; files whose names the program draws so that nobody else
- *    has them (mkstemp, Python's tempfile): each rank has its own (scratch.c).
+ *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway; files in /tmp whose names the program draws so that nobody
+ *    else has them (mkstemp, Python's tempfile): each rank has its own (scratch.c). In other folders such names are rank 0's, as all are.
  *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main() opens first of
  *    all is one log. Python claims at `import torch`; what it has opened before is diverted then (early.c). No other process below the
  *    launcher is touched: neither shells nor compilers nor the ranks' children, whose files have N writers. Which of them belong to the
@@ -108,7 +108,7 @@ static bool is_own(const char *path) {
     return scratch_has(real);
 }
 
-const struct files_client files_client = {rank_begins, written_publish_all, is_own, view_add_alias};
+const struct files_client files_client = {rank_begins, written_publish_all, is_own, view_replaced};
 
 /* Files that are still open at the end. libc writes streams out after all destructors: for these files it is done here. */
 __attribute__((destructor)) static void files_end(void) {
@@ -167,13 +167,18 @@ static void clean(char *path) {
     strcpy(to, to == path ? "/" : "");
 }
 
+bool files_clean(const char *path, char *out) {
+    if (!files_absolute(AT_FDCWD, path, out))
+        return false;
+    clean(out);
+    return true;
+}
+
 void files_locate(const char *path, char *real) {
     int saved_errno = errno;
     if (replace_locate(path, real))
         return;
-    if (files_absolute(AT_FDCWD, path, real))
-        clean(real);
-    else
+    if (!files_clean(path, real))
         snprintf(real, PATH_MAX, "%s", path);
     errno = saved_errno;
 }
@@ -181,10 +186,10 @@ void files_locate(const char *path, char *real) {
 bool files_is_left_alone(const char *real) {
     static const char *const roots[] = {"/dev/", "/proc/", "/sys/"};
     /* Python's compiled modules, libraries' and compilers' caches: made for several processes at a time, by names and renames of their own. */
-    static const char *const folders[] = {"/__pycache__/", "/.cache/", "/.nv/", "/.triton/"};
+    static const char *const folders[] = {"/__pycache__/", "/.nv/", "/.triton/"};
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
         if (!strncmp(real, roots[i], strlen(roots[i])))
-            return true;
+            return strncmp(real, "/dev/shm/", 9) || scratch_has(real); /* files in memory are the program's as any */
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (strstr(real, folders[i]))
             return true;

@@ -36,6 +36,8 @@ const char *files_whole_path(int directory, const char *path, char *out);
 
 /* The path from the root on; links and dots stay. out[PATH_MAX]. False: too long. */
 bool files_absolute(int directory, const char *path, char *out);
+/* The same from the current directory, without dots, by the letters alone. */
+bool files_clean(const char *path, char *out);
 /* Before the claim: should a look claim the rank, because another host's answer may count? */
 bool files_look_may_claim(void);
 
@@ -46,6 +48,8 @@ void files_locate(const char *path, char *real);
 
 /* Scratch files and directories: names that this rank alone has. */
 void scratch_add(const char *path);
+/* Is it where programs draw names without being told where? Elsewhere, in the program's own folders, the ranks meet for such names as for any. */
+bool scratch_may_be_in(const char *real);
 bool scratch_has(const char *real);
 void scratch_forget(const char *real);
 
@@ -166,7 +170,9 @@ static inline const char *view(int directory, const char *path, char *buffer) {
         return path;
     return view_slowly(directory, path, buffer);
 }
-/* Rank 0 spells this one differently. Both whole paths. */
+/* Rank 0 spells this one differently, or not. Both whole paths. */
 void view_add_alias(const char *own, const char *rank_0s);
+/* The same, of a file that has taken the place of another one. */
+void view_replaced(const char *own, const char *rank_0s);
 
 #endif

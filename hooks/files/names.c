@@ -2,12 +2,16 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "files.h"
+
+enum { REMOVE_DESCRIPTORS = 16 };
 
 struct change {
     struct meeting meeting;
@@ -15,6 +19,7 @@ struct change {
     char whole[2][PATH_MAX], real[2][PATH_MAX]; /* the second is empty where there is one name only */
     const char *paths[2];
     bool is_met, acts;
+    bool is_brought; /* a file of all ranks is moved to where each has its own */
 };
 
 /* Files that one process would have under these names are in their place now (rank 0). */
@@ -43,13 +48,17 @@ static bool is_everybodys_own(const char *path, const char *real) {
     return is_there && !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode) && !S_ISLNK(now.st_mode);
 }
 
+static int remove_part(const char *path, const struct stat *status, int type, struct FTW *place) {
+    return remove(path);
+}
+
 /* A private file gets a name that all ranks know, or loses its own: rank 0's counts, the others' copies go. */
 static void after_rename(struct change *change) {
     struct written *file = written_find_path(change->real[0]);
     if (file)
         strcpy(file->path, change->real[1]);
     if (scratch_has(change->real[0]) && shim_rank())
-        unlink(change->paths[0]);
+        nftw(change->paths[0], remove_part, REMOVE_DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
     scratch_forget(change->real[0]);
 }
 
@@ -76,15 +85,17 @@ static bool prepare(struct change *change, int directory, const char *path, int 
     int last = change->paths[1] ? 1 : 0; /* what is made, or the only one */
     if (!is_everybodys_own(change->paths[last], change->real[last]))
         return true;
-    forget_scratch(change);
-    return false;
+    change->is_brought = last && change->kind == MEETING_RENAME && !is_everybodys_own(change->paths[0], change->real[0]);
+    if (!change->is_brought)
+        forget_scratch(change);
+    return change->is_brought;
 }
 
 /* Returns true on the ranks that act. */
 static bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory,
                          const char *second) {
     change->kind = kind;
-    change->is_met = false;
+    change->is_met = change->is_brought = false;
     change->acts = true;
     if (!path || files_place() != FILES_MEET || !prepare(change, directory, path, second_directory, second))
         return true;
@@ -94,6 +105,34 @@ static bool change_begin(struct change *change, enum meeting_kind kind, int dire
     if (!change->acts)
         meeting_await(&change->meeting);
     return change->acts;
+}
+
+static bool copy_file(const char *from, const char *to) {
+    int source = open(from, O_RDONLY | O_CLOEXEC), target = source < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    struct stat status;
+    bool is_copied = target >= 0 && !fstat(source, &status) && !fchmod(target, status.st_mode & 07777);
+    for (off_t left = is_copied ? status.st_size : 0; left > 0 && is_copied;) {
+        ssize_t got = sendfile(target, source, NULL, (size_t)left);
+        is_copied = got > 0;
+        left -= got;
+    }
+    int saved_errno = errno;
+    close(source);
+    close(target);
+    errno = saved_errno;
+    return is_copied;
+}
+
+/* The others copy what rank 0 has moved home, before it goes on and perhaps removes it. Returns 0 or an errno. */
+static int bring(struct change *change) {
+    struct meeting meeting;
+    int error = change->acts || copy_file(change->meeting.paths[1], change->paths[1]) ? 0 : errno;
+    meeting_come(&meeting, change->kind, change->paths[0], change->paths[1]);
+    if (change->acts)
+        meeting_answer(&meeting, 0, 0);
+    else
+        meeting_await(&meeting);
+    return error;
 }
 
 static int change_end(struct change *change, int result) {
@@ -109,6 +148,8 @@ static int change_end(struct change *change, int result) {
         after_rename(change);
     if (!error && change->kind == MEETING_REMOVE)
         after_remove(change);
+    if (!error && change->is_brought)
+        error = bring(change);
     for (int i = 0; i < 2 && !change->acts && !error && change->paths[i]; i++)
         view_add_alias(change->paths[i], change->meeting.paths[i]);
     errno = error ? error : errno;
@@ -117,12 +158,19 @@ static int change_end(struct change *change, int result) {
 
 /* ---- directories */
 
-/* How Python's tempfile makes them: this rank's own. */
+static bool has_drawn_letters(const char *path) {
+    enum { DRAWN = 8 }; /* of Python's tempfile: small letters, digits, '_' */
+    size_t length = strlen(path), letters = strspn(path + (length < DRAWN ? 0 : length - DRAWN), "abcdefghijklmnopqrstuvwxyz0123456789_");
+    const char *base = strrchr(path, '/') + 1, *last = path + length - DRAWN;
+    bool is_named = !strncmp(base, "tmp", 3) || !strncmp(base, "pymp-", 5);
+    return last >= base && letters == DRAWN && (is_named ? last > base : strpbrk(last, "0123456789_") != NULL);
+}
+
+/* How Python's tempfile makes them where it does without being told: this rank's own. */
 static bool is_scratch_directory(const char *path, unsigned mode) {
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    if (mode != 0700 || !slash || files_place() < FILES_MEET)
-        return false;
-    return !strncmp(path, "/tmp/", 5) || !strncmp(path, "/var/tmp/", 9) || !strncmp(slash, "/tmp", 4);
+    char absolute[PATH_MAX];
+    return path && mode == 0700 && files_place() >= FILES_MEET && files_clean(path, absolute) && scratch_may_be_in(absolute) &&
+           has_drawn_letters(absolute);
 }
 
 int hook_mkdir(const char *path, unsigned mode) {
@@ -231,51 +279,4 @@ int hook_truncate(const char *path, long length) {
 
 int hook_truncate64(const char *path, long length) {
     return hook_truncate(path, length);
-}
-
-/* ---- scratch files */
-
-/* descriptor: what libc has made; where this host has not the folder, a private file of the name that it has tried. */
-static int add_scratch(int descriptor, const char *path, int flags) {
-    char real[PATH_MAX];
-    if (descriptor >= 0 && files_place() >= FILES_MEET)
-        scratch_add(path);
-    if (descriptor >= 0 || errno != ENOENT || !away_has_folder_of(path))
-        return descriptor;
-    SHIM_FILES_ASIDE;
-    files_locate(path, real);
-    return open_private(real, O_RDWR | flags);
-}
-
-int hook_mkstemp(char *path) {
-    return add_scratch(ORIGINAL(mkstemp)(path), path, 0);
-}
-
-int hook_mkstemp64(char *path) {
-    return hook_mkstemp(path);
-}
-
-int hook_mkostemp(char *path, int flags) {
-    return add_scratch(ORIGINAL(mkostemp)(path, flags), path, flags);
-}
-
-int hook_mkostemp64(char *path, int flags) {
-    return hook_mkostemp(path, flags);
-}
-
-int hook_mkstemps(char *path, int suffix) {
-    return add_scratch(ORIGINAL(mkstemps)(path, suffix), path, 0);
-}
-
-int hook_mkstemps64(char *path, int suffix) {
-    return hook_mkstemps(path, suffix);
-}
-
-char *hook_mkdtemp(char *path) {
-    char *made = ORIGINAL(mkdtemp)(path);
-    if (!made && errno == ENOENT)
-        away_check_folder_of(path);
-    if (made && files_place() >= FILES_MEET)
-        scratch_add(made);
-    return made;
 }

@@ -48,10 +48,10 @@ int open_private(const char *real, int flags) {
     return descriptor;
 }
 
-/* How Python's tempfile opens. */
-static bool is_scratch(int flags, unsigned mode) {
+/* How Python's tempfile opens, where it does without being told. */
+static bool is_scratch(const char *real, int flags, unsigned mode) {
     const int drawn = O_CREAT | O_EXCL | O_NOFOLLOW;
-    return (flags & drawn) == drawn && !(mode & 077);
+    return (flags & drawn) == drawn && !(mode & 077) && scratch_may_be_in(real);
 }
 
 static int open_scratch(const char *path, const char *real, int flags, unsigned mode) {
@@ -65,10 +65,10 @@ static int open_scratch(const char *path, const char *real, int flags, unsigned 
     return descriptor;
 }
 
-/* Opens the file itself, or a temporary one for it. -1 with errno. */
+/* Opens the file itself, or a temporary one for it: not where another handle has it, which would go on with a file that has no name. -1 with errno. */
 static int open_real(struct written *file, const char *path, int flags, unsigned mode) {
-    bool may_be_made = flags & O_CREAT || !access(path, F_OK);
-    if (file && is_whole(path, flags) && may_be_made && replace_open(&file->replacement, path, flags, mode) == REPLACE_WHOLE) {
+    bool may_be_made = flags & O_CREAT || !access(path, F_OK), is_open = file && written_find_path(file->path);
+    if (file && !is_open && is_whole(path, flags) && may_be_made && replace_open(&file->replacement, path, flags, mode) == REPLACE_WHOLE) {
         file->is_temporary = true;
         return file->replacement.file;
     }
@@ -82,9 +82,19 @@ static int open_first(struct meeting *meeting, struct written *file, const char 
     return descriptor;
 }
 
+/* A private copy: the one that another handle has, if there is one. */
+static int open_sink(const char *real, int flags) {
+    char link[64];
+    const struct written *other = flags & O_EXCL ? NULL : written_find_path(real);
+    if (!other || !other->is_own)
+        return sink_open(real, flags);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", other->descriptor);
+    return open(link, flags & ~(O_CREAT | O_NOFOLLOW));
+}
+
 /* The others' part. A private copy that cannot be made would part this rank from the others. */
 static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags) {
-    int sink = sink_open(file ? file->path : path, flags);
+    int sink = open_sink(file ? file->path : path, flags);
     if (sink < 0)
         sink_refuse(path);
     meeting_come(meeting, MEETING_OPEN, path, NULL);
@@ -123,7 +133,7 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
 static int open_beside(const char *path, const char *real, int flags, unsigned mode) {
     bool is_copied = shim_rank() && !is_whole(path, flags) && !(flags & O_EXCL);
     struct written *file = written_new(real);
-    int descriptor = is_copied ? sink_open(real, flags) : open_real(file, path, flags, mode);
+    int descriptor = is_copied ? open_sink(real, flags) : open_real(file, path, flags, mode);
     int saved_errno = errno;
     if (file)
         file->is_own = is_copied;
@@ -155,7 +165,7 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     }
     if ((is_there && !S_ISREG(now.st_mode)) || files_is_left_alone(real))
         return OPEN_PASS;
-    if (is_scratch(flags, mode))
+    if (is_scratch(real, flags, mode))
         return open_scratch(path, real, flags, mode);
     return place == FILES_MEET ? open_meeting(path, real, flags, mode) : open_beside(path, real, flags, mode);
 }

@@ -1,45 +1,75 @@
 /*
- * Scratch files: names that the program draws until nobody else has them. Every rank has its own, on the disk, as every process would;
- * a rename into a name that all ranks know ends that (names.c).
+ * Scratch files: names in /tmp that the program draws until nobody else has them. Every rank has its own, on the disk, as every process would: sockets are
+ * bound there, children are told of them. A rename into a name that all ranks know ends that (names.c).
  */
+#include <stdlib.h>
+
 #include "files.h"
 
-enum { SCRATCH_NAMES = 128 };
-
-static struct {
+struct scratch {
+    struct scratch *older;
     _Atomic uint8_t state; /* 0 free, 1 being written, 2 there */
     char path[PATH_MAX];   /* real */
-} names[SCRATCH_NAMES];
+};
+
+static struct scratch *_Atomic youngest; /* entries are used again, never freed */
 static _Atomic uint32_t used;
 
-void scratch_add(const char *path) {
-    for (int i = 0; i < SCRATCH_NAMES; i++) {
-        uint8_t is_free = 0;
-        if (!atomic_compare_exchange_strong(&names[i].state, &is_free, 1))
-            continue;
-        files_locate(path, names[i].path);
-        atomic_store(&names[i].state, 2);
-        atomic_fetch_add(&used, 1);
-        return;
+bool scratch_may_be_in(const char *real) {
+    const char *folders[] = {"/tmp", "/var/tmp", "/dev/shm", shim_temporary_folder()};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        size_t length = folders[i] ? strlen(folders[i]) : 0;
+        while (length && folders[i][length - 1] == '/')
+            length--;
+        if (length && !strncmp(real, folders[i], length) && real[length] == '/' && !strchr(real + length + 1, '/'))
+            return true;
     }
+    return false;
+}
+
+/* State 1. */
+static struct scratch *take(void) {
+    struct scratch *scratch;
+    for (scratch = atomic_load(&youngest); scratch; scratch = scratch->older) {
+        uint8_t is_free = 0;
+        if (atomic_compare_exchange_strong(&scratch->state, &is_free, 1))
+            return scratch;
+    }
+    scratch = calloc(1, sizeof *scratch);
+    if (!scratch)
+        return NULL;
+    scratch->state = 1;
+    scratch->older = atomic_load(&youngest);
+    while (!atomic_compare_exchange_weak(&youngest, &scratch->older, scratch)) {
+    }
+    return scratch;
+}
+
+void scratch_add(const char *path) {
+    struct scratch *scratch = take();
+    if (!scratch)
+        return;
+    files_locate(path, scratch->path);
+    atomic_store(&scratch->state, 2);
+    atomic_fetch_add(&used, 1);
 }
 
 bool scratch_has(const char *real) {
     if (!atomic_load_explicit(&used, memory_order_relaxed))
         return false;
-    for (int i = 0; i < SCRATCH_NAMES; i++) {
-        size_t length = atomic_load(&names[i].state) == 2 ? strlen(names[i].path) : 0;
-        if (length && !strncmp(real, names[i].path, length) && (!real[length] || real[length] == '/'))
+    for (struct scratch *scratch = atomic_load(&youngest); scratch; scratch = scratch->older) {
+        size_t length = atomic_load(&scratch->state) == 2 ? strlen(scratch->path) : 0;
+        if (length && !strncmp(real, scratch->path, length) && (!real[length] || real[length] == '/'))
             return true;
     }
     return false;
 }
 
 void scratch_forget(const char *real) {
-    for (int i = 0; i < SCRATCH_NAMES && atomic_load_explicit(&used, memory_order_relaxed); i++) {
+    for (struct scratch *scratch = atomic_load(&youngest); scratch; scratch = scratch->older) {
         uint8_t is_there = 2;
-        if (atomic_load(&names[i].state) == 2 && !strcmp(names[i].path, real) &&
-            atomic_compare_exchange_strong(&names[i].state, &is_there, 0))
+        if (atomic_load(&scratch->state) == 2 && !strcmp(scratch->path, real) &&
+            atomic_compare_exchange_strong(&scratch->state, &is_there, 0))
             atomic_fetch_sub(&used, 1);
     }
 }

@@ -10,43 +10,62 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "files.h"
 
-enum { ALIASES = 32 };
-
-static struct {
-    char own[PATH_MAX], rank_0s[PATH_MAX]; /* absolute */
+struct alias {
+    struct alias *older;
     size_t length;
-} aliases[ALIASES];
-static _Atomic uint32_t alias_count; /* written on the thread that meets */
+    const char *rank_0s; /* behind the own one */
+    char own[];          /* absolute, clean */
+};
 
-/* The first parts that differ are enough: what comes below is spelled as usual. */
-void view_add_alias(const char *own, const char *rank_0s) {
-    uint32_t count = atomic_load(&alias_count);
-    int saved_errno = errno;
-    if (count < ALIASES && strcmp(own, rank_0s) && !scratch_has(own) && files_absolute(AT_FDCWD, own, aliases[count].own) &&
-        files_absolute(AT_FDCWD, rank_0s, aliases[count].rank_0s)) {
-        aliases[count].length = strlen(aliases[count].own);
-        atomic_store(&alias_count, count + 1);
-        atomic_fetch_add(&written_views, 1);
-    }
-    errno = saved_errno;
-}
+static struct alias *_Atomic youngest; /* written on the thread that meets; for ever: names that are gone may be asked for */
 
 static bool find_alias(const char *path, char *buffer) {
     char absolute[PATH_MAX];
-    uint32_t count = atomic_load(&alias_count);
-    if (!count || !files_absolute(AT_FDCWD, path, absolute))
+    const struct alias *alias = atomic_load(&youngest);
+    if (!alias || !files_clean(path, absolute))
         return false;
-    for (uint32_t i = count; i-- > 0;) {
-        size_t length = aliases[i].length;
-        if (!strncmp(absolute, aliases[i].own, length) && (!absolute[length] || absolute[length] == '/'))
-            return snprintf(buffer, PATH_MAX, "%s%s", aliases[i].rank_0s, absolute + length) < PATH_MAX;
-    }
+    for (; alias; alias = alias->older)
+        if (!strncmp(absolute, alias->own, alias->length) && (!absolute[alias->length] || absolute[alias->length] == '/'))
+            return snprintf(buffer, PATH_MAX, "%s%s", alias->rank_0s, absolute + alias->length) < PATH_MAX;
     return false;
+}
+
+static void add_alias(const char *own, const char *rank_0s) {
+    size_t length = strlen(own);
+    struct alias *alias = malloc(sizeof *alias + length + strlen(rank_0s) + 2);
+    if (!alias)
+        return;
+    *alias = (struct alias){atomic_load(&youngest), length, alias->own + length + 1};
+    strcpy(alias->own, own);
+    strcpy(alias->own + length + 1, rank_0s);
+    atomic_store(&youngest, alias);
+    atomic_fetch_add(&written_views, 1);
+}
+
+/* The first parts that differ are enough: what comes below is spelled as usual. */
+void view_add_alias(const char *own, const char *rank_0s) {
+    char mine[PATH_MAX], theirs[PATH_MAX], known[PATH_MAX];
+    int saved_errno = errno;
+    if (strcmp(own, rank_0s) && !scratch_has(own) && files_clean(own, mine) && files_clean(rank_0s, theirs) && strcmp(mine, theirs) &&
+        !(find_alias(mine, known) && !strcmp(known, theirs)))
+        add_alias(mine, theirs);
+    errno = saved_errno;
+}
+
+/* What is open under this name is another file now: the name leads to that. */
+void view_replaced(const char *own, const char *rank_0s) {
+    char real[PATH_MAX];
+    SHIM_FILES_ASIDE;
+    files_locate(own, real);
+    for (struct written *file; (file = written_find_path(real));)
+        file->path[0] = 0;
+    view_add_alias(own, rank_0s);
 }
 
 static const char *find_written(const char *path, char *buffer) {

@@ -1,0 +1,117 @@
+/*
+ * Rows of libc that draw a name until nobody else has it. In /tmp each rank has its own (scratch.c); in the program's folders one name is drawn for all, and
+ * the ranks meet for it as for any other.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "files.h"
+
+enum { DRAWN = 6, TRIES = 10000 };
+
+/* descriptor: what libc has made; where this host has not the folder, a private file of the name that it has tried. */
+static int add_scratch(int descriptor, const char *path, int flags) {
+    char real[PATH_MAX];
+    if (descriptor >= 0 && files_place() >= FILES_MEET)
+        scratch_add(path);
+    if (descriptor >= 0 || errno != ENOENT || !away_has_folder_of(path))
+        return descriptor;
+    SHIM_FILES_ASIDE;
+    files_locate(path, real);
+    return open_private(real, O_RDWR | flags);
+}
+
+/* Where the letters stand that are drawn for all ranks; NULL: each draws, or libc says what is wrong. */
+static char *drawn_for_all(char *path, int suffix) {
+    char absolute[PATH_MAX];
+    size_t length = path ? strlen(path) : 0;
+    if (files_place() != FILES_MEET || suffix < 0 || length < DRAWN + (size_t)suffix)
+        return NULL;
+    char *letters = path + length - (size_t)suffix - DRAWN;
+    return !strncmp(letters, "XXXXXX", DRAWN) && files_clean(path, absolute) && !scratch_may_be_in(absolute) ? letters : NULL;
+}
+
+/* The same on all ranks, which draw in step; where they do not, a name that is spelled differently leads to rank 0's. */
+static void draw(char *letters, const char *path) {
+    static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    static uint64_t count;
+    const char *secret = shim_job_secret();
+    memcpy(letters, "XXXXXX", DRAWN);
+    uint64_t number = checksum_bytes(checksum_bytes(count++, secret, secret ? strlen(secret) : 0), path, strlen(path));
+    for (int i = 0; i < DRAWN; i++, number /= sizeof all - 1)
+        letters[i] = all[number % (sizeof all - 1)];
+}
+
+static int make_file(char *path, int suffix, int flags) {
+    char *letters = drawn_for_all(path, suffix);
+    if (!letters)
+        return add_scratch(ORIGINAL(mkostemps)(path, suffix, flags), path, flags);
+    int descriptor = -1, saved_errno = errno;
+    for (int tries = 0; descriptor < 0 && tries < TRIES; tries++) {
+        draw(letters, path);
+        descriptor = hook_open(path, O_RDWR | O_CREAT | O_EXCL | flags, 0600);
+        if (descriptor < 0 && errno != EEXIST)
+            return -1;
+    }
+    if (descriptor >= 0)
+        errno = saved_errno;
+    return descriptor;
+}
+
+int hook_mkstemp(char *path) {
+    return make_file(path, 0, 0);
+}
+
+int hook_mkstemp64(char *path) {
+    return make_file(path, 0, 0);
+}
+
+int hook_mkostemp(char *path, int flags) {
+    return make_file(path, 0, flags);
+}
+
+int hook_mkostemp64(char *path, int flags) {
+    return make_file(path, 0, flags);
+}
+
+int hook_mkstemps(char *path, int suffix) {
+    return make_file(path, suffix, 0);
+}
+
+int hook_mkstemps64(char *path, int suffix) {
+    return make_file(path, suffix, 0);
+}
+
+int hook_mkostemps(char *path, int suffix, int flags) {
+    return make_file(path, suffix, flags);
+}
+
+int hook_mkostemps64(char *path, int suffix, int flags) {
+    return make_file(path, suffix, flags);
+}
+
+char *hook_mkdtemp(char *path) {
+    char *letters = drawn_for_all(path, 0);
+    if (letters) {
+        int saved_errno = errno;
+        for (int tries = 0; tries < TRIES; tries++) {
+            draw(letters, path);
+            if (!hook_mkdir(path, 0700)) {
+                errno = saved_errno;
+                return path;
+            }
+            if (errno != EEXIST)
+                break;
+        }
+        return NULL;
+    }
+    char *made = ORIGINAL(mkdtemp)(path);
+    if (!made && errno == ENOENT)
+        away_check_folder_of(path);
+    if (made && files_place() >= FILES_MEET)
+        scratch_add(made);
+    return made;
+}
