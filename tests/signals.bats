@@ -33,42 +33,42 @@ is_as_alone() {
     "$REPOSITORY/tests/compare" expected got >&2
 }
 
-@test "a program that saves when it is interrupted or told to end saves the same step on all ranks" {
+@test "a Python program that saves when it is interrupted or told to end saves the same step on all ranks" {
+    local how=interrupt signal=INT python # each build of libtorch takes the next way
     for python in $(pythons); do
-        tell INT 2 "$python" "$REPOSITORY/tests/programs/told.py" interrupt file
-        grep -qx interrupted out
+        tell "$signal" 2 "$python" "$REPOSITORY/tests/programs/told.py" "$how" file
+        [ "$how" = flag ] || grep -qx interrupted out
         is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
-        tell TERM 3 "$python" "$REPOSITORY/tests/programs/told.py" flag file
-        [ "$status" -eq 0 ]
-        is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
+        how=flag signal=TERM
     done
+}
+
+@test "a C++ program whose handler of SIGTERM sets a flag saves the same step on all ranks" {
     for build in $(builds); do
-        tell TERM 2 "$BUILD/programs/$build/told" flag file
+        tell TERM 3 "$BUILD/programs/$build/told" flag file
         [ "$status" -eq 0 ]
         is_as_alone "$BUILD/programs/$build/told"
     done
 }
 
 @test "a signal that comes to each rank at another step is handled where the last one has it" {
-    for python in $(pythons); do
-        "$ACCEL_RUN" -n 3 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" apart file >out 2>err || show err
-        diff log/rank-0.out log/rank-1.out
-        diff log/rank-0.out log/rank-2.out
-        [[ $(sed -n 's/^saved after \([0-9]*\) .*/\1/p' out) =~ ^3[678]$ ]]
-    done
+    python=$(pythons | tail -n 1)
+    "$ACCEL_RUN" -n 3 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" apart file >out 2>err || show err
+    diff log/rank-0.out log/rank-1.out
+    diff log/rank-0.out log/rank-2.out
+    [[ $(sed -n 's/^saved after \([0-9]*\) .*/\1/p' out) =~ ^3[678]$ ]]
 }
 
 @test "where no collective follows a handler runs all the same, and at once when the signal comes again" {
-    for python in $(pythons); do
-        spawn_bg "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/told.py" waits file
-        retry 600 0.1 grep -qx begun out
-        kill -USR1 "$bg_pid"
-        retry 200 0.1 grep -qx "told 1" out
-        kill -USR1 "$bg_pid"
-        wait_bg
-        [ "$status" -eq 0 ]
-        grep -qx "told 2" out
-    done
+    python=$(pythons | head -n 1)
+    spawn_bg "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/told.py" waits file
+    retry 600 0.1 grep -qx begun out
+    kill -USR1 "$bg_pid"
+    retry 200 0.1 grep -qx "told 1" out
+    kill -USR1 "$bg_pid"
+    wait_bg
+    [ "$status" -eq 0 ]
+    grep -qx "told 2" out
 }
 
 @test "a program is shown the handlers that it has set, and each is called as it was set" {

@@ -158,12 +158,16 @@ static int change_end(struct change *change, int result) {
 
 /* ---- directories */
 
+/* A name that Python's tempfile may have drawn: eight small letters, digits, '_' at its end; a digit or a '_' among them, or behind a usual beginning. */
 static bool has_drawn_letters(const char *path) {
-    enum { DRAWN = 8 }; /* of Python's tempfile: small letters, digits, '_' */
-    size_t length = strlen(path), letters = strspn(path + (length < DRAWN ? 0 : length - DRAWN), "abcdefghijklmnopqrstuvwxyz0123456789_");
-    const char *base = strrchr(path, '/') + 1, *last = path + length - DRAWN;
-    bool is_named = !strncmp(base, "tmp", 3) || !strncmp(base, "pymp-", 5);
-    return last >= base && letters == DRAWN && (is_named ? last > base : strpbrk(last, "0123456789_") != NULL);
+    enum { DRAWN = 8 };
+    const char *base = strrchr(path, '/') + 1;
+    size_t length = strlen(base);
+    if (length < DRAWN)
+        return false;
+    const char *drawn = base + length - DRAWN;
+    bool is_usual = length > DRAWN && (!strncmp(base, "tmp", 3) || !strncmp(base, "pymp-", 5));
+    return strspn(drawn, "abcdefghijklmnopqrstuvwxyz0123456789_") == DRAWN && (is_usual || strpbrk(drawn, "0123456789_"));
 }
 
 /* How Python's tempfile makes them where it does without being told: this rank's own. */
