@@ -184,6 +184,15 @@ void meeting_await(struct meeting *meeting) {
     meeting->paths[1] = room()->paths[1];
 }
 
+void meeting_hold(enum meeting_kind kind, const char *path, const char *second) {
+    struct meeting meeting;
+    meeting_come(&meeting, kind, path, second);
+    if (shim_rank() == 0)
+        meeting_answer(&meeting, 0, 0);
+    else
+        meeting_await(&meeting);
+}
+
 /* ---- ends of files */
 
 void meeting_file_is_seen(uint64_t number) {

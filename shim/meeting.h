@@ -45,6 +45,8 @@ bool meeting_is_here(void);
 void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second);
 void meeting_answer(struct meeting *meeting, int error, uint32_t answer);
 void meeting_await(struct meeting *meeting);
+/* A meeting at which rank 0 has nothing to do: all go on when all have come. */
+void meeting_hold(enum meeting_kind kind, const char *path, const char *second);
 
 /* A file that was opened in meeting `number`. Rank 0: its name can be seen. It is closed and whole. */
 void meeting_file_is_seen(uint64_t number);

@@ -45,20 +45,32 @@ static void draw(char *letters, const char *path) {
         letters[i] = all[number % (sizeof all - 1)];
 }
 
-static int make_file(char *path, int suffix, int flags) {
-    char *letters = drawn_for_all(path, suffix);
-    if (!letters)
-        return add_scratch(ORIGINAL(mkostemps)(path, suffix, flags), path, flags);
-    int descriptor = -1, saved_errno = errno;
-    for (int tries = 0; descriptor < 0 && tries < TRIES; tries++) {
+typedef int make_drawn(const char *path, int flags); /* -1 with errno: EEXIST for another name */
+
+static int make_with_drawn(char *path, char *letters, make_drawn *make, int flags) {
+    int made = -1, saved_errno = errno;
+    for (int tries = 0; made < 0 && tries < TRIES; tries++) {
         draw(letters, path);
-        descriptor = hook_open(path, O_RDWR | O_CREAT | O_EXCL | flags, 0600);
-        if (descriptor < 0 && errno != EEXIST)
+        made = make(path, flags);
+        if (made < 0 && errno != EEXIST)
             return -1;
     }
-    if (descriptor >= 0)
+    if (made >= 0)
         errno = saved_errno;
-    return descriptor;
+    return made;
+}
+
+static int open_drawn(const char *path, int flags) {
+    return hook_open(path, O_RDWR | O_CREAT | O_EXCL | flags, 0600);
+}
+
+static int make_drawn_folder(const char *path, int flags) {
+    return hook_mkdir(path, 0700);
+}
+
+static int make_file(char *path, int suffix, int flags) {
+    char *letters = drawn_for_all(path, suffix);
+    return letters ? make_with_drawn(path, letters, open_drawn, flags) : add_scratch(ORIGINAL(mkostemps)(path, suffix, flags), path, flags);
 }
 
 int hook_mkstemp(char *path) {
@@ -95,19 +107,8 @@ int hook_mkostemps64(char *path, int suffix, int flags) {
 
 char *hook_mkdtemp(char *path) {
     char *letters = drawn_for_all(path, 0);
-    if (letters) {
-        int saved_errno = errno;
-        for (int tries = 0; tries < TRIES; tries++) {
-            draw(letters, path);
-            if (!hook_mkdir(path, 0700)) {
-                errno = saved_errno;
-                return path;
-            }
-            if (errno != EEXIST)
-                break;
-        }
-        return NULL;
-    }
+    if (letters)
+        return make_with_drawn(path, letters, make_drawn_folder, 0) ? NULL : path;
     char *made = ORIGINAL(mkdtemp)(path);
     if (!made && errno == ENOENT)
         away_check_folder_of(path);

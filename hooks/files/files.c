@@ -90,14 +90,9 @@ enum files_place files_place_slowly(void) {
 /* ---- the shim's other parts call */
 
 static void rank_begins(void) {
-    struct meeting meeting;
     SHIM_FILES_ASIDE;
     early_divert();
-    meeting_come(&meeting, MEETING_START, "", NULL);
-    if (shim_rank() == 0)
-        meeting_answer(&meeting, 0, 0);
-    else
-        meeting_await(&meeting);
+    meeting_hold(MEETING_START, "", NULL);
     process = getpid();
 }
 
@@ -188,8 +183,8 @@ bool files_is_left_alone(const char *real) {
     /* Python's compiled modules, libraries' and compilers' caches: made for several processes at a time, by names and renames of their own. */
     static const char *const folders[] = {"/__pycache__/", "/.nv/", "/.triton/"};
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
-        if (!strncmp(real, roots[i], strlen(roots[i])))
-            return strncmp(real, "/dev/shm/", 9) || scratch_has(real); /* files in memory are the program's as any */
+        if (!strncmp(real, roots[i], strlen(roots[i])) && strncmp(real, "/dev/shm/", 9)) /* files in memory are the program's as any */
+            return true;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (strstr(real, folders[i]))
             return true;

@@ -91,6 +91,8 @@ void written_publish_all(void);
 
 /* A file of this rank's own, without a name, opened with the access of flags. With the content of `real` unless flags truncate. -1: no room. */
 int sink_open(const char *real, int flags);
+/* The file that rank 0 has, under a name of this rank's own. False: with errno. */
+bool sink_copy(const char *real, const char *to);
 /* An empty one. -1: no room. */
 int sink_make(int flags);
 /* There is no room for a copy of the file: stops the job (AR-FILE-COPY), with what errno says. */

@@ -7,15 +7,9 @@
 
 /* A child is about to start. While files are open the ranks meet: what rank 0 has written so far is there for the children of all. */
 static void before_child(void) {
-    struct meeting meeting;
     written_publish_all();
-    if (!written_count() || files_place() != FILES_MEET)
-        return;
-    meeting_come(&meeting, MEETING_CHILD, "", NULL);
-    if (shim_rank() == 0)
-        meeting_answer(&meeting, 0, 0);
-    else
-        meeting_await(&meeting);
+    if (written_count() && files_place() == FILES_MEET)
+        meeting_hold(MEETING_CHILD, "", NULL);
 }
 
 int hook_system(const char *command) {

@@ -5,7 +5,6 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,31 +106,10 @@ static bool change_begin(struct change *change, enum meeting_kind kind, int dire
     return change->acts;
 }
 
-static bool copy_file(const char *from, const char *to) {
-    int source = open(from, O_RDONLY | O_CLOEXEC), target = source < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    struct stat status;
-    bool is_copied = target >= 0 && !fstat(source, &status) && !fchmod(target, status.st_mode & 07777);
-    for (off_t left = is_copied ? status.st_size : 0; left > 0 && is_copied;) {
-        ssize_t got = sendfile(target, source, NULL, (size_t)left);
-        is_copied = got > 0;
-        left -= got;
-    }
-    int saved_errno = errno;
-    close(source);
-    close(target);
-    errno = saved_errno;
-    return is_copied;
-}
-
 /* The others copy what rank 0 has moved home, before it goes on and perhaps removes it. Returns 0 or an errno. */
 static int bring(struct change *change) {
-    struct meeting meeting;
-    int error = change->acts || copy_file(change->meeting.paths[1], change->paths[1]) ? 0 : errno;
-    meeting_come(&meeting, change->kind, change->paths[0], change->paths[1]);
-    if (change->acts)
-        meeting_answer(&meeting, 0, 0);
-    else
-        meeting_await(&meeting);
+    int error = change->acts || sink_copy(change->meeting.paths[1], change->paths[1]) ? 0 : errno;
+    meeting_hold(change->kind, change->paths[0], change->paths[1]);
     return error;
 }
 

@@ -61,6 +61,17 @@ static int open_old(const char *real) {
     return from == OPEN_PASS ? open(real, O_RDONLY | O_CLOEXEC) : from;
 }
 
+bool sink_copy(const char *real, const char *to) {
+    struct stat old;
+    int from = open_old(real), copy = from < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool is_copied = copy >= 0 && !fstat(from, &old) && !fchmod(copy, old.st_mode & 07777) && fill(copy, from);
+    int saved_errno = errno;
+    close(from);
+    close(copy);
+    errno = saved_errno;
+    return is_copied;
+}
+
 /* The copy begins as the file that rank 0 has, if it has one. What cannot be read through the descriptor is not copied: its length is enough. */
 static bool begin(int sink, const char *real, int flags) {
     struct stat old;

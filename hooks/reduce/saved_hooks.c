@@ -87,28 +87,28 @@ static struct object *unpack(struct object *self, struct object *arguments) {
 static const struct python_method pack_method = {"pack", pack, PYTHON_VARARGS, NULL},
                                   unpack_method = {"unpack", unpack, PYTHON_VARARGS, NULL};
 
-/* Both functions are owned by whom they are passed to. */
 static void replace(struct object **function, const struct python_method *method) {
     struct object *own = python_function(method, *function);
     python_api()->release(*function);
     *function = own;
 }
 
+/* Both functions are owned by whom they are passed to. */
+static void replace_both(struct object **pack_function, struct object **unpack_function) {
+    if (!shim_active() || dispatch_is_opaque() || !python_api())
+        return;
+    dispatch_client.saves_are_seen();
+    replace(pack_function, &pack_method);
+    replace(unpack_function, &unpack_method);
+}
+
 void hook_push_saved_hooks_safe(void *pack_holder, void *unpack_holder) { /* SafePyObject begins with the object's address */
-    if (shim_active() && !dispatch_is_opaque() && python_api()) {
-        dispatch_client.saves_are_seen();
-        replace(pack_holder, &pack_method);
-        replace(unpack_holder, &unpack_method);
-    }
+    replace_both(pack_holder, unpack_holder);
     ORIGINAL(push_saved_hooks_safe)(pack_holder, unpack_holder);
 }
 
 void hook_push_saved_hooks_raw(void *pack_function, void *unpack_function) {
     struct object *functions[2] = {pack_function, unpack_function};
-    if (shim_active() && !dispatch_is_opaque() && python_api()) {
-        dispatch_client.saves_are_seen();
-        replace(&functions[0], &pack_method);
-        replace(&functions[1], &unpack_method);
-    }
+    replace_both(&functions[0], &functions[1]);
     ORIGINAL(push_saved_hooks_raw)(functions[0], functions[1]);
 }

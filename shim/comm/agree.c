@@ -179,6 +179,23 @@ void agree_fail(uint32_t base, uint32_t rank) {
     segment.options.fail("AR-RANKS-PARTED", text);
 }
 
+uint32_t agree_wishes_here(void) {
+    uint32_t wishes = ~0u;
+    for (uint32_t rank = segment.first; rank < segment.last; rank++) {
+        wishes &= atomic_load_explicit(&segment_control(rank)->wishes[segment.sequence % 2], memory_order_relaxed);
+    }
+    return wishes;
+}
+
+static void grant_wishes(void) {
+    uint32_t wishes = segment_is_spread() ? atomic_load(&segment.common->wishes[segment.sequence % 2]) : agree_wishes_here();
+    if (wishes) {
+        comm_wish_no_more(wishes);
+        segment.granted_to = pthread_self();
+        atomic_fetch_or(&segment.granted, wishes);
+    }
+}
+
 void agree_pass(const struct agree_stage *stage) {
     barrier_pass();
     uint64_t own = atomic_load_explicit(&segment_control(segment.first)->check[segment.sequence % 2], memory_order_relaxed);
@@ -187,28 +204,14 @@ void agree_pass(const struct agree_stage *stage) {
             agree_fail(segment.first, rank);
         }
     }
-    uint32_t wishes = agree_wishes_here();
     if (segment_is_spread()) {
         hosts_agree(stage);
-        wishes = atomic_load_explicit(&segment.common->wishes[segment.sequence % 2], memory_order_relaxed);
     }
-    if (wishes) {
-        atomic_fetch_and(&segment.wishes, ~wishes);
-        segment.granted_to = pthread_self();
-        atomic_fetch_or(&segment.granted, wishes);
-    }
+    grant_wishes();
     /* All have left the collective before this one: its post is free for the notes of the next. */
     struct segment_post *next = own_post(segment.sequence + 1);
     next->note_count = 0;
     next->notes_hash = 0;
-}
-
-uint32_t agree_wishes_here(void) {
-    uint32_t wishes = ~0u;
-    for (uint32_t rank = segment.first; rank < segment.last; rank++) {
-        wishes &= atomic_load_explicit(&segment_control(rank)->wishes[segment.sequence % 2], memory_order_relaxed);
-    }
-    return wishes;
 }
 
 int agree_same_list_here(void) {

@@ -231,8 +231,7 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
     }
     struct dispatch_call call = {op, handle, key_set, stack};
     dispatch_client.call(&call);
-    if (!dispatch_is_opaque())
-        shim_run_signals();
+    shim_run_signals(); /* at user level: below it our keys do not lead here */
 }
 
 /* ---- registration */

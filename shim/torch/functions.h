@@ -32,6 +32,8 @@ void direct_begin(void);
 void direct_install(struct operator *op, const struct handle *handle);
 /* Puts our functions into tables of virtual functions where the loader has not; `tensor` is a plain one. After calibration. */
 void bound_begin(struct tensor *tensor);
+/* The same memory, version and layout, without history (rows.c). Owned. */
+struct tensor *rows_copy_whole(struct tensor *whole);
 /* A tensor that shows the whole one's memory for one call, and is one of ours, not to be released; NULL: none is free, or there are none. */
 struct tensor *shell_lend(struct tensor *whole);
 /* False: it is none. What the call has kept of it is good for ever. */

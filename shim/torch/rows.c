@@ -68,10 +68,15 @@ static struct tensor *cut_to_rows(struct tensor *copy, const struct record *reco
     return copy;
 }
 
-static struct tensor *lend_copy(struct tensor *whole, const struct record *record) {
+struct tensor *rows_copy_whole(struct tensor *whole) {
     OPAQUE_SCOPE;
     struct tensor *copy;
     ORIGINAL(shallow_copy)(&copy, whole, word_at(whole, torch_facts.version), 0);
+    return copy;
+}
+
+static struct tensor *lend_copy(struct tensor *whole, const struct record *record) {
+    struct tensor *copy = rows_copy_whole(whole);
     record_clear(copy);
     return cut_to_rows(copy, record);
 }

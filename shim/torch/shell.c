@@ -33,13 +33,6 @@ static void **slot(struct tensor *tensor, long at) {
     return (void **)((char *)tensor + at);
 }
 
-static struct tensor *copy_of(struct tensor *tensor) {
-    OPAQUE_SCOPE;
-    struct tensor *copy;
-    ORIGINAL(shallow_copy)(&copy, tensor, slot(tensor, torch_facts.version), 0);
-    return copy;
-}
-
 static struct shell *take_any(void) {
     for (int i = 0; i < SHELLS; i++)
         if (!atomic_flag_test_and_set_explicit(&shells[i].is_taken, memory_order_acquire))
@@ -67,7 +60,7 @@ static void own_again(struct tensor *tensor) {
 
 /* The fresh copy's references become the kept shell's: they are to the same storage and version. */
 static void replace_kept(struct shell *shell, struct tensor *kept) {
-    struct tensor *fresh = copy_of(shell->whole);
+    struct tensor *fresh = rows_copy_whole(shell->whole);
     own_again(fresh);
     atomic_store_explicit(&shell->tensor, fresh, memory_order_relaxed);
     tensor_release(kept);
@@ -127,7 +120,7 @@ void shell_begin(struct tensor *tensor, const struct record *record) {
     sizes_at = (char *)tensor_sizes(tensor).data - (char *)tensor - (long)sizeof(size_t);
     if (is_laid_out_as_expected(tensor, sizes_at)) {
         for (int i = 0; i < SHELLS; i++)
-            shells[i].tensor = copy_of(nobodys.tensor);
+            shells[i].tensor = rows_copy_whole(nobodys.tensor);
         memcpy(own_head, shells[0].tensor, (size_t)sizes_at);
         if (!are_right(tensor, record))
             sizes_at = 0;
