@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 6
+#define PROTOCOL_VERSION 7
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -44,6 +44,8 @@ enum protocol_type {
         7, /* shim → launcher, where there are several hosts: struct protocol_meeting and its texts; it goes on to the others (shim/meeting.h) */
     PROTOCOL_LOOK = 8,   /* shim → launcher of another host than the first: struct protocol_look and a path (shim/first_host.h) */
     PROTOCOL_LOOKED = 9, /* launcher → shim: struct protocol_looked and data */
+    PROTOCOL_CHILD =
+        10, /* a rank's forked child → launcher, on a connection of its own: struct protocol_child; the launcher stops the job with it */
 };
 
 struct protocol_header {
@@ -140,6 +142,12 @@ struct protocol_problem {
     char id[32];
     char what[2048];
     char cure[1024];
+};
+
+/* The rank is the one that the child was forked from. */
+struct protocol_child {
+    struct protocol_claim claim;
+    struct protocol_problem problem;
 };
 
 #endif

@@ -177,6 +177,10 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     rank->generation++;
 }
 
+static bool is_local(const struct claims *claims, uint32_t rank) {
+    return rank >= claims->first && rank - claims->first < claims->local_size;
+}
+
 static void handle_claim(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_claim claim;
     if (message->header.bytes < sizeof claim.version) {
@@ -197,7 +201,7 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
         deny(connection, "malformed claim");
     else if (!cookie_is_right(claims, claim.cookie))
         deny(connection, "wrong cookie");
-    else if (claim.rank < claims->first || claim.rank - claims->first >= claims->local_size)
+    else if (!is_local(claims, claim.rank))
         deny(connection, "no such rank");
     else if (connection->rank >= 0 || claims_is_granted(claims, claim.rank))
         deny(connection, "another process is this rank");
@@ -205,15 +209,29 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
         grant(claims, connection, claim.rank);
 }
 
-static void handle_problem(struct claims *claims, uint32_t rank, struct message *message) {
+static void handle_problem(struct claims *claims, uint32_t rank, const void *payload, size_t bytes) {
     struct protocol_problem problem;
-    if (message->header.bytes != sizeof problem)
+    if (bytes != sizeof problem)
         return;
-    memcpy(&problem, message->payload, sizeof problem);
+    memcpy(&problem, payload, sizeof problem);
     problem.id[sizeof problem.id - 1] = 0;
     problem.what[sizeof problem.what - 1] = 0;
     problem.cure[sizeof problem.cure - 1] = 0;
     claims->events.problem(claims->events.context, rank, &problem);
+}
+
+/* A forked child has no part in its parent's connection: it comes once, with the job's secret, to say why it cannot go on. */
+static void handle_child(struct claims *claims, struct claims_connection *connection, const struct message *message) {
+    struct protocol_child child;
+    if (message->header.bytes != sizeof child) {
+        deny(connection, "malformed message");
+        return;
+    }
+    memcpy(&child, message->payload, sizeof child);
+    bool is_of_the_job = child.claim.version == PROTOCOL_VERSION && cookie_is_right(claims, child.claim.cookie);
+    if (is_of_the_job && is_local(claims, child.claim.rank))
+        handle_problem(claims, child.claim.rank, &child.problem, sizeof child.problem);
+    connection_close(connection);
 }
 
 static void handle_message(struct claims *claims, struct claims_connection *connection, struct message *message) {
@@ -221,6 +239,10 @@ static void handle_message(struct claims *claims, struct claims_connection *conn
     message->payload[bytes] = 0;
     if (message->header.type == PROTOCOL_CLAIM) {
         handle_claim(claims, connection, message);
+        return;
+    }
+    if (message->header.type == PROTOCOL_CHILD) {
+        handle_child(claims, connection, message);
         return;
     }
     if (connection->rank < 0) { /* only ranks are listened to */
@@ -231,7 +253,7 @@ static void handle_message(struct claims *claims, struct claims_connection *conn
     if (message->header.type == PROTOCOL_LOG && bytes > 1)
         claims->events.log(claims->events.context, rank, message->payload[0], message->payload + 1);
     else if (message->header.type == PROTOCOL_PROBLEM)
-        handle_problem(claims, rank, message);
+        handle_problem(claims, rank, message->payload, bytes);
     else if (message->header.type == PROTOCOL_REPORT)
         claims->events.report(claims->events.context, rank, message->payload);
     else if (message->header.type == PROTOCOL_MEETING)

@@ -24,6 +24,7 @@ static struct place front, zero;
 static char secret[PROTOCOL_COOKIE_CHARS + 1];
 static uint32_t own_rank, generation;
 static struct join_page *page;
+static struct join_page *parents; /* in a forked child of a rank */
 
 bool joined_is_here(void) {
     return front.pid > 0;
@@ -100,8 +101,18 @@ bool joined_snapshot(const char *value, const char *cookie, uint32_t rank) {
 
 void joined_forget(void) {
     joined_words_close();
+    parents = page;
     page = NULL;
     front.pid = 0;
+}
+
+bool joined_has_parent(void) {
+    return parents;
+}
+
+bool joined_stop_parent(void) {
+    uint32_t running = 0;
+    return atomic_compare_exchange_strong(&parents->stopped, &running, own_rank + 1);
 }
 
 /* ---- the claim */

@@ -24,8 +24,11 @@ bool joined_snapshot(const char *value, const char *cookie, uint32_t rank);
 bool joined_is_here(void);
 /* 1: granted, *grant filled and *segment mapped; 0: another process is this rank; -1: *what says what went wrong. */
 int joined_claim(struct protocol_grant *grant, void **segment, const char **what);
-/* In a forked child. */
+/* In a forked child of a rank. */
 void joined_forget(void);
+bool joined_has_parent(void); /* this is one */
+/* The job is to end: its ranks see it where they wait, or at their next step. False: somebody has said already why. */
+bool joined_stop_parent(void);
 
 struct join_page *joined_page(void); /* NULL before the claim, except in the process that the launcher has started */
 uint32_t joined_rank(void);

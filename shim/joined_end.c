@@ -213,6 +213,8 @@ void joined_ends(int status, int signal) {
     if (joined_is_front())
         atomic_store(&own->left, ended);
     joined_words_settle(true);
+    if (is_good && atomic_load(&page->stopped)) /* by a child, when the program had no steps left */
+        link_wait_for_end();
     if (is_good)
         say_no_training();
     else if (joined_rank() && joined_is_front() && !atomic_load(&page->stopped) && !rank_zero_fails_too() && is_first_to_say())

@@ -175,6 +175,12 @@ static int claim_joined(struct protocol_grant *grant) {
     return status;
 }
 
+static struct protocol_claim own_claim(void) {
+    struct protocol_claim claim = {.version = PROTOCOL_VERSION, .rank = slot, .pid = getpid()};
+    memcpy(claim.cookie, cookie, PROTOCOL_COOKIE_CHARS);
+    return claim;
+}
+
 int link_claim(struct protocol_grant *grant) {
     if (joined_is_here())
         return claim_joined(grant);
@@ -183,8 +189,7 @@ int link_claim(struct protocol_grant *grant) {
             return 0;
         claim_failed("no connection", errno);
     }
-    struct protocol_claim claim = {.version = PROTOCOL_VERSION, .rank = slot, .pid = getpid()};
-    memcpy(claim.cookie, cookie, PROTOCOL_COOKIE_CHARS);
+    struct protocol_claim claim = own_claim();
     char body[PROTOCOL_TEXT_MAX];
     int passed[PROTOCOL_DESCRIPTORS_MOST];
     uint32_t answer = link_send(PROTOCOL_CLAIM, &claim, sizeof claim) ? link_receive(body, sizeof body, passed) : 0;
@@ -291,6 +296,23 @@ void link_report(const char *line) {
     link_send(PROTOCOL_REPORT, line, (uint32_t)strlen(line));
 }
 
+static void print_problem(const struct protocol_problem *problem) {
+    dprintf(2, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
+}
+
+/* The parent's connection is not ours: one of our own, for this message. Returns false when the launcher is gone. */
+static bool tell_of_child(const struct protocol_problem *problem) {
+    struct protocol_child message = {.claim = own_claim(), .problem = *problem};
+    return !link_connect() && link_send(PROTOCOL_CHILD, &message, sizeof message);
+}
+
+/* The launcher stops the job, however little the program cares for its child's end. */
+__attribute__((noreturn)) static void end_as_child(const struct protocol_problem *problem) {
+    if (joined_has_parent() ? joined_stop_parent() : !tell_of_child(problem))
+        print_problem(problem);
+    _exit(125);
+}
+
 void shim_problem(const char *id, const char *cure, const char *format, ...) {
     struct protocol_problem problem;
     memset(&problem, 0, sizeof problem);
@@ -300,6 +322,8 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(problem.what, sizeof problem.what, format, arguments);
     va_end(arguments);
+    if (shim_is_worker())
+        end_as_child(&problem);
     if (joined_is_here()) {
         joined_problem(&problem);
         link_wait_for_end();
@@ -313,7 +337,7 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) {
         slot) /* rank 0, which meets the same or sees the abort word, is to say first what it has met: then this process is ended */
         poll(NULL, 0, EXPLAIN_MS);
     if (!link_send(PROTOCOL_PROBLEM, &problem, sizeof problem))
-        dprintf(2, "accel-run: error %s: %s\n  what to do: %s\n", problem.id, problem.what, problem.cure);
+        print_problem(&problem);
     link_wait_for_end();
 }
 

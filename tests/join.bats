@@ -89,6 +89,13 @@ same_joined() {
     lacks "$output" AR-ENGINE
 }
 
+@test "below another launcher, too, a forked child that uses rows divided before stops the job" {
+    launched srun 2
+    set_command wheel forked.py
+    run ! "${launched[@]}" "$ACCEL_RUN" "${command[@]}" divided 0
+    [ "$(grep -c "error AR-FORKED: a child process" <<<"$output")" -eq 1 ]
+}
+
 @test "below another launcher files are written once, too" {
     launched hydra 2
     set_command debian-O2 files

@@ -69,6 +69,17 @@ setup() {
     [ "$(grep -c "AR-" <<<"$stderr")" -eq 1 ]
 }
 
+@test "what a rank's forked child cannot do stops the job, whatever the rank does; a stranger's word does not" {
+    run -125 --separate-stderr "$ACCEL_RUN" -n 2 "$CLAIMER" claim meet only=1 "child:AR-TEST:the child is stuck:do that" all pause
+    contains "$stderr" "accel-run: error AR-TEST: the child is stuck"
+    for wrong in cookie=00000000000000000000000000000000 rank=9 version=99; do
+        # shellcheck disable=SC2086
+        run -0 --separate-stderr "$ACCEL_RUN" "$CLAIMER" claim $wrong child:AR-TEST:stuck:none out:fine
+        [ "$output" = fine ]
+        lacks "$stderr" AR-TEST
+    done
+}
+
 @test "programs one after the other in the same script find clean memory" {
     run -0 --separate-stderr "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim meet step=5 && \"$CLAIMER\" claim clean meet step=6 && \"$CLAIMER\" claim clean meet out:third"
     [ "$output" = third ]

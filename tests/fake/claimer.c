@@ -8,6 +8,7 @@
  *   release          closes the connection
  *   granted          prints the grant
  *   log:LEVEL:TEXT   a log line          problem:ID:WHAT:CURE   a problem
+ *   child:ID:WHAT:CURE   the problem of a rank's forked child, on a connection of its own
  *   phase=N step=N collective=N waiting=N where=TEXT            what the board says of this rank
  *   clean            exits 93 unless no rank has written a step on the board yet
  *   meet             waits until all ranks are here (needs the segment)
@@ -109,13 +110,26 @@ static void expect_clean(void) {
             exit(93);
 }
 
-static void send_problem(char *text) {
+static struct protocol_problem problem_of(char *text) {
     struct protocol_problem problem = {0};
     char *id = strsep(&text, ":"), *what = strsep(&text, ":");
     snprintf(problem.id, sizeof problem.id, "%s", id);
     snprintf(problem.what, sizeof problem.what, "%s", what);
     snprintf(problem.cure, sizeof problem.cure, "%s", text);
+    return problem;
+}
+
+static void send_problem(char *text) {
+    struct protocol_problem problem = problem_of(text);
     send_message(PROTOCOL_PROBLEM, &problem, sizeof problem, sizeof problem);
+}
+
+static void send_child(char *text) {
+    struct protocol_child child = {claim, problem_of(text)};
+    int parents = connection;
+    open_connection();
+    send_message(PROTOCOL_CHILD, &child, sizeof child, sizeof child);
+    connection = parents;
 }
 
 static void path_of(const char *pattern, char *path, size_t size) {
@@ -176,6 +190,8 @@ static int assign(const char *name, char *value) {
         send_message(PROTOCOL_LOG, value + 1, strlen(value + 1), strlen(value + 1));
     } else if (!strcmp(name, "problem"))
         send_problem(value);
+    else if (!strcmp(name, "child"))
+        send_child(value);
     else if (!strcmp(name, "out"))
         puts(value);
     else if (!strcmp(name, "err"))

@@ -62,5 +62,7 @@ for epoch in range(2):
     in_child(evaluate)
 if CASE == "divided":
     output.view(-1), output * output
-    for use in (lambda: output.sum().item(), lambda: output.view(-1).detach().numpy(), lambda: (output * output).detach().numpy()):
-        in_child(lambda: print("divided before the fork", use()))
+    uses = (lambda: output.sum().item(), lambda: output.view(-1).detach().numpy(), lambda: (output * output).detach().numpy())
+    in_child(lambda: print("divided before the fork", uses[int(sys.argv[2])]()))
+    for _ in range(1000):  # the program does not care
+        functional.cross_entropy(model(IMAGES), (IMAGES[:, 0] > 0).long()).backward()
