@@ -85,6 +85,24 @@ struct board_meetings {
     struct board_arrival arrivals[BOARD_RANKS_MAX];
 };
 
+/*
+ * What ranks do with files on threads that do not meet (shim/beside.h): rank 0's line holds what it has done, the others' what they have come to do.
+ */
+#define BOARD_DEEDS 64 /* how many of each rank are remembered */
+
+struct board_deed {
+    _Atomic uint64_t number; /* 1, 2, ... of the rank; written last */
+    uint64_t key;            /* what is done, and to which name */
+    int32_t error;           /* of rank 0: an errno, or what the hook makes of it */
+};
+
+struct board_deeds {
+    _Atomic uint64_t count;
+    _Atomic uint32_t has_ended;          /* the rank does nothing any more */
+    _Atomic uint32_t waiting;            /* how many of its threads wait for another rank's */
+    struct board_deed list[BOARD_DEEDS]; /* at number % BOARD_DEEDS */
+} __attribute__((aligned(64)));
+
 struct board {
     uint32_t magic;
     uint32_t world_size;
@@ -93,6 +111,8 @@ struct board {
     _Atomic uint32_t abort; /* 0 running; else the job is being stopped: 1 + rank that asked, or BOARD_ABORT_LAUNCHER */
     struct board_rank ranks[BOARD_RANKS_MAX];
     struct board_meetings meetings;
+    struct board_deeds deeds[BOARD_RANKS_MAX];
+    char deed_paths[BOARD_DEEDS][BOARD_MEETING_CHARS]; /* of rank 0's; empty: too long */
 };
 
 #define BOARD_ABORT_LAUNCHER 0xffffffffu

@@ -89,6 +89,8 @@ enum protocol_meeting_what {
     PROTOCOL_MEETING_ANSWER, /* rank 0 has answered: number, error, answer, its paths */
     PROTOCOL_MEETING_SEEN,   /* a file's name is there: number */
     PROTOCOL_MEETING_END,    /* it is closed: number, error, bytes */
+    PROTOCOL_MEETING_DEED,   /* on a thread that does not meet (shim/beside.h): number, error, its key in `bytes`, of rank 0 its path */
+    PROTOCOL_MEETING_NONE,   /* there will be none any more */
 };
 
 struct protocol_meeting {

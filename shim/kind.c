@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "link.h"
 #include "resolve.h"
 #include "shim.h"
+#include "threads.h"
 
 _Atomic uint8_t shim_kind_now;
 _Atomic uint8_t shim_active_now;
@@ -22,7 +22,6 @@ _Atomic uint8_t shim_active_now;
 _Thread_local uint8_t shim_files_aside_now;
 
 static struct protocol_grant grant;
-static pthread_mutex_t comm_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* In a child forked by a rank (a loader's worker): hooks off, communication forgotten (P12). In any other child: nothing was begun. */
 static void kind_after_fork(void) {
@@ -64,6 +63,8 @@ static void kind_open_comm(void) {
                                    .listener = link_listener(),
                                    .secret = link_cookie(),
                                    .generation = grant.generation,
+                                   .are_several = &threads_are_several,
+                                   .thread = threads_own,
                                    .fail = comm_failed};
     const char *problem = NULL;
     if (grant.world_size > 1 && comm_open(&options, &problem))
@@ -79,6 +80,7 @@ static void kind_granted(void) {
     torch_begin();
     atomic_store(&shim_active_now, 1);
     meeting_begin(grant.world_size, grant.collective_timeout_ms);
+    beside_begin(grant.world_size, grant.collective_timeout_ms);
     first_host_begin(grant.collective_timeout_ms);
     torch_selfcheck(); /* like torch_begin, does not return when libtorch is not supported */
     report_begin();
@@ -194,12 +196,4 @@ bool shim_may_train(void) {
         return true;
     dl_iterate_phdr(visit_library, &mapped);
     return mapped.libtorch || mapped.python;
-}
-
-void shim_comm_lock(void) {
-    pthread_mutex_lock(&comm_mutex);
-}
-
-void shim_comm_unlock(int *unused) {
-    pthread_mutex_unlock(&comm_mutex);
 }

@@ -39,6 +39,16 @@ const struct python_api *python_api(void) {
     return state == 1 ? &api : NULL;
 }
 
+void *python_let_go(void) {
+    const struct python_api *python = python_api();
+    return python && python->is_locked() ? python->let_go() : NULL;
+}
+
+void python_take_again(void *state) {
+    if (state)
+        api.take_again(state);
+}
+
 struct tensor *python_tensor(struct object *object) {
     struct object *address = api.attribute(object, "_cdata"); /* torch.Tensor has it in every release */
     if (!address) {

@@ -41,6 +41,10 @@ const struct python_api *python_api(void);
 #include "../hooks/hooks.def"
 #undef READY
 #undef HOOK
+/* This thread is to wait for what another of this process may have to do first: it gives up the interpreter's lock, if it has it, as Python does around
+   its own system calls. The result is for python_take_again(). */
+void *python_let_go(void);
+void python_take_again(void *state);
 /* The tensor behind a Python object, borrowed from it; NULL: it is none. */
 struct tensor *python_tensor(struct object *object);
 /* A Python object for a tensor (its own, if it has one). Owned. */

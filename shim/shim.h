@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@
 #include "comm/arena.h"
 #include "comm/comm.h"
 #include "first_host.h"
+#include "beside.h"
 #include "meeting.h"
 #include "pairs.h"
 #include "python.h"
@@ -146,9 +148,17 @@ static inline void shim_note_draw(void) {
         listener();
 }
 
-/* ---- collectives on behalf of a hook: takes the communication lock (commlock.c) */
+/* ---- collectives on behalf of a hook: takes the communication lock (turns.c), and waits for this thread's turn: there must be a collective in the scope. */
 void shim_comm_lock(void);
+/* The same while it is needed. False: it is not any more, since another thread has done what was to be done; and there is nothing to unlock. */
+bool shim_comm_lock_while(bool (*is_needed)(void));
 void shim_comm_unlock(int *unused);
+/* The lock of a backward, with collectives in it, in the same order. */
+void shim_backward_lock(pthread_mutex_t *mutex);
+/* For comm_note() alone. */
+void shim_note_lock(void);
+void shim_note_unlock(int *unused);
+#define SHIM_NOTE_SCOPE __attribute__((cleanup(shim_note_unlock), unused)) int shim_note_scope_ = (shim_note_lock(), 0)
 #define SHIM_COMM_SCOPE __attribute__((cleanup(shim_comm_unlock), unused)) int shim_comm_scope_ = (shim_comm_lock(), 0)
 
 /* ---- signals (signals.c). Handlers of the program run where a hook that has been in collectives goes back to it, at user level, holding no lock. */

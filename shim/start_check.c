@@ -158,11 +158,10 @@ static void keep_those_alive(struct tensor **leaves, size_t count) {
     }
 }
 
-void start_check_leaves(struct tensor **leaves, size_t count) {
+static void check_leaves(struct tensor **leaves, size_t count) {
     uint64_t *sums = calloc(count ? count : 1, sizeof *sums), all[BOARD_RANKS_MAX];
     if (!sums)
         shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", count);
-    SHIM_COMM_SCOPE;
     comm_note("number of parameters", count);
     keep_those_alive(leaves, count);
     for (size_t i = 0; i < count; i++)
@@ -187,11 +186,18 @@ static bool is_divided(struct tensor *leaf) {
     return kind == RECORD_SHARD || kind == RECORD_PARTIAL;
 }
 
+static _Atomic size_t known;
+
+static bool has_new(void) {
+    return leaf_count() != atomic_load_explicit(&known, memory_order_relaxed);
+}
+
+/* Of several threads that come with the same ones, one checks them. */
 void start_check_new_leaves(void) {
-    static size_t known;
-    size_t count = leaf_count(), fresh = count - known;
-    if (!fresh)
+    if (!has_new() || !shim_comm_lock_while(has_new))
         return;
+    __attribute__((cleanup(shim_comm_unlock), unused)) int scope = 0;
+    size_t count = leaf_count(), fresh = count - known;
     struct tensor **leaves = malloc(fresh * sizeof *leaves);
     if (!leaves)
         shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", fresh);
@@ -201,6 +207,6 @@ void start_check_new_leaves(void) {
             leaves[i] = NULL;
     }
     known = count;
-    start_check_leaves(leaves, fresh);
+    check_leaves(leaves, fresh);
     free(leaves);
 }

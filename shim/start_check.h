@@ -7,15 +7,10 @@
 
 #include "torch/torch.h"
 
-/* Compares the leaves (borrowed; NULL entries are skipped, and made where another rank has NULL) of all ranks, in the given order.
-   Ranks whose number, types or sizes of leaves
-   differ have parted: the job stops by name. Where only values differ, rank 0's are copied into everybody's memory, and one warning says
-   how many. A collective: every rank calls it at the same place, before the leaves are first used with a shard. Takes the communication
-   lock itself. */
-void start_check_leaves(struct tensor **leaves, size_t count);
-
-/* The same for all leaves that the program has made since the last call: nothing but one comparison when there are none. To be called
-   before a batch is divided. Models made later are thus checked too, and the self-check's private leaves do not use up the check. */
+/* Compares the leaves that the program has made since the last call, of all ranks: nothing but one comparison when there are none. Ranks whose number, types
+   or sizes of leaves differ have parted: the job stops by name. Where only values differ, rank 0's are copied into everybody's memory, and one warning says
+   how many. A collective: every rank calls it before a batch is divided; with several threads, any of them. So models made later are checked too, and the
+   self-check's private leaves do not use up the check. */
 void start_check_new_leaves(void);
 
 /* A checksum of the tensor's local elements, sizes and type, for comm_note() where a batch enters. Tensors that are not on the host, or not

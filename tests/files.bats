@@ -83,6 +83,31 @@ thread.join()'
     both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "pools and threads: numbers of each task, models trained side by side, checkpoints written, renamed, read and pruned meanwhile" {
+    both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/threads.py"
+    [ ! -x "$BUILD/venv/bin/python" ] || {
+        rm -rf "$PLAIN" "$RANKS" "$LOG"
+        mkdir "$PLAIN" "$RANKS"
+        both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/threads.py"
+    }
+}
+
+@test "a file that a thread opens on one rank alone is gone on without, with a warning" {
+    program '
+def beside():
+    open("of%s" % os.environ["ACCEL_RUN_RANK"], "w").write("x")
+    open("after", "w").write("y")
+thread = threading.Thread(target=beside)
+thread.start()
+thread.join()'
+    cd "$RANKS" || return 1
+    run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -eq 0 ]
+    contains "$output" AR-FILE-BESIDE
+    [ "$(cat of0 after)" = xy ]
+    [ ! -e of1 ]
+}
+
 @test "a new file can be listed from its opening on, as in one process" {
     program '
 for i in range(20):

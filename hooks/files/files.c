@@ -12,8 +12,7 @@
  *  - A file that is written as a whole (opened with truncation) is written beside its place and takes its name when it is closed
  *    (shim/replace.h), or earlier: when a backward is run or the process ends (then it is a log, and shall be seen), when the program looks
  *    at its name, or starts a child. All else is written in place.
- *  - Only the thread that claimed the rank meets. On other threads nothing can be agreed: files that are written as a whole are written by
- *    every rank, each time whole; additions to files by rank 0 alone; names are changed by every rank.
+ *  - Only the thread that claimed the rank meets. On other threads the ranks come together by what is done and its name (shim/beside.h).
  *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway; files in /tmp whose names the program draws so that nobody
  *    else has them (mkstemp, Python's tempfile): each rank has its own (scratch.c). In other folders such names are rank 0's, as all are.
  *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main() opens first of
@@ -107,10 +106,11 @@ const struct files_client files_client = {rank_begins, written_publish_all, is_o
 
 /* Files that are still open at the end. libc writes streams out after all destructors: for these files it is done here. */
 __attribute__((destructor)) static void files_end(void) {
-    if (!atomic_load(&written_views) || files_place() < FILES_MEET)
-        return;
-    fflush(NULL);
-    written_publish_all();
+    if (atomic_load(&written_views) && files_place() >= FILES_MEET) {
+        fflush(NULL);
+        written_publish_all();
+    }
+    beside_end();
 }
 
 /* ---- paths */

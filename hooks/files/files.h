@@ -16,7 +16,7 @@ enum files_place {
     FILES_PASS,   /* not a rank of several, or the shim's own doing */
     FILES_EARLY,  /* a process that may become a rank */
     FILES_MEET,   /* a rank, on the thread that claimed */
-    FILES_BESIDE, /* a rank, on another thread */
+    FILES_BESIDE, /* a rank, on another thread: they meet by name (shim/beside.h) */
 };
 
 extern _Atomic uint8_t files_watched; /* 0: FILES_PASS for sure */
@@ -63,6 +63,7 @@ struct written {
     dev_t device;
     ino_t inode;
     uint64_t number;     /* of the meeting that opened it; 0: none */
+    uint64_t beside;     /* opened by all ranks on a thread that does not meet: the key of its end (shim/beside.h); 0: it was not */
     char path[PATH_MAX]; /* real; empty: it has none any more */
     struct replacement replacement;
 };

@@ -59,30 +59,33 @@ int hook_dup3(int from, int to, int flags) {
     return ORIGINAL(dup3)(from, to, flags);
 }
 
-void hook_exit_now(int code) {
+/* The process ends without destructors. signal: 0, or of abort. */
+static void before_end(int code, int signal) {
     written_publish_all();
-    shim_ends(code, 0);
+    beside_end();
+    shim_ends(code, signal);
+}
+
+void hook_exit_now(int code) {
+    before_end(code, 0);
     ORIGINAL(exit_now)(code);
     __builtin_unreachable();
 }
 
 void hook_exit_now_c99(int code) {
-    written_publish_all();
-    shim_ends(code, 0);
+    before_end(code, 0);
     ORIGINAL(exit_now_c99)(code);
     __builtin_unreachable();
 }
 
 void hook_exit_quick(int code) {
-    written_publish_all();
-    shim_ends(code, 0);
+    before_end(code, 0);
     ORIGINAL(exit_quick)(code);
     __builtin_unreachable();
 }
 
 void hook_abort(void) {
-    written_publish_all();
-    shim_ends(0, SIGABRT);
+    before_end(0, SIGABRT);
     ORIGINAL(abort)();
     __builtin_unreachable();
 }

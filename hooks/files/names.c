@@ -14,10 +14,12 @@ enum { REMOVE_DESCRIPTORS = 16 };
 
 struct change {
     struct meeting meeting;
+    struct beside beside;
     enum meeting_kind kind;
     char whole[2][PATH_MAX], real[2][PATH_MAX]; /* the second is empty where there is one name only */
     const char *paths[2];
     bool is_met, acts;
+    bool is_beside;  /* met for by name, on a thread that does not meet otherwise */
     bool is_brought; /* a file of all ranks is moved to where each has its own */
 };
 
@@ -90,19 +92,43 @@ static bool prepare(struct change *change, int directory, const char *path, int 
     return change->is_brought;
 }
 
+static void come(struct change *change) {
+    if (change->is_beside) {
+        beside_name(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, change->paths[0],
+                    change->paths[1] ? change->paths[1] : "");
+        beside_come(&change->beside);
+        change->meeting.error = !change->acts && beside_await(&change->beside) ? change->beside.error : 0;
+        change->meeting.paths[0] = change->beside.rank_0s[0] ? change->beside.rank_0s : change->paths[0];
+        change->meeting.paths[1] = change->paths[1];
+        return;
+    }
+    meeting_come(&change->meeting, change->kind, change->paths[0], change->paths[1]);
+    if (!change->acts)
+        meeting_await(&change->meeting);
+}
+
+static void answer(struct change *change, int error) {
+    if (change->is_beside)
+        beside_answer(&change->beside, error);
+    else
+        meeting_answer(&change->meeting, error, 0);
+}
+
 /* Returns true on the ranks that act. */
 static bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory,
                          const char *second) {
     change->kind = kind;
     change->is_met = change->is_brought = false;
     change->acts = true;
-    if (!path || files_place() != FILES_MEET || !prepare(change, directory, path, second_directory, second))
+    enum files_place place = files_place();
+    if (!path || place < FILES_MEET || !prepare(change, directory, path, second_directory, second))
+        return true;
+    change->is_beside = place == FILES_BESIDE;
+    if (change->is_beside && change->is_brought) /* each rank moves it: there is no copy to be had when the others have come */
         return true;
     change->is_met = true;
-    meeting_come(&change->meeting, kind, change->paths[0], change->paths[1]);
     change->acts = shim_rank() == 0;
-    if (!change->acts)
-        meeting_await(&change->meeting);
+    come(change);
     return change->acts;
 }
 
@@ -119,7 +145,7 @@ static int change_end(struct change *change, int result) {
     SHIM_FILES_ASIDE;
     int error = result ? errno : 0;
     if (change->acts)
-        meeting_answer(&change->meeting, error, 0);
+        answer(change, error);
     else
         error = change->meeting.error;
     if (!error && change->kind == MEETING_RENAME)

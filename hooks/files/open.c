@@ -129,14 +129,44 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
     return descriptor;
 }
 
-/* On a thread that does not meet. Whole files: every rank writes them, each time whole. Additions and changes in place: rank 0 alone. */
+/* On a thread that does not meet. The others go on with a private copy where rank 0 does not come. */
+static int open_copy_beside(struct beside *beside, struct written *file, const char *path, const char *real, int flags) {
+    int sink = open_sink(real, flags);
+    if (sink < 0)
+        sink_refuse(path);
+    beside_come(beside);
+    bool is_answered = beside_await(beside);
+    if (is_answered && beside->error) {
+        close(sink);
+        errno = beside->error;
+        return -1;
+    }
+    if (file) {
+        file->is_own = true;
+        file->beside = is_answered ? file->beside : 0;
+    }
+    if (beside->rank_0s[0])
+        view_add_alias(path, beside->rank_0s);
+    return sink;
+}
+
 static int open_beside(const char *path, const char *real, int flags, unsigned mode) {
-    bool is_copied = shim_rank() && !is_whole(path, flags) && !(flags & O_EXCL);
+    struct beside beside;
     struct written *file = written_new(real);
-    int descriptor = is_copied ? open_sink(real, flags) : open_real(file, path, flags, mode);
+    int descriptor;
+    if (file) {
+        beside_name(&beside, BESIDE_CLOSE, path, "");
+        file->beside = beside.key;
+    }
+    beside_name(&beside, BESIDE_OPEN, path, "");
+    if (shim_rank() == 0) {
+        beside_come(&beside);
+        descriptor = open_real(file, path, flags, mode);
+        beside_answer(&beside, descriptor < 0 ? errno : 0);
+    } else {
+        descriptor = open_copy_beside(&beside, file, path, real, flags);
+    }
     int saved_errno = errno;
-    if (file)
-        file->is_own = is_copied;
     if (file && descriptor >= 0)
         written_show(file, descriptor, 0);
     else if (file)
@@ -279,7 +309,8 @@ void *hook_fopen64(const char *path, const char *mode) {
 struct ending {
     uint64_t number, bytes; /* number 0: nobody waits */
     bool is_own, disk_is_full;
-    int problem; /* of putting it in its place */
+    int problem;          /* of putting it in its place */
+    struct beside beside; /* key 0: nobody follows */
 };
 
 static struct ending ending_begin(struct written *file) {
@@ -287,7 +318,7 @@ static struct ending ending_begin(struct written *file) {
     struct statvfs disk;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
-    struct ending ending = {.number = file->number, .is_own = file->is_own};
+    struct ending ending = {.number = file->number, .is_own = file->is_own, .beside = {.key = file->beside, .path = ""}};
     if (!fstat(file->descriptor, &now))
         ending.bytes = (uint64_t)now.st_size;
     ending.disk_is_full = !file->is_own && !fstatvfs(file->descriptor, &disk) && !disk.f_bavail;
@@ -300,8 +331,12 @@ static struct ending ending_begin(struct written *file) {
 
 /* result: of closing. Returns what the program gets: on all ranks what rank 0 gets. A rank's copy that has become longer than rank 0's file,
    with no room left on rank 0's disk, says that rank 0 could not write all. */
-static int ending_end(const struct ending *ending, int result, int failure) {
+static int ending_end(struct ending *ending, int result, int failure) {
     int error = result ? errno : ending->problem;
+    if (ending->beside.key && !ending->is_own)
+        beside_answer(&ending->beside, error);
+    else if (ending->beside.key && beside_await_end(&ending->beside) && !error)
+        error = ending->beside.error;
     if (ending->number && !ending->is_own)
         meeting_file_ends(ending->number, ending->bytes, error ? error : ending->disk_is_full ? -ENOSPC : 0);
     uint64_t bytes;

@@ -23,7 +23,7 @@ struct alias {
     char own[];          /* absolute, clean */
 };
 
-static struct alias *_Atomic youngest; /* written on the thread that meets; for ever: names that are gone may be asked for */
+static struct alias *_Atomic youngest; /* for ever: names that are gone may be asked for */
 
 static bool find_alias(const char *path, char *buffer) {
     char absolute[PATH_MAX];
@@ -44,7 +44,8 @@ static void add_alias(const char *own, const char *rank_0s) {
     *alias = (struct alias){atomic_load(&youngest), length, alias->own + length + 1};
     strcpy(alias->own, own);
     strcpy(alias->own + length + 1, rank_0s);
-    atomic_store(&youngest, alias);
+    while (!atomic_compare_exchange_weak(&youngest, &alias->older, alias)) {
+    }
     atomic_fetch_add(&written_views, 1);
 }
 

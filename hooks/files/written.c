@@ -33,6 +33,7 @@ struct written *written_new(const char *real) {
         }
         file->is_own = false;
         file->is_temporary = false;
+        file->beside = 0;
         file->descriptor = -1;
         file->replacement.file = -1;
         strcpy(file->path, real);

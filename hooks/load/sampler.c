@@ -115,7 +115,7 @@ static struct list_rows list_cut(struct loader *loader, struct list *list) {
     record_rows(rows.total, shim_rank(), &rows.first, &rows.rows);
     int64_t witness = choose_witness(loader, rows.total), place = -1;
     {
-        SHIM_COMM_SCOPE;
+        SHIM_NOTE_SCOPE;
         comm_note("indices of a batch", checksum_bytes(0, list->indices, list->count * sizeof *list->indices));
     }
     uint64_t read_by_all = witness >= 0 ? list->indices[witness] : 0;
@@ -148,7 +148,7 @@ static void note_epoch(struct loader *loader) {
     loader->lists = 0;
     if (!loader->view.workers || atomic_load(&loader->state) != LOADER_DIVIDED)
         return;
-    SHIM_COMM_SCOPE;
+    SHIM_NOTE_SCOPE;
     comm_note("sizes of the examples of an epoch", atomic_load(&loader->shapes));
 }
 

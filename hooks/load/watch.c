@@ -97,7 +97,7 @@ static void compare_witness(struct tensor *stacked) {
 static struct tensor *born(struct tensor *stacked) {
     OPAQUE_SCOPE;
     {
-        SHIM_COMM_SCOPE;
+        SHIM_NOTE_SCOPE;
         comm_note("size of an example", stack_shape(stacked));
     }
     if (watch.witness >= 0)

@@ -308,7 +308,7 @@ static void execute_nested(const struct execution *execution) {
 }
 
 static void execute_divided(const struct execution *execution) {
-    pthread_mutex_lock(&backward_mutex);
+    shim_backward_lock(&backward_mutex);
     __attribute__((cleanup(backward_end))) struct backward backward = {.has_graph = execution->create_graph};
     memory_for_new_leaves();
     current = &backward;
@@ -386,7 +386,8 @@ static void execute_at_user_level(void *result, void *engine, void *roots, void 
 
 void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
                           void *outputs) {
-    if (!shim_training_begins() || dispatch_is_opaque()) /* a backward within a backward belongs to the outer one */
+    if (!shim_training_begins() || dispatch_is_opaque() ||
+        dispatch_in_parallel_region()) /* a backward within a backward belongs to the outer one */
         return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
     execute_at_user_level(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
     shim_run_signals();

@@ -12,8 +12,8 @@
  *  - Memory is everybody's own: saves to streams and to functions of the program happen on all ranks. Where the stream is a file, it is one
  *    of the program's files (hooks/files).
  *  - What is saved is the whole value: a shard or a partial sum is put together first.
- *  - Collectives run on the thread that saves: all ranks must save at the same point of the training. (A checkpoint thread beside the
- *    training stops the job.)
+ *  - On the thread that claimed the rank, collectives tell the ranks of each other: all save at the same point of the training. On any other thread, of
+ *    checkpoints beside the training perhaps, they come together by the file's name (shim/beside.h).
  */
 #define _GNU_SOURCE
 #include "save.h"
@@ -56,8 +56,56 @@ static void agree_on_name(const char *path) {
         files_client.is_spelled(path, rank_0s);
 }
 
+static void begin_here(struct save *save, const char *path) {
+    if (shim_rank())
+        return;
+    save->way = (enum save_way)replace_begin(&save->file, path);
+    if (save->way == SAVE_REPLACE)
+        save_set_string(&save->opened, save->file.name);
+}
+
+/* way: rank 0's. */
+static void follow(struct save *save, uint64_t way) {
+    if (shim_rank() == 0)
+        return;
+    save->way = way == SAVE_FAIL ? SAVE_FAIL : SAVE_NOWHERE;
+    if (save->way == SAVE_NOWHERE)
+        save_set_string(&save->opened, "/dev/null");
+}
+
+static void begin_beside(struct save *save, const char *path) {
+    struct beside beside;
+    if (files_client.is_own(path))
+        return;
+    beside_name(&beside, BESIDE_SAVED, path, "");
+    save->beside = beside.key;
+    beside_name(&beside, BESIDE_SAVE, path, "");
+    beside_come(&beside);
+    begin_here(save, path);
+    if (shim_rank() == 0)
+        beside_answer(&beside, (int)save->way);
+    else if (!beside_await(&beside))
+        save->beside = 0;
+    if (beside.rank_0s[0])
+        files_client.is_spelled(path, beside.rank_0s);
+    follow(save, (uint64_t)beside.error);
+}
+
+static void begin_together(struct save *save, const char *path) {
+    SHIM_COMM_SCOPE;
+    if (all_save_their_own(path))
+        return;
+    agree_on_name(path);
+    begin_here(save, path);
+    uint64_t way = save->way;
+    comm_broadcast("saving begins", &way, sizeof way, 0);
+    follow(save, way);
+}
+
 void save_begin(struct save *save, const char *path) {
-    shim_phase(BOARD_SAVE, path);
+    save->is_beside = !meeting_is_here();
+    if (!save->is_beside)
+        shim_phase(BOARD_SAVE, path);
     if (shim_records()) { /* the user's file must not be overwritten by a model of some steps */
         explain_note("save", "libtorch", path);
         explain_end("the program saves here, which is not carried out");
@@ -66,28 +114,32 @@ void save_begin(struct save *save, const char *path) {
     save->is_written = save->has_failed = save->is_over = false;
     snprintf(save->path, sizeof save->path, "%s", path);
     save_set_string(&save->opened, path);
-    SHIM_COMM_SCOPE;
     save->way = SAVE_OWN;
-    if (all_save_their_own(path))
-        return;
-    agree_on_name(path);
+    save->beside = 0;
+    if (save->is_beside)
+        begin_beside(save, path);
+    else
+        begin_together(save, path);
+}
+
+/* What rank 0 says counts. */
+static uint64_t exchange_beside(const struct save *save, uint64_t mine) {
+    struct beside beside = {.key = save->beside, .path = save->path};
+    if (!beside.key)
+        return mine;
     if (shim_rank() == 0)
-        save->way = (enum save_way)replace_begin(&save->file, path);
-    if (shim_rank() == 0 && save->way == SAVE_REPLACE)
-        save_set_string(&save->opened, save->file.name);
-    uint64_t way = save->way;
-    comm_broadcast("saving begins", &way, sizeof way, 0);
-    if (shim_rank() == 0)
-        return;
-    save->way = way == SAVE_FAIL ? SAVE_FAIL : SAVE_NOWHERE;
-    if (save->way == SAVE_NOWHERE)
-        save_set_string(&save->opened, "/dev/null");
+        beside_answer(&beside, (int)mine);
+    else if (!beside_await_end(&beside))
+        return mine;
+    return (uint64_t)beside.error;
 }
 
 /* The exchange. Returns rank 0's outcome. */
 static uint64_t save_exchange(struct save *save, uint64_t mine) {
     uint64_t all[BOARD_RANKS_MAX];
     save->is_over = true;
+    if (save->is_beside)
+        return exchange_beside(save, mine);
     SHIM_COMM_SCOPE;
     comm_all_gather_words("saving ends", mine, all);
     for (uint32_t rank = 1; rank < shim_world_size(); rank++)

@@ -34,6 +34,8 @@ struct save {
     bool is_written;           /* libtorch has returned: all bytes are in the file */
     bool has_failed;           /* libtorch has thrown before */
     bool is_over;              /* the ranks have told each other how it went */
+    bool is_beside;            /* on a thread on which the ranks come together by the file's name */
+    uint64_t beside;           /* the key of its end (shim/beside.h); 0: nobody follows */
 };
 
 /* The save that this thread is beginning, for writer_file. */

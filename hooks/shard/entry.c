@@ -125,7 +125,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     int64_t total = rule->entry == ENTRY_PACKED ? packed_sequences(call) : argument_size(data, dim);
     bool long_enough = is_long_enough(total);
     {
-        SHIM_COMM_SCOPE;
+        SHIM_NOTE_SCOPE;
         comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
                   start_check_tensor(argument_tensor(data)));
     }

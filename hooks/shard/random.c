@@ -41,7 +41,7 @@ struct tensor *random_whole(struct tensor *tensor, const struct record *record) 
                                     value_int_list(strides, (size_t)dims), value_int(0));
     value_drop(plain);
     value_drop(memory);
-    SHIM_COMM_SCOPE;
+    SHIM_NOTE_SCOPE;
     note_layout(whole.tensor);
     return whole.tensor;
 }

@@ -92,6 +92,10 @@ static bool is_whole(const struct protocol_meeting *said, uint64_t bytes) {
            bytes == (uint64_t)said->lengths[0] + said->lengths[1];
 }
 
+static bool is_of_deeds(const struct protocol_meeting *said) {
+    return said->what == PROTOCOL_MEETING_DEED || said->what == PROTOCOL_MEETING_NONE;
+}
+
 void relay_meeting(struct job *job, uint32_t rank, const char *body, uint32_t bytes) {
     char message[sizeof(struct relayed) + PROTOCOL_TEXT_MAX];
     struct relayed relayed = {.rank = rank, .generation = job->ranks[rank - job->first].generation};
@@ -103,9 +107,10 @@ void relay_meeting(struct job *job, uint32_t rank, const char *body, uint32_t by
         return;
     texts = spell_for_all(&relayed, body + sizeof relayed.said, message + sizeof relayed);
     memcpy(message, &relayed, sizeof relayed);
-    if (relayed.said.what == PROTOCOL_MEETING_COME && !hosts_is_first(job->hosts))
+    bool is_for_rank_0 = relayed.said.what == PROTOCOL_MEETING_COME || (rank && is_of_deeds(&relayed.said));
+    if (is_for_rank_0 && !hosts_is_first(job->hosts))
         hosts_tell(job->hosts, 0, HOSTS_COME, message, sizeof relayed + texts);
-    else if (relayed.said.what != PROTOCOL_MEETING_COME && rank == 0)
+    else if (!is_for_rank_0 && rank == 0)
         hosts_tell_all(job->hosts, 0, relayed.said.what == PROTOCOL_MEETING_ANSWER ? HOSTS_ANSWER : HOSTS_END, message,
                        sizeof relayed + texts);
 }
@@ -149,6 +154,27 @@ static void take_end(struct board_meetings *room, const struct protocol_meeting 
     atomic_store(&end->number, said->number);
 }
 
+static void take_deed(struct board *board, const struct relayed *relayed, const char *texts) {
+    const struct protocol_meeting *said = &relayed->said;
+    struct board_deeds *deeds = &board->deeds[relayed->rank];
+    struct board_deed *deed = &deeds->list[said->number % BOARD_DEEDS];
+    char path[BOARD_PATH_CHARS];
+    if (said->what == PROTOCOL_MEETING_NONE) {
+        atomic_store(&deeds->has_ended, 1);
+        return;
+    }
+    atomic_store(&deed->number, 0);
+    deed->key = said->bytes;
+    deed->error = said->error;
+    if (relayed->rank == 0) {
+        take_path(path, relayed->is_below[0], texts, said->lengths[0]);
+        take_text(board->deed_paths[said->number % BOARD_DEEDS], BOARD_MEETING_CHARS, path,
+                  strlen(path) < BOARD_MEETING_CHARS ? strlen(path) : 0);
+    }
+    atomic_store(&deed->number, said->number);
+    atomic_store(&deeds->count, said->number);
+}
+
 void relay_hear_meeting(struct job *job, uint32_t type, const char *body, uint32_t bytes) {
     struct relayed relayed;
     if (bytes < sizeof relayed)
@@ -158,7 +184,9 @@ void relay_hear_meeting(struct job *job, uint32_t type, const char *body, uint32
     struct board *board = relayed.generation <= job->claims.segments.count + 1 ? board_of(job, relayed.generation) : NULL;
     if (!board || relayed.rank >= job->world_size || !is_whole(&relayed.said, bytes - sizeof relayed))
         return;
-    if (type == HOSTS_COME) {
+    if (is_of_deeds(&relayed.said)) {
+        take_deed(board, &relayed, texts);
+    } else if (type == HOSTS_COME) {
         struct board_arrival *arrival = &board->meetings.arrivals[relayed.rank];
         arrival->kind = relayed.said.kind;
         take_text(arrival->path, sizeof arrival->path, texts, relayed.said.lengths[0]);

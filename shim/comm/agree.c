@@ -20,6 +20,7 @@
 
 enum {
     AGREE_TEXT = 1024,
+    KEPT = 64,
     PATIENCE_PAUSES = 3,
     PATIENCE_LEAST_MS = 1000,
     PATIENCE_MOST_MS = 10000,
@@ -61,16 +62,145 @@ static void copy_text(char *to, const char *from, size_t room) {
     to[length] = 0;
 }
 
-void comm_note(const char *what, uint64_t value) {
-    if (segment.options.world_size < 2) {
-        return;
-    }
-    struct segment_post *post = own_post(segment.sequence + 1);
+static void note(struct segment_post *post, const char *what, uint64_t value) {
     struct segment_note *note = &post->notes[post->note_count++ % SEGMENT_NOTES];
     copy_text(note->name, what, sizeof note->name);
     note->value = value;
     post->notes_hash = hash_text(agree_mix(post->notes_hash, value), what);
 }
+
+static void forget_notes(struct segment_post *post) {
+    post->note_count = 0;
+    post->notes_hash = 0;
+}
+
+/* ---- threads */
+
+/* What threads have noted between their turns. One that never has a turn again loses its place to others. */
+static struct kept {
+    uint64_t thread;
+    int is_used;
+    struct segment_post notes;
+} kept[KEPT];
+static unsigned kept_next;
+
+static struct kept *kept_find(uint64_t thread) {
+    for (int i = 0; i < KEPT; i++) {
+        if (kept[i].is_used && kept[i].thread == thread) {
+            return &kept[i];
+        }
+    }
+    return NULL;
+}
+
+static struct segment_post *kept_of(uint64_t thread) {
+    struct kept *found = kept_find(thread);
+    for (int i = 0; !found && i < KEPT; i++) {
+        found = kept[i].is_used ? NULL : &kept[i];
+    }
+    found = found ? found : &kept[kept_next++ % KEPT];
+    if (!found->is_used || found->thread != thread) {
+        forget_notes(&found->notes);
+    }
+    found->thread = thread;
+    found->is_used = 1;
+    return &found->notes;
+}
+
+static int are_several(void) {
+    return segment.options.are_several && atomic_load_explicit(segment.options.are_several, memory_order_relaxed);
+}
+
+void comm_note(const char *what, uint64_t value) {
+    if (segment.options.world_size < 2) {
+        return;
+    }
+    int is_for_next = segment.has_turn || !are_several();
+    note(is_for_next ? own_post(segment.sequence + 1) : kept_of(segment.options.thread()), what, value);
+}
+
+/* As if they had been noted in the post from the beginning, as on a rank that has had no second thread yet. */
+static void take_kept(struct segment_post *post, struct kept *mine) {
+    const struct segment_post *notes = &mine->notes;
+    mine->is_used = 0;
+    if (!post->note_count) {
+        memcpy(post->notes, notes->notes, sizeof post->notes);
+        post->note_count = notes->note_count;
+        post->notes_hash = notes->notes_hash;
+        return;
+    }
+    for (uint32_t index = 0; index < notes->note_count && index < SEGMENT_NOTES; index++) {
+        note(post, notes->notes[index].name, notes->notes[index].value);
+    }
+}
+
+static void give_up_turn(uint64_t since_ns) {
+    char text[AGREE_TEXT];
+    if (atomic_load_explicit(&segment.board->abort, memory_order_relaxed)) {
+        segment.options.fail("AR-ABORTED", "the job is being stopped");
+    }
+    if (segment.options.look) {
+        segment.options.look(segment.first);
+    }
+    if (clock_ns() - since_ns > segment.options.collective_timeout_ms * (uint64_t)1000000) {
+        snprintf(text, sizeof text, "a thread of rank %u has waited %u s for the same thread of rank %u", segment.options.rank,
+                 segment.options.collective_timeout_ms / 1000, segment.first);
+        segment.options.fail("AR-COLLECTIVE-TIMEOUT", text);
+    }
+}
+
+/* number: of what is to come. */
+static int take(int kind, uint64_t number, uint64_t thread, uint64_t since_ns) {
+    struct segment_turn *turn = &segment_control(segment.first)->turns[kind];
+    if (segment_is_leader()) {
+        atomic_store_explicit(&turn->thread, thread, memory_order_relaxed);
+        atomic_store_explicit(&turn->number, number, memory_order_release);
+        return 1;
+    }
+    if (!are_several()) {
+        return 1;
+    }
+    uint64_t reached = atomic_load_explicit(&turn->number, memory_order_acquire);
+    if (reached > number || (reached == number && atomic_load_explicit(&turn->thread, memory_order_relaxed) == thread)) {
+        return 1;
+    }
+    give_up_turn(since_ns);
+    return 0;
+}
+
+static uint64_t own_thread(void) {
+    return segment.options.thread ? segment.options.thread() : 0;
+}
+
+int comm_take_turn(uint64_t since_ns) {
+    uint64_t thread = own_thread();
+    if (segment.options.world_size < 2) {
+        return 1;
+    }
+    if (!take(TURN_COLLECTIVE, segment.sequence + 1, thread, since_ns)) {
+        return 0;
+    }
+    segment.thread = thread;
+    segment.has_turn = 1;
+    struct kept *mine = kept_find(thread);
+    if (mine) {
+        take_kept(own_post(segment.sequence + 1), mine);
+    }
+    return 1;
+}
+
+int comm_take_backward(uint64_t since_ns) {
+    int is_taken = segment.options.world_size < 2 || take(TURN_BACKWARD, segment.backwards + 1, own_thread(), since_ns);
+    segment.backwards += (uint64_t)is_taken;
+    return is_taken;
+}
+
+void comm_end_turn(void) {
+    segment.has_turn = 0;
+    segment.thread = 0;
+}
+
+/* ---- entering and passing */
 
 static void note_pause(void) {
     uint64_t pause = segment.left_ns ? segment.entered_ns - segment.left_ns : 0;
@@ -104,7 +234,7 @@ void agree_enter(const char *label, const struct agree_call *call) {
     uint64_t hash = agree_mix(segment.sequence, (uint64_t)call->kind | (uint64_t)call->op << 16 | (uint64_t)call->root << 24 |
                                                     (uint64_t)(call->list != 0) << 31);
     hash = agree_mix(agree_mix(agree_mix(hash, call->list ? 0 : what), call->blocks), call->shape);
-    hash = agree_mix(hash_text(hash, label), post->notes_hash);
+    hash = agree_mix(agree_mix(hash_text(hash, label), post->notes_hash), segment.thread);
     atomic_store_explicit(&control->check[segment.sequence % 2], hash, memory_order_relaxed);
     atomic_store_explicit(&control->list[segment.sequence % 2], call->list ? agree_mix(call->list, what) : 0, memory_order_relaxed);
     atomic_store_explicit(&control->wishes[segment.sequence % 2], atomic_load_explicit(&segment.wishes, memory_order_relaxed),
@@ -209,9 +339,7 @@ void agree_pass(const struct agree_stage *stage) {
     }
     grant_wishes();
     /* All have left the collective before this one: its post is free for the notes of the next. */
-    struct segment_post *next = own_post(segment.sequence + 1);
-    next->note_count = 0;
-    next->notes_hash = 0;
+    forget_notes(own_post(segment.sequence + 1));
 }
 
 int agree_same_list_here(void) {

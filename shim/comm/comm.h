@@ -52,6 +52,9 @@ struct comm_options {
     int listener;        /* of a leader: the socket of its address on the board; taken over */
     const char *secret;  /* of the job: who does not know it is no leader */
     uint32_t generation; /* which program of the job this is: 0, 1, ... */
+    /* Not 0: the program has several threads, which take turns (comm_take_turn()). NULL: there is one. */
+    const _Atomic uint8_t *are_several;
+    uint64_t (*thread)(void); /* which this is, the same word on all ranks; 0: the main one */
     /* Never returns. id: message id; what: text that names ranks and labels. */
     void (*fail)(const char *id, const char *what) __attribute__((noreturn));
 };
@@ -67,8 +70,17 @@ uint32_t comm_world_size(void);
 /* Element size of a type in bytes. */
 size_t comm_dtype_bytes(enum comm_dtype dtype);
 
+/* Threads of a program take turns, in the order of the host's first rank. Inside the caller's lock, before the first of one or several collectives: may this
+   thread have them now? Returns 0 when another one is first, or nobody knows yet: leave the lock and ask again. since_ns: of the first time, by clock_ns(); at
+   the deadline of collectives it does not return. comm_end_turn() before the lock is left. */
+int comm_take_turn(uint64_t since_ns);
+/* The same inside a lock that is held over several turns, of a thread that will have at least one. */
+int comm_take_backward(uint64_t since_ns);
+void comm_end_turn(void);
+
 /* Folds a fact that must be the same on every rank (a checksum of a batch, a size) into the hash that the next collective compares.
-   what: a short name, shown when the ranks differ; kept by pointer (a literal). Free of waiting. */
+   what: a short name, shown when the ranks differ; kept by pointer (a literal). Free of waiting. Of several threads each one's are kept
+   for its next turn. */
 void comm_note(const char *what, uint64_t value);
 
 /* Waits for all ranks. label: a literal or any string that lives during the call. */

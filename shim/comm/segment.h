@@ -40,11 +40,18 @@ struct segment_post {
 };
 
 /* One rank's control block. The first line alone is read by the others at every barrier: 128 bytes, because lines are fetched in pairs. */
+/* Who is next: written one after the other. */
+struct segment_turn {
+    _Atomic uint64_t number, thread;
+};
+enum { TURN_COLLECTIVE, TURN_BACKWARD };
+
 struct segment_control {
-    _Atomic uint64_t arrived;   /* barriers entered since the start */
-    _Atomic uint64_t check[2];  /* hash of the post of the same turn */
-    _Atomic uint64_t list[2];   /* hash of the list of the same turn: the ranks may differ in it without having parted */
-    _Atomic uint32_t wishes[2]; /* comm_wish() of this rank when it entered the turn's collective */
+    _Atomic uint64_t arrived;     /* barriers entered since the start */
+    _Atomic uint64_t check[2];    /* hash of the post of the same turn */
+    _Atomic uint64_t list[2];     /* hash of the list of the same turn: the ranks may differ in it without having parted */
+    _Atomic uint32_t wishes[2];   /* comm_wish() of this rank when it entered the turn's collective */
+    struct segment_turn turns[2]; /* of a host's first rank: the collective to come, the backward */
     struct segment_post posts[2] __attribute__((aligned(128)));
 };
 
@@ -75,6 +82,9 @@ struct segment {
     uint64_t pause_ns, pause_before_ns; /* the longest time between two, in this step and in the one before */
     _Atomic uint32_t wishes, granted;   /* comm_wish(), comm_granted() */
     pthread_t granted_to;               /* the thread that was in the collective */
+    uint64_t thread;                    /* whose turn it is (comm_take_turn()) */
+    int has_turn;
+    uint64_t backwards; /* taken in turn (comm_take_backward()) */
     struct comm_statistics statistics;
 };
 

@@ -1,0 +1,257 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "checksum.h"
+#include "comm/clock.h"
+#include "link.h"
+#include "python.h"
+#include "shim.h"
+
+enum { YIELDS = 64, NAP_MS = 50, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100, NEAR_DAYS = 2 };
+
+static uint32_t ranks, limit_ms;
+static pid_t process;
+static char start[PATH_MAX];   /* the folder that the program was started in: hosts may call it differently */
+static _Atomic bool are_apart; /* somebody has been gone on without */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the own line, and: */
+static uint64_t taken[BOARD_RANKS_MAX][BOARD_DEEDS];      /* which of the others' have been answered, by number */
+
+void beside_begin(uint32_t world_size, uint32_t timeout_ms) {
+    ranks = world_size;
+    limit_ms = timeout_ms;
+    process = getpid();
+}
+
+__attribute__((constructor)) static void beside_start(void) {
+    if (!getcwd(start, sizeof start))
+        start[0] = 0;
+}
+
+/* ---- names */
+
+/* Is it this process's number, or a time near now, in seconds or parts of a second? digits: of a run in a name. */
+static bool is_of_the_moment(const char *digits, size_t length) {
+    char text[24];
+    if (length >= sizeof text)
+        return false;
+    memcpy(text, digits, length);
+    text[length] = 0;
+    unsigned long long number = strtoull(text, NULL, 10);
+    if (number == (unsigned long long)getpid())
+        return true;
+    for (size_t more = length; more > 10; more--)
+        number /= 10;
+    long long away = (long long)number - (long long)time(NULL);
+    return length >= 10 && llabs(away) < NEAR_DAYS * 24 * 3600;
+}
+
+/* out: as long as the path. */
+static void spell_for_all(const char *path, char *out) {
+    size_t folder = strlen(start);
+    if (folder > 1 && !strncmp(path, start, folder) && path[folder] == '/')
+        path += folder + 1;
+    while (*path) {
+        size_t digits = strspn(path, "0123456789");
+        if (digits && is_of_the_moment(path, digits)) {
+            *out++ = '\1';
+            path += digits;
+            continue;
+        }
+        do
+            *out++ = *path++;
+        while (digits-- > 1);
+    }
+    *out = 0;
+}
+
+void beside_name(struct beside *beside, enum beside_kind kind, const char *path, const char *second) {
+    char text[PATH_MAX];
+    const char *names[] = {path, second};
+    beside->path = path;
+    beside->error = 0;
+    beside->rank_0s[0] = 0;
+    beside->key = kind;
+    for (int i = 0; i < 2; i++) {
+        spell_for_all(strlen(names[i]) < PATH_MAX ? names[i] : "", text);
+        beside->key = checksum_bytes(beside->key, text, strlen(text));
+    }
+}
+
+/* ---- the lines */
+
+static struct board_deeds *line_of(uint32_t rank) {
+    return &link_board()->deeds[rank];
+}
+
+static void ring(void) {
+    _Atomic uint32_t *bell = &link_board()->meetings.bell;
+    atomic_fetch_add(bell, 1);
+    syscall(SYS_futex, bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void post(const struct beside *beside, int error) {
+    struct board_deeds *own = line_of(shim_rank());
+    pthread_mutex_lock(&mutex);
+    uint64_t number = atomic_load(&own->count) + 1;
+    struct board_deed *deed = &own->list[number % BOARD_DEEDS];
+    atomic_store(&deed->number, 0); /* who reads it meanwhile does not take it */
+    deed->key = beside->key;
+    deed->error = error;
+    if (shim_rank() == 0)
+        snprintf(link_board()->deed_paths[number % BOARD_DEEDS], BOARD_MEETING_CHARS, "%s",
+                 strlen(beside->path) < BOARD_MEETING_CHARS ? beside->path : "");
+    atomic_store(&deed->number, number);
+    atomic_store(&own->count, number);
+    if (link_board()->hosts > 1)
+        link_meeting(&(struct protocol_meeting){.what = PROTOCOL_MEETING_DEED, .number = number, .error = error, .bytes = beside->key},
+                     shim_rank() ? "" : beside->path, "");
+    pthread_mutex_unlock(&mutex);
+    ring();
+}
+
+/* The oldest of the rank's with this key that nobody has taken. */
+static bool take(uint32_t rank, struct beside *beside) {
+    struct board_deeds *line = line_of(rank);
+    bool is_there = false;
+    pthread_mutex_lock(&mutex);
+    uint64_t count = atomic_load(&line->count);
+    for (uint64_t number = count > BOARD_DEEDS ? count - BOARD_DEEDS + 1 : 1; number <= count && !is_there; number++) {
+        uint32_t at = number % BOARD_DEEDS;
+        const struct board_deed *deed = &line->list[at];
+        if (taken[rank][at] >= number || atomic_load(&deed->number) != number || deed->key != beside->key)
+            continue;
+        beside->error = deed->error;
+        if (rank == 0)
+            snprintf(beside->rank_0s, sizeof beside->rank_0s, "%s", link_board()->deed_paths[at]);
+        is_there = atomic_load(&deed->number) == number;
+        taken[rank][at] = number;
+    }
+    pthread_mutex_unlock(&mutex);
+    return is_there;
+}
+
+/* ---- waiting */
+
+struct wait {
+    uint32_t late; /* the rank that is waited for */
+    bool is_certain;
+    uint64_t begin_ms, since_ms, deeds; /* since when the other one has done nothing but wait */
+};
+
+/* Does it wait for this rank: beside its training, at a meeting, in a collective that this rank has not come to yet? */
+static bool waits_for_us(uint32_t rank) {
+    const struct board *board = link_board();
+    if (atomic_load(&line_of(rank)->waiting))
+        return true;
+    const struct board_rank *other = &board->ranks[rank], *own = &board->ranks[shim_rank()];
+    return atomic_load(&board->meetings.arrivals[rank].number) > atomic_load(&board->meetings.arrivals[shim_rank()].number) ||
+           (atomic_load(&other->waiting) && atomic_load(&other->collective) > atomic_load(&own->collective));
+}
+
+static bool will_not_come(struct wait *wait) {
+    const struct board_deeds *line = line_of(wait->late);
+    uint64_t now = clock_ms(), deeds = atomic_load(&line->count), patience = atomic_load(&are_apart) ? LITTLE_PATIENCE_MS : PATIENCE_MS;
+    if (wait->is_certain)
+        return atomic_load(&line->has_ended);
+    if (!wait->since_ms || deeds != wait->deeds || !waits_for_us(wait->late))
+        wait->since_ms = now;
+    wait->deeds = deeds;
+    return atomic_load(&line->has_ended) || now - wait->since_ms >= patience || now - wait->begin_ms >= limit_ms;
+}
+
+static void nap(uint32_t bell) {
+    struct timespec time = {0, NAP_MS * 1000000};
+    syscall(SYS_futex, &link_board()->meetings.bell, FUTEX_WAIT, bell, &time, NULL, 0);
+}
+
+static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
+    struct wait wait = {.late = rank, .is_certain = is_certain, .begin_ms = clock_ms()};
+    uint32_t bell = atomic_load(&link_board()->meetings.bell);
+    for (unsigned round = 0; !take(rank, beside); round++) {
+        if (round < YIELDS) {
+            sched_yield();
+        } else {
+            if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
+                link_wait_for_end();
+            link_look(rank);
+            if (will_not_come(&wait))
+                return take(rank, beside); /* it may have come before it ended */
+            nap(bell);
+        }
+        bell = atomic_load(&link_board()->meetings.bell);
+    }
+    return true;
+}
+
+/* With the lock of Python given up, and errno kept. */
+static bool await_aside(uint32_t rank, struct beside *beside, bool is_certain) {
+    if (take(rank, beside))
+        return true;
+    int saved_errno = errno;
+    void *python = python_let_go();
+    atomic_fetch_add(&line_of(shim_rank())->waiting, 1);
+    bool has_come = await(rank, beside, is_certain);
+    atomic_fetch_sub(&line_of(shim_rank())->waiting, 1);
+    python_take_again(python);
+    errno = saved_errno;
+    return has_come;
+}
+
+/* rank: the one that has not come. */
+static void go_on_without(uint32_t rank, const struct beside *beside) {
+    if (!atomic_exchange(&are_apart, true))
+        shim_log('w',
+                 "AR-FILE-BESIDE: rank %u changes '%s' on a thread beside the training, and rank %u does not: what rank 0 does is done\n"
+                 "  what to do: nothing, if that thread works by the clock; otherwise names must be the same on all ranks",
+                 shim_rank(), beside->path, rank);
+}
+
+/* ---- what others call */
+
+void beside_come(struct beside *beside) {
+    if (shim_rank()) {
+        post(beside, 0);
+        return;
+    }
+    struct beside others = *beside; /* what they say of it does not matter */
+    for (uint32_t rank = 1; rank < ranks; rank++)
+        if (!await_aside(rank, &others, false))
+            go_on_without(rank, beside);
+}
+
+void beside_answer(struct beside *beside, int error) {
+    int saved_errno = errno;
+    beside->error = error;
+    post(beside, error);
+    errno = saved_errno;
+}
+
+bool beside_await(struct beside *beside) {
+    bool is_answered = await_aside(0, beside, false);
+    if (!is_answered)
+        go_on_without(0, beside);
+    return is_answered;
+}
+
+bool beside_await_end(struct beside *beside) {
+    return await_aside(0, beside, true);
+}
+
+void beside_end(void) {
+    struct board *board = link_board();
+    if (ranks < 2 || !board || getpid() != process)
+        return;
+    atomic_store(&line_of(shim_rank())->has_ended, 1);
+    ring();
+    if (board->hosts > 1)
+        link_meeting(&(struct protocol_meeting){.what = PROTOCOL_MEETING_NONE}, "", "");
+}

@@ -1,0 +1,51 @@
+/*
+ * Files on threads that do not meet: a checkpoint is written, renamed and pruned beside the training, by a thread of its own or one of several.
+ *
+ * Rules
+ *  - Which thread of a rank belongs to which of another one nobody knows. So the ranks come together by what is done, and to which name: the key. The
+ *    second time that something is done to a name is the other ranks' second time.
+ *  - Rank 0 waits until all have come with the key, and acts; the others get its result. So a thread that does the same on all ranks sees, between two of
+ *    its changes, what it would see in one process.
+ *  - A key that another rank does not come with: that rank has ended, or it waits for this one meanwhile and does nothing else (PATIENCE_MS). Then
+ *    it is gone on without, with a warning: threads that work by the clock do not do the same everywhere. What rank 0 does is what one process would do.
+ *  - Names in which only a process number or the time differs are the same name.
+ *  - While waiting, a thread has given up Python's lock: the training goes on.
+ *  - Any thread; over several hosts the launchers carry what is said, as of meetings (meeting.h).
+ */
+#ifndef ACCEL_SHIM_BESIDE_H
+#define ACCEL_SHIM_BESIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum beside_kind {
+    BESIDE_OPEN,
+    BESIDE_CLOSE,
+    BESIDE_SAVE,
+    BESIDE_SAVED,
+    BESIDE_CHANGE, /* and what is added to it */
+};
+
+struct beside {
+    uint64_t key;
+    const char *path;  /* the program's; borrowed */
+    int error;         /* rank 0's answer */
+    char rank_0s[240]; /* how it spells the path; empty: not known */
+};
+
+/* At the claim: world size, deadline. */
+void beside_begin(uint32_t world_size, uint32_t timeout_ms);
+
+/* What is to be done to these names; second: "" for none. */
+void beside_name(struct beside *beside, enum beside_kind kind, const char *path, const char *second);
+/* Comes to do it. Rank 0: returns when all have come who will, to be followed by beside_answer(). The others: at once, to be followed by beside_await(). */
+void beside_come(struct beside *beside);
+void beside_answer(struct beside *beside, int error);
+/* False: rank 0 does not do it. */
+bool beside_await(struct beside *beside);
+/* The same for what rank 0 is certain to do, if only after a while: it has begun it. */
+bool beside_await_end(struct beside *beside);
+/* The rank ends. */
+void beside_end(void);
+
+#endif
