@@ -9,6 +9,7 @@
 struct form {
     struct record record;
     int64_t last_batch; /* what is computed again is divided as it was */
+    bool is_bare;       /* libtorch has kept it before it was marked, and takes it back so */
 };
 
 /* A view within an operator has its key, but is no tensor of the program's: it is shown as it is. A batch that was cut lies in the midst of the whole one,
@@ -33,14 +34,43 @@ static struct object *call_with(struct object *function, struct object *argument
     return result;
 }
 
+/* Marked as what it is going to be. Owned. */
+static struct tensor *dressed(struct tensor *tensor, const struct record *record) {
+    OPAQUE_SCOPE;
+    struct tensor *same = TORCH_CALL("aten::detach", "", value_tensor(tensor)).tensor;
+    record_set(same, *record);
+    return same;
+}
+
+/* Takes the tensor. */
+static struct tensor *undressed(struct tensor *tensor) {
+    if (!tensor_is_marked(tensor))
+        return tensor;
+    OPAQUE_SCOPE;
+    struct tensor *same = TORCH_CALL("aten::detach", "", value_tensor(tensor)).tensor;
+    record_clear(same);
+    tensor_release(tensor);
+    return same;
+}
+
+/* What pack shows of it. Owned; NULL: as it is. */
+static struct tensor *to_show(struct tensor *tensor, struct form *form) {
+    form->record = record_get(tensor);
+    struct tensor *shown = presentable(tensor, &form->record);
+    if (form->record.kind != RECORD_NONE)
+        return shown;
+    form->record = dispatch_client.saved_record(tensor);
+    form->is_bare = form->record.kind != RECORD_NONE;
+    return form->is_bare ? dressed(tensor, &form->record) : NULL;
+}
+
 /* pack(tensor) → (form, what the program's pack returned). self: the program's function. */
 static struct object *pack(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
     struct object *argument = python->tuple_get(arguments, 0);
-    struct tensor *tensor = python_tensor(argument), *shown = NULL;
-    struct form form = {tensor ? record_get(tensor) : (struct record){.kind = RECORD_NONE}, *dispatch_client.last_batch()};
-    if (tensor)
-        shown = presentable(tensor, &form.record);
+    struct tensor *tensor = python_tensor(argument);
+    struct form form = {.record = {.kind = RECORD_NONE}, .last_batch = *dispatch_client.last_batch()};
+    struct tensor *shown = tensor ? to_show(tensor, &form) : NULL;
     if (shown) {
         argument = python_object(shown);
         tensor_release(shown);
@@ -74,9 +104,11 @@ static struct object *unpack(struct object *self, struct object *arguments) {
     const struct record *wanted = &form.record;
     struct tensor *tensor = unpacked ? python_tensor(unpacked) : NULL;
     if (!tensor || (wanted->kind == RECORD_NONE && record_get(tensor).kind != RECORD_PARTIAL))
-        return unpacked; /* an operator's own result is kept before it is marked: these rows are what is wanted */
+        return unpacked;
     tensor_retain(tensor);
     struct tensor *returned = boundary_return(tensor, wanted);
+    if (form.is_bare)
+        returned = undressed(returned);
     struct object *result = returned == tensor ? unpacked : python_object(returned);
     if (result != unpacked)
         python->release(unpacked);

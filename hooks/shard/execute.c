@@ -3,6 +3,8 @@
 
 #include "shard.h"
 
+enum { STORAGES_MAX = 16 };
+
 void slot_replace(struct value *slot, struct value fresh) {
     struct value old = *slot;
     *slot = fresh;
@@ -112,9 +114,71 @@ void execute_narrow(struct shard_call *call) {
     }
 }
 
+/* While the program may look at what is saved for the backward: the call whose kernel runs, and the storages of its whole operands. */
+struct running {
+    const struct running *outer;
+    const struct shard_call *call;
+    int count;
+    void *storages[STORAGES_MAX];
+};
+
+static pthread_key_t running_key; /* struct running; the thread's memory is too small for what is rare */
+static _Atomic bool saves_are_seen;
+
+static void make_key(void) {
+    pthread_key_create(&running_key, NULL);
+}
+
+void execute_saves_are_seen(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_key);
+    constants_end();
+    atomic_store(&saves_are_seen, true);
+}
+
+bool execute_are_saves_seen(void) {
+    return atomic_load_explicit(&saves_are_seen, memory_order_relaxed);
+}
+
+static void end_running(struct running *ended) {
+    pthread_setspecific(running_key, ended->outer);
+}
+
+static void run_seen(const struct shard_call *call) {
+    struct running own __attribute__((cleanup(end_running))) = {.outer = pthread_getspecific(running_key), .call = call};
+    for (int i = 0; i < call->argument_count && own.count < STORAGES_MAX; i++)
+        if (call->arguments[i].narrow < 0)
+            own.storages[own.count++] = tensor_storage(argument_tensor(&call->arguments[i]));
+    pthread_setspecific(running_key, &own);
+    dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+}
+
+static bool is_operand(const struct running *running, struct tensor *tensor) {
+    for (int i = 0; i < running->count; i++)
+        if (running->storages[i] == tensor_storage(tensor))
+            return true;
+    return false;
+}
+
+static bool has_rows(struct tensor *tensor, const struct record *record) {
+    return record->kind == RECORD_SHARD && record->dim < tensor_dims(tensor) && tensor_size(tensor, record->dim) == record_local(record);
+}
+
+/* What a kernel keeps of its results is not marked yet, and what it keeps of operands that were cut is not, either. */
+struct record execute_saved_record(struct tensor *tensor) {
+    const struct running *running = execute_are_saves_seen() ? pthread_getspecific(running_key) : NULL;
+    for (int i = 0; running && i < running->call->result_count; i++)
+        if (has_rows(tensor, &running->call->results[i]) && !is_operand(running, tensor))
+            return running->call->results[i];
+    return (struct record){.kind = RECORD_NONE};
+}
+
 void execute_local(struct shard_call *call) {
     execute_narrow(call);
-    dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+    if (execute_are_saves_seen())
+        run_seen(call);
+    else
+        dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     OPAQUE_SCOPE;
     if (call->result_count)
         visit_results(call, visit_marked, call->results, call->result_count);
@@ -123,8 +187,6 @@ void execute_local(struct shard_call *call) {
 }
 
 /* ---- gathered: replicated work on whole tensors */
-
-enum { STORAGES_MAX = 16 };
 
 /* The memory that results may be views of. */
 struct gathered_storages {

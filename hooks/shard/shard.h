@@ -208,6 +208,10 @@ bool execute_lends(const struct shard_call *call, const struct argument *argumen
 /* Carries out the decision: narrows, runs opaquely, marks. */
 void execute_local(struct shard_call *call);
 /* Stops the job unless the tensor has as many rows as the record says. */
+/* For the dispatch client: the program looks at what is saved for the backward; the record of an unmarked tensor that the running operator saves. */
+void execute_saves_are_seen(void);
+bool execute_are_saves_seen(void);
+struct record execute_saved_record(struct tensor *tensor);
 void execute_check_rows(const struct operator *op, struct tensor *tensor, const struct record *record);
 /* Gathers every shard and materialises every partial argument, runs opaquely, results replicated (GATHERED when they have history or share memory). */
 /* Runs the operator on its arguments as they are. */
@@ -233,7 +237,7 @@ enum { CONSTANT_SCALAR = -1 }; /* a length: no dimensions */
 struct value constant_tensor(int64_t length, double number, enum torch_dtype dtype);
 /* Is the tensor recorded by autograd, and is a factor of its own type as exact as a scalar? (bfloat16 and float16 are multiplied by a scalar of 32 bits.) */
 bool constant_suits(struct tensor *tensor);
-void constants_end(void); /* for the dispatch client: none suits any more */
+void constants_end(void); /* none suits any more */
 /* Drops the arguments and leaves `results` (owned) on the stack. */
 void execute_return(struct shard_call *call, const struct value *results, int count);
 __attribute__((noreturn)) void refuse_write(const struct shard_call *call, const char *why);

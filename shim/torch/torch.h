@@ -213,8 +213,9 @@ bool dispatch_in_mode(void);                    /* within a TorchDispatchMode of
 bool dispatch_is_of_subclass(uint64_t key_set); /* a tensor's class has a __torch_dispatch__ */
 /* Within PyTorch's own modes alone: proxies, fake tensors, which know tensors by their identity. Releases before 2.2 do not tell them apart: in any mode. */
 bool dispatch_in_trace(void);
-bool dispatch_in_python(void);          /* within a __torch_dispatch__ (python_call.c) */
-bool dispatch_in_parallel_region(void); /* this thread is a helper of a kernel: below user level though its key set may not say so */
+bool dispatch_in_python(void); /* within a __torch_dispatch__ (python_call.c) */
+bool dispatch_in_parallel_region(
+    void);                 /* this thread is a helper of a kernel: below user level though its key set may not say so */
 
 struct opaque_scope {
     uint64_t *excluded; /* NULL: was opaque already */
@@ -267,6 +268,7 @@ struct dispatch_client {
     int64_t *(*last_batch)(void);
     void (*saves_are_seen)(
         void); /* from now on: the program may look at, and change, what is saved for the backward; let it be the program's alone */
+    struct record (*saved_record)(struct tensor *tensor); /* what an unmarked tensor is that the operator that is running saves */
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 

@@ -1,6 +1,6 @@
 """What a backward computes again or is given back: checkpoints, custom functions that keep a graph of their own, functions for what is saved."""
 import os
-import tempfile
+import shutil
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -68,9 +68,10 @@ for reentrant in (True, False):
         loss.backward()
         show(f"checkpoints {reentrant} {step}", loss, sequences.grad, *(p.grad for p in everything.parameters()))
 
-# functions for what is saved: on disk, through numpy, rounded
-folder = tempfile.mkdtemp()
+# functions for what is saved: on disk, through numpy, rounded, scaled by the largest
+folder = "saved"
 kept = []
+os.makedirs(folder)
 
 
 def to_disk(tensor):
@@ -79,10 +80,16 @@ def to_disk(tensor):
     return kept[-1]
 
 
+def scaled(tensor):
+    largest = tensor.abs().max()
+    return (tensor / largest * 127).round(), largest
+
+
 ways = {
     "disk": (to_disk, torch.load),
     "numpy": (lambda tensor: tensor.detach().numpy().copy(), torch.from_numpy),
     "rounded": (lambda tensor: (tensor.bfloat16(), tensor.dtype), lambda both: both[0].to(both[1])),
+    "scaled": (scaled, lambda both: both[0] / 127 * both[1]),
 }
 deep = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
 labels = torch.randint(0, 3, (13,))
@@ -93,4 +100,6 @@ for name, (pack, unpack) in ways.items():
         loss = out.pow(2).mean() + (torch.nn.functional.cross_entropy(out, labels) if name == "rounded" else 0)
     loss.backward()
     show(name, loss, *(p.grad for p in deep.parameters()))
+print(len(kept), len(os.listdir(folder)))
+shutil.rmtree(folder)
 torch.set_default_dtype(torch.float32)
