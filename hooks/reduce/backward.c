@@ -319,7 +319,7 @@ static void execute_divided(const struct execution *execution) {
     shim_phase(BOARD_REDUCE, "gradients");
     OPAQUE_SCOPE;
     reduce_gradients(&backward);
-    record_each(mark_retained_gradient);
+    record_each(true, mark_retained_gradient);
     backward.finished = true;
     shim_step_done();
     comm_step();

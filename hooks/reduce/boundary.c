@@ -150,9 +150,9 @@ unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
    gradient is found when the backward is over (mark_retained_gradient). */
 void hook_retain_grad(struct tensor *const *tensor) {
     ORIGINAL(retain_grad)(tensor);
-    if (shim_active() && !dispatch_is_opaque() && !tensor_is_marked(*tensor) && tensor_requires_grad(*tensor) && tensor_node(*tensor) &&
-        tensor_is_plain(*tensor))
-        record_set(*tensor, (struct record){.kind = RECORD_GATHERED});
+    if (!shim_active() || dispatch_is_opaque() || !tensor_requires_grad(*tensor) || !tensor_node(*tensor) || !tensor_is_plain(*tensor))
+        return;
+    record_set(*tensor, tensor_is_marked(*tensor) ? record_get(*tensor) : (struct record){.kind = RECORD_GATHERED});
 }
 
 /* ---- Python's hooks */

@@ -131,7 +131,7 @@ static void compare(struct tensor *tensor, const struct record *record) {
 bool packed_is_seen(struct tensor *tensor) {
     wanted.storage = tensor_storage(tensor);
     wanted.is_found = false;
-    record_each(compare);
+    record_each(false, compare);
     return wanted.is_found;
 }
 

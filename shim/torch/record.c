@@ -11,7 +11,8 @@
 
 struct entry {
     struct tensor *tensor;
-    struct entry *older, *younger; /* all entries, in the order in which they were made: few, while the table is large */
+    struct entry *older, *younger; /* of its list */
+    bool is_in_graph;
     struct record record;
     /* of the whole batch: what the program sees, once it asks; handed out by address, so they live here */
     int dims; /* -1: not asked yet */
@@ -20,7 +21,9 @@ struct entry {
 
 static struct entry **table; /* open addressing, a power of two */
 static size_t table_size, table_used;
-static struct entry *youngest;
+/* All entries, those of the graph and the others: a backward looks through the former alone, while the program may keep any number of results. */
+static struct entry *youngest[2];
+static size_t listed[2];
 static atomic_flag table_lock = ATOMIC_FLAG_INIT;
 
 static void table_unlock(int *unused) {
@@ -59,26 +62,34 @@ static void table_grow(void) {
     free(old);
 }
 
-/* A new entry at a hole. Lock held. */
-static struct entry *table_add(size_t place) {
-    struct entry *entry = malloc(sizeof *entry);
-    entry->older = youngest;
+static void list_add(struct entry *entry, bool is_in_graph) {
+    struct entry **head = &youngest[is_in_graph];
+    listed[is_in_graph]++;
+    entry->is_in_graph = is_in_graph;
+    entry->older = *head;
     entry->younger = NULL;
-    if (youngest)
-        youngest->younger = entry;
-    youngest = table[place] = entry;
-    table_used++;
-    return entry;
+    if (*head)
+        (*head)->younger = entry;
+    *head = entry;
 }
 
-static void table_unlink(struct entry *entry) {
+static void list_remove(struct entry *entry) {
+    listed[entry->is_in_graph]--;
     if (entry->older)
         entry->older->younger = entry->younger;
     if (entry->younger)
         entry->younger->older = entry->older;
     else
-        youngest = entry->older;
-    table_used--;
+        youngest[entry->is_in_graph] = entry->older;
+}
+
+/* A new entry at a hole. Lock held. */
+static struct entry *table_add(size_t place) {
+    struct entry *entry = malloc(sizeof *entry);
+    table[place] = entry;
+    table_used++;
+    list_add(entry, false);
+    return entry;
 }
 
 /* Removes the entry and closes the gap it leaves (Knuth 6.4 R). Lock held. Returns the entry. */
@@ -87,7 +98,8 @@ static struct entry *table_remove(struct tensor *tensor) {
     struct entry *entry = table[hole];
     if (!entry)
         return NULL;
-    table_unlink(entry);
+    list_remove(entry);
+    table_used--;
     for (size_t next = hole;;) {
         table[hole] = NULL;
         size_t home;
@@ -156,6 +168,7 @@ void record_set(struct tensor *tensor, struct record record) {
                      "a tensor of a special kind (sparse, quantised, nested or of more than %d dimensions) would have to be divided",
                      TORCH_DIMS_MAX);
     record.node = tensor_node(tensor);
+    bool is_in_graph = record.node || tensor_requires_grad(tensor);
     {
         TABLE_SCOPE;
         if (2 * table_used >= table_size)
@@ -165,6 +178,10 @@ void record_set(struct tensor *tensor, struct record record) {
         entry->tensor = tensor;
         entry->record = record;
         entry->dims = -1;
+        if (entry->is_in_graph != is_in_graph) {
+            list_remove(entry);
+            list_add(entry, is_in_graph);
+        }
     }
     *tensor_key_set(tensor) |= torch_facts.bit_shard;
     if (record.kind == RECORD_SHARD)
@@ -192,9 +209,10 @@ void record_clear(struct tensor *tensor) {
 static size_t tensors_of_node(void *node, bool all, struct tensor **tensors, size_t room) {
     size_t count = 0;
     TABLE_SCOPE;
-    for (struct entry *entry = youngest; entry; entry = entry->older)
-        if ((all || entry->record.node == node) && tensor_node(entry->tensor) == node && count++ < room)
-            tensors[count - 1] = entry->tensor;
+    for (int list = !all; list < 2; list++)
+        for (struct entry *entry = youngest[list]; entry; entry = entry->older)
+            if ((all || entry->record.node == node) && tensor_node(entry->tensor) == node && count++ < room)
+                tensors[count - 1] = entry->tensor;
     return count;
 }
 
@@ -225,14 +243,15 @@ struct record record_of_output(void *node, uint32_t number) {
     return record;
 }
 
-void record_each(void (*visit)(struct tensor *tensor, const struct record *record)) {
+void record_each(bool in_graph, void (*visit)(struct tensor *tensor, const struct record *record)) {
     size_t count = 0;
     struct tensor **tensors;
     {
         TABLE_SCOPE;
-        tensors = malloc((table_used + 1) * sizeof *tensors);
-        for (struct entry *entry = youngest; entry; entry = entry->older)
-            tensors[count++] = entry->tensor;
+        tensors = malloc(((in_graph ? 0 : listed[0]) + listed[1] + 1) * sizeof *tensors);
+        for (int list = in_graph; list < 2; list++)
+            for (struct entry *entry = youngest[list]; entry; entry = entry->older)
+                tensors[count++] = entry->tensor;
     }
     for (size_t i = 0; i < count; i++) {
         struct record record = record_get(tensors[i]);

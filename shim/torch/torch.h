@@ -340,8 +340,8 @@ void record_move_end(const struct record_move *move, struct tensor *from, struct
 /* The record of the live tensor that is the numbered output of a node, else RECORD_NONE: then all entries are looked at. */
 struct record record_of_output(void *node, uint32_t number);
 size_t record_count(void);
-/* Calls visit for every live record (a snapshot: visit may set and clear records). */
-void record_each(void (*visit)(struct tensor *tensor, const struct record *record));
+/* Calls visit for every live record (a snapshot: visit may set and clear records), or for those of tensors that were part of a graph when they were marked. */
+void record_each(bool in_graph, void (*visit)(struct tensor *tensor, const struct record *record));
 
 /* ---- this rank's rows of a whole tensor (rows.c). Opaque; along dim the whole has record_total() elements. */
 /* The rows, with the tensor's history; a view where nothing is merged before them, else a copy in the same order of dimensions. Owned. */
