@@ -33,6 +33,7 @@ static bool always(void) {
 }
 
 bool shim_comm_lock_while(bool (*is_needed)(void)) {
+    regions_refuse();
     uint64_t since_ns = clock_ns();
     pthread_mutex_lock(&comm_mutex);
     for (unsigned round = 0; is_needed(); round++) {

@@ -36,6 +36,7 @@ void torch_begin(void) {
         torch_unsupported("functions", "%s is missing", missing);
     check_rows();
     record_begin();
+    regions_begin();
     calibrate_keys();
     dispatch_register();
     calibrate_values();

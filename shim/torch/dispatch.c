@@ -40,15 +40,15 @@ bool dispatch_in_trace(void) {
     return dispatch_in_mode() && !(torch_functions.any_modes_set && torch_functions.any_modes_set(true));
 }
 
-bool dispatch_in_parallel_region(void) {
-    return torch_functions.in_parallel_region();
-}
+static _Thread_local uint8_t is_registered;
 
 struct opaque_scope opaque_enter(void) {
     uint64_t *excluded = &dispatch_thread_keys()[1];
     if (*excluded & torch_facts.bit_shard)
         return (struct opaque_scope){NULL};
     loans_return();
+    if (__builtin_expect(!is_registered, 0))
+        is_registered = regions_register(excluded);
     *excluded |= keys_ours();
     return (struct opaque_scope){excluded};
 }
@@ -225,7 +225,7 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
     key_set &= ~keys_ours();
     loans_return();
     /* Kernels that slice their tensors inside a parallel region do so on threads that do not have our exclusion (slow convolutions). */
-    if (torch_functions.in_parallel_region()) {
+    if (dispatch_in_parallel_region()) {
         dispatch_run_opaque(op, handle, key_set, stack);
         return;
     }

@@ -29,6 +29,9 @@ void extractor_find(void);
 void extractor_skip_parameters(const struct operator *op);
 /* Operators without boxing: is it possible; and from now on, for one. After calibration. */
 void direct_begin(void);
+void regions_begin(void);
+/* The thread is about to be below user level. False: nobody knows on whose behalf, ask again. */
+bool regions_register(uint64_t *excluded);
 void direct_install(struct operator *op, const struct handle *handle);
 /* Puts our functions into tables of virtual functions where the loader has not; `tensor` is a plain one. After calibration. */
 void bound_begin(struct tensor *tensor);

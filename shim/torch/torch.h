@@ -215,7 +215,8 @@ bool dispatch_is_of_subclass(uint64_t key_set); /* a tensor's class has a __torc
 bool dispatch_in_trace(void);
 bool dispatch_in_python(void); /* within a __torch_dispatch__ (python_call.c) */
 bool dispatch_in_parallel_region(
-    void);                 /* this thread is a helper of a kernel: below user level though its key set may not say so */
+    void);                 /* this thread is a helper of a kernel: below user level though its key set may not say so (regions.c) */
+void regions_refuse(void); /* before a collective: stops in a parallel region of the program's own */
 
 struct opaque_scope {
     uint64_t *excluded; /* NULL: was opaque already */
