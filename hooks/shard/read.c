@@ -377,13 +377,34 @@ bool read_has_copy(struct tensor *tensor, const struct record *record) {
     return copy_find(tensor, record, is_same, &others);
 }
 
+struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *record) {
+    bool others;
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    struct copy *copy = copy_find(tensor, record, is_same, &others);
+    return copy ? copy->whole : NULL;
+}
+
+/* A lock that was held elsewhere at a fork is nobody's in the child. */
+static void after_fork_in_child(void) {
+    pthread_mutex_init(&copies_mutex, NULL);
+}
+
+__attribute__((constructor)) static void read_start(void) {
+    if (shim_job_secret())
+        pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
 /* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */
 struct tensor *read_stand_in(struct tensor *tensor) {
-    if (!shim_active() || !tensor_is_marked(tensor) || dispatch_is_opaque() || dispatch_in_parallel_region())
+    bool is_here = shim_active() || shim_is_worker();
+    if (!is_here || !tensor_is_marked(tensor) || dispatch_is_opaque() || dispatch_in_parallel_region())
         return NULL;
     struct record record = record_get(tensor);
     if (record.kind == RECORD_NONE || (record.kind == RECORD_GATHERED && !record.is_view_of_gathered) || !tensor_has_memory(tensor))
         return NULL;
+    if (shim_is_worker())
+        return record.kind == RECORD_GATHERED ? NULL : children_whole(tensor, &record);
     if (!tensor_is_on_host(tensor))
         shim_problem(
             "AR-DEVICE", "Take it to the CPU first (x.cpu()), or run with -n 1.",

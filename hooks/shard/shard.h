@@ -306,6 +306,10 @@ struct tensor *storage_stand_in(struct tensor *tensor);
 struct tensor *memory_stand_in(struct tensor *tensor);
 /* The same of a tensor that is all of a storage, for those that share it; and what there is already of the tensor's storage, or of the tensor itself. */
 struct tensor *read_stand_in_of_storage(struct tensor *divided);
+/* The copy that there is of the tensor's memory; NULL: none. Borrowed. In a forked child, too. */
+struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *record);
+/* In a forked child, which has no other rows than its parent's, and those that it was shown. Borrowed; stops the job where there are none. */
+struct tensor *children_whole(struct tensor *tensor, const struct record *record);
 struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning);
 bool read_has_copy(struct tensor *tensor, const struct record *record);
 bool read_before_call(const struct shard_call *call);

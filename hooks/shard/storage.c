@@ -94,7 +94,7 @@ static bool is_empty(struct tensor *tensor) {
 struct tensor *storage_stand_in(struct tensor *tensor) {
     struct record record = record_get(tensor);
     struct blocks blocks;
-    if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || is_empty(tensor))
+    if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || is_empty(tensor) || shim_is_worker())
         return read_stand_in(tensor);
     struct tensor *whole = read_stand_in_at_hand(tensor, &record, false);
     if (whole)
@@ -110,7 +110,7 @@ struct tensor *storage_stand_in(struct tensor *tensor) {
 struct tensor *memory_stand_in(struct tensor *tensor) {
     struct record record = record_get(tensor);
     struct blocks blocks;
-    if (record.kind != RECORD_SHARD || !tensor_is_on_host(tensor))
+    if (record.kind != RECORD_SHARD || !tensor_is_on_host(tensor) || shim_is_worker())
         return read_stand_in(tensor);
     struct tensor *whole = read_stand_in_at_hand(tensor, &record, true);
     if (whole)

@@ -190,25 +190,25 @@ static void fallback_on_shared_stack(const struct handle *handle, uint64_t key_s
 }
 
 /* Parameters and divided tensors that a child has inherited through fork are still marked. It computes with parameters alone, as a child of one process
-   does (a loader's worker whose data set runs a model, an evaluation on the side); rows that the other ranks have are beyond its reach. */
-static void refuse_divided(const struct handle *handle, const struct value *values, const struct value *end) {
+   does (a loader's worker whose data set runs a model, an evaluation on the side), and with copies of whole batches; other rows are beyond its reach. */
+static void replace_divided(struct value *values, const struct value *end) {
     for (; values < end; values++) {
         if (value_is_list(values))
-            refuse_divided(handle, value_list(values)->begin, value_list(values)->end);
-        if (!value_is_tensor(values) || !tensor_is_marked(values->tensor))
+            replace_divided(value_list(values)->begin, value_list(values)->end);
+        struct tensor *whole = value_is_tensor(values) ? dispatch_client.memory(values->tensor) : NULL;
+        if (!whole)
             continue;
-        enum record_kind kind = record_get(values->tensor).kind;
-        if (kind == RECORD_SHARD || kind == RECORD_PARTIAL)
-            shim_problem("AR-FORKED", "Copy it before the fork, e.g. x.detach().numpy().copy(), or compute it in the child.",
-                         "a child process forked by the program uses (%s) a tensor whose rows were divided among the ranks before the fork",
-                         *(char **)handle->definition);
+        tensor_retain(whole);
+        tensor_release(values->tensor);
+        values->tensor = whole;
     }
 }
 
 static void fallback_in_worker(const struct handle *handle, uint64_t key_set, struct stack *stack) {
     int count = operator_of(handle)->argument_count;
-    refuse_divided(handle, stack->end - count,
-                   stack->end); /* whatever the keys: what comes unboxed has left the mark of rows behind (direct.c) */
+    loans_return();
+    /* whatever the keys: what comes unboxed has left the mark of rows behind (direct.c) */
+    replace_divided(stack->end - count, stack->end);
     dispatch_kernel(handle, key_set & ~keys_ours(), stack);
 }
 

@@ -76,7 +76,7 @@ void loans_return(void) {
 
 /* Kernels ask a hundred times a step, nearly always of tensors without a mark: that is all that is looked at here. */
 static inline bool may_be_read_by_program(struct tensor *tensor) {
-    return shim_active() && tensor_is_marked(tensor);
+    return (shim_active() || shim_is_worker()) && tensor_is_marked(tensor);
 }
 
 static bool is_at_user_level(void) {

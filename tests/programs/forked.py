@@ -60,6 +60,40 @@ for epoch in range(2):
         optimizer.step()
         print(f"loss {loss.item():.4f}")
     in_child(evaluate)
+
+# features that were computed before, by this rank for its rows: loaders' workers and children of multiprocessing find all of them
+with torch.no_grad():
+    features = encoder(IMAGES)
+
+
+class Pairs(torch.utils.data.Dataset):
+    """Its rows come from a global tensor."""
+
+    def __len__(self):
+        return len(features)
+
+    def __getitem__(self, index):
+        return features[index], features[index].numpy().sum(), TARGETS[index]
+
+
+for dataset in (torch.utils.data.TensorDataset(features, TARGETS), Pairs()):
+    for batch in torch.utils.data.DataLoader(dataset, batch_size=30, num_workers=2):
+        loss = functional.cross_entropy(model(batch[0]), batch[-1]) + sum(part.sum() for part in batch[1:-1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(f"features {tuple(batch[0].shape)} loss {loss.item():.4f}")
+
+
+def told(of, queue):
+    queue.put((tuple(of.shape), len(of), of.numel(), round(of.sum().item(), 4), round(of[50:].max().item(), 4)))
+
+
+queue = torch.multiprocessing.get_context("fork").SimpleQueue()
+child = torch.multiprocessing.get_context("fork").Process(target=told, args=(features * 2, queue))
+child.start()
+print("told", queue.get())
+child.join()
 if CASE == "divided":
     output.view(-1), output * output
     uses = (lambda: output.sum().item(), lambda: output.view(-1).detach().numpy(), lambda: (output * output).detach().numpy())
