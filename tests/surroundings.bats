@@ -107,6 +107,23 @@ limited() {
     done
 }
 
+@test "ports that the program listens on are rank 0's; every rank reaches itself: torch.distributed with one process, a server" {
+    local ports
+    requires file "$BUILD/venv/bin/python"
+    unset ACCEL_RUN_SHIM
+    command=("$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/ports.py")
+    free_ports() {
+        python3 -c 'import socket
+all = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+print(*(one.getsockname()[1] for one in all))'
+    }
+    read -ra ports < <(free_ports)
+    "${command[@]}" "${ports[@]}" >plain
+    read -ra ports < <(free_ports)
+    run -0 --separate-stderr "$ACCEL_RUN" -n 3 --log-dir logs "${command[@]}" "${ports[@]}"
+    for log in logs/rank-*.out; do "$REPOSITORY/tests/compare" plain "$log"; done
+}
+
 @test "a daemon that the program leaves behind is ended and named" {
     for_training restless
     ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr timeout 60 "$ACCEL_RUN" -n 2 "${command[@]}" daemon

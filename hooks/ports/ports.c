@@ -1,0 +1,140 @@
+/*
+ * Ports that the program listens on: a store of torch.distributed for one process, a server of its numbers.
+ *
+ * Rules of hooks/ports/
+ *  - Rank 0 has the port. Each other rank listens on one that is free, is told the number that it asked for, and reaches itself there: what it says to
+ *    itself on that port it hears itself, as the one process would. Nobody else sees the other ranks' ports.
+ *  - Only numbered ports of internet addresses, of processes that are ranks. What a rank may not bind (below 1024) fails on all alike.
+ *  - Entries are for ever, few: a rank asks for a number again and again, or leaves it.
+ */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../../shim/shim.h"
+
+enum { PORTS = 64, PRIVILEGED = 1024 };
+
+/* One word each: asked << 32 | own << 16 | type of socket; 0: free. Network byte order. */
+static _Atomic uint64_t ports[PORTS];
+static _Atomic int count;
+
+static uint64_t entry_of(uint16_t asked, uint16_t own, int type) {
+    return (uint64_t)asked << 32 | (uint64_t)own << 16 | (uint64_t)type;
+}
+static uint16_t asked_of(uint64_t entry) {
+    return (uint16_t)(entry >> 32);
+}
+static uint16_t own_of(uint64_t entry) {
+    return (uint16_t)(entry >> 16);
+}
+static int type_of(uint64_t entry) {
+    return (int)(entry & 0xffff);
+}
+
+/* The place of the port in an address; NULL: it has none. */
+static uint16_t *port_in(const struct sockaddr *address, unsigned length) {
+    if (address && length >= sizeof(struct sockaddr_in) && address->sa_family == AF_INET)
+        return &((struct sockaddr_in *)address)->sin_port;
+    if (address && length >= sizeof(struct sockaddr_in6) && address->sa_family == AF_INET6)
+        return &((struct sockaddr_in6 *)address)->sin6_port;
+    return NULL;
+}
+
+static int socket_type(int descriptor) {
+    int type = 0;
+    socklen_t size = sizeof type;
+    return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) ? 0 : type;
+}
+
+static bool is_other_rank(void) {
+    return shim_active() && shim_rank();
+}
+
+/* The last one that was asked for under this number; or, by own, who has it. 0: none. */
+static uint64_t find(uint16_t port, int type, uint16_t (*number_of)(uint64_t entry)) {
+    for (int i = atomic_load(&count); i-- > 0;) {
+        uint64_t entry = atomic_load(&ports[i % PORTS]);
+        if (entry && number_of(entry) == port && type_of(entry) == type)
+            return entry;
+    }
+    return 0;
+}
+
+static void remember(uint64_t entry) {
+    atomic_store(&ports[atomic_fetch_add(&count, 1) % PORTS], entry);
+}
+
+int hook_bind(int descriptor, const void *address, unsigned length) {
+    const uint16_t *asked = port_in(address, length);
+    if (!asked || !*asked || !is_other_rank() || (ntohs(*asked) < PRIVILEGED && geteuid()))
+        return ORIGINAL(bind)(descriptor, address, length);
+    struct sockaddr_storage any, got;
+    unsigned size = sizeof got;
+    memcpy(&any, address, length < sizeof any ? length : sizeof any);
+    *port_in((struct sockaddr *)&any, length) = 0;
+    int result = ORIGINAL(bind)(descriptor, &any, length);
+    if (!result && !ORIGINAL(getsockname)(descriptor, &got, &size))
+        remember(entry_of(*asked, *port_in((struct sockaddr *)&got, size), socket_type(descriptor)));
+    return result;
+}
+
+int hook_getsockname(int descriptor, void *address, unsigned *length) {
+    int result = ORIGINAL(getsockname)(descriptor, address, length);
+    uint16_t *port = result || !is_other_rank() || !atomic_load(&count) ? NULL : port_in(address, *length);
+    uint64_t entry = port ? find(*port, socket_type(descriptor), own_of) : 0;
+    if (entry)
+        *port = asked_of(entry);
+    return result;
+}
+
+/* ---- who is meant */
+
+static bool same_host(const struct sockaddr *one, const struct sockaddr *other) {
+    if (!one || one->sa_family != other->sa_family)
+        return false;
+    if (one->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)one)->sin_addr.s_addr == ((const struct sockaddr_in *)other)->sin_addr.s_addr;
+    return one->sa_family == AF_INET6 && !memcmp(&((const struct sockaddr_in6 *)one)->sin6_addr,
+                                                 &((const struct sockaddr_in6 *)other)->sin6_addr, sizeof(struct in6_addr));
+}
+
+/* Is it an address of this host? One of four bytes in the form of one of sixteen is taken as what it stands for. */
+static bool is_here(const struct sockaddr *address) {
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+    struct sockaddr_in four = {.sin_family = AF_INET};
+    if (address->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
+        memcpy(&four.sin_addr, six->sin6_addr.s6_addr + 12, sizeof four.sin_addr);
+        address = (const struct sockaddr *)&four;
+    } else if (address->sa_family == AF_INET6 && (IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) || IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr))) {
+        return true;
+    }
+    if (address->sa_family == AF_INET) {
+        uint32_t host = ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr);
+        if (!host || host >> 24 == IN_LOOPBACKNET)
+            return true;
+    }
+    struct ifaddrs *all;
+    bool found = false;
+    if (getifaddrs(&all))
+        return false;
+    for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next)
+        found = same_host(one->ifa_addr, address);
+    freeifaddrs(all);
+    return found;
+}
+
+int hook_connect(int descriptor, const void *address, unsigned length) {
+    const uint16_t *asked = is_other_rank() && atomic_load(&count) ? port_in(address, length) : NULL;
+    uint64_t entry = asked ? find(*asked, socket_type(descriptor), asked_of) : 0;
+    if (!entry || !is_here(address))
+        return ORIGINAL(connect)(descriptor, address, length);
+    struct sockaddr_storage own;
+    memcpy(&own, address, length < sizeof own ? length : sizeof own);
+    *port_in((struct sockaddr *)&own, length) = own_of(entry);
+    return ORIGINAL(connect)(descriptor, &own, length);
+}
