@@ -370,13 +370,6 @@ struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record 
     return found ? found->whole : NULL;
 }
 
-bool read_has_copy(struct tensor *tensor, const struct record *record) {
-    COPIES_SCOPE;
-    OPAQUE_SCOPE;
-    bool others;
-    return copy_find(tensor, record, is_same, &others);
-}
-
 struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *record) {
     bool others;
     COPIES_SCOPE;
@@ -421,15 +414,4 @@ struct tensor *read_stand_in(struct tensor *tensor) {
         copy = copy_make(tensor, record);
     }
     return copy->whole;
-}
-
-/* A view made for the taker shares the memory: the copy's. */
-void *hook_to_dlpack(struct tensor **self) {
-    struct tensor *whole = read_stand_in(*self);
-    return ORIGINAL(to_dlpack)(whole ? &whole : self);
-}
-
-void *hook_to_dlpack_versioned(struct tensor **self) {
-    struct tensor *whole = read_stand_in(*self);
-    return ORIGINAL(to_dlpack_versioned)(whole ? &whole : self);
 }

@@ -311,7 +311,6 @@ struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *rec
 /* In a forked child, which has no other rows than its parent's, and those that it was shown. Borrowed; stops the job where there are none. */
 struct tensor *children_whole(struct tensor *tensor, const struct record *record);
 struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning);
-bool read_has_copy(struct tensor *tensor, const struct record *record);
 bool read_before_call(const struct shard_call *call);
 void read_after_write(void *storage);
 void read_settle(void); /* everything the program wrote */

@@ -115,7 +115,18 @@ struct tensor *memory_stand_in(struct tensor *tensor) {
     struct tensor *whole = read_stand_in_at_hand(tensor, &record, true);
     if (whole)
         return whole;
-    if (read_has_copy(tensor, &record) || !blocks_agreed(tensor, &record, true, &blocks))
+    if (read_copy_at_hand(tensor, &record) || !blocks_agreed(tensor, &record, true, &blocks))
         return read_stand_in(tensor);
     return blocks_stand_in(tensor, &blocks);
+}
+
+/* A view made for the taker shares the memory: the copy's. */
+void *hook_to_dlpack(struct tensor **self) {
+    struct tensor *whole = read_stand_in(*self);
+    return ORIGINAL(to_dlpack)(whole ? &whole : self);
+}
+
+void *hook_to_dlpack_versioned(struct tensor **self) {
+    struct tensor *whole = read_stand_in(*self);
+    return ORIGINAL(to_dlpack_versioned)(whole ? &whole : self);
 }
