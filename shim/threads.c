@@ -87,6 +87,18 @@ static uint64_t kind_of(void *(*start)(void *), void *argument) {
     return argument && strstr(info.dli_fname, "libstdc++") ? mix(kind, place_of(*(void **)argument, &info)) : kind;
 }
 
+/* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. */
+static bool is_helper(void *(*start)(void *)) {
+    static const char *const libraries[] = {"libgomp", "libomp", "libiomp", "libopenblas", "libblis", "libmkl"};
+    Dl_info info;
+    const void *address;
+    memcpy(&address, &start, sizeof address);
+    for (size_t i = 0; dladdr(address, &info) && info.dli_fname && i < sizeof libraries / sizeof *libraries; i++)
+        if (strstr(info.dli_fname, libraries[i]))
+            return true;
+    return false;
+}
+
 struct birth {
     void *(*start)(void *);
     void *argument;
@@ -101,7 +113,7 @@ static void *begin(void *given) {
 }
 
 int hook_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument) {
-    struct birth *birth = has_own_word ? malloc(sizeof *birth) : NULL;
+    struct birth *birth = has_own_word && !is_helper(start) ? malloc(sizeof *birth) : NULL;
     if (!birth)
         return ORIGINAL(pthread_create)(thread, attributes, start, argument);
     *birth = (struct birth){start, argument, word_of_new(kind_of(start, argument))};
@@ -114,56 +126,58 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
 
 /* ---- tasks of Python's pools */
 
-static const char code[] = "import concurrent.futures.thread as futures, multiprocessing.pool as pools\n"
-                           "item, executor, pool = futures._WorkItem, futures.ThreadPoolExecutor, pools.ThreadPool\n"
-                           "def patch(owner, name, make):\n"
-                           "    if hasattr(owner, name):\n"
-                           "        setattr(owner, name, make(getattr(owner, name)))\n"
-                           "def known(original):\n"
-                           "    def __init__(self, *values, **named):\n"
-                           "        original(self, *values, **named)\n"
-                           "        self._accel_run_task = thread(None)\n"
-                           "    return __init__\n"
-                           "def as_task(original):\n"
-                           "    def run(self, *values, **named):\n"
-                           "        before = thread(self._accel_run_task)\n"
-                           "        try:\n"
-                           "            return original(self, *values, **named)\n"
-                           "        finally:\n"
-                           "            thread(before)\n"
-                           "    return run\n"
-                           "def uncounted(original):\n"
-                           "    def _adjust_thread_count(self):\n"
-                           "        before = thread(b'\\1' * 8)\n"
-                           "        try:\n"
-                           "            return original(self)\n"
-                           "        finally:\n"
-                           "            thread(before)\n"
-                           "    return _adjust_thread_count\n"
-                           "class Task:\n"
-                           "    def __init__(self, function):\n"
-                           "        self.function, self.task = function, thread(None)\n"
-                           "    def __call__(self, *values, **named):\n"
-                           "        before = thread(self.task)\n"
-                           "        try:\n"
-                           "            return self.function(*values, **named)\n"
-                           "        finally:\n"
-                           "            thread(before)\n"
-                           "def one(original):\n"
-                           "    return lambda self, function, *values, **named: original(self, Task(function), *values, **named)\n"
-                           "def many(original):\n"
-                           "    def tasks(first, given):\n"
-                           "        for job, index, function, values, named in given:\n"
-                           "            before = thread(first)\n"
-                           "            task = Task(function)\n"
-                           "            thread(before)\n"
-                           "            yield job, index, task, values, named\n"
-                           "    return lambda self, *values: tasks(thread(None), original(self, *values))\n"
-                           "patch(item, '__init__', known)\n"
-                           "patch(item, 'run', as_task)\n"
-                           "patch(executor, '_adjust_thread_count', uncounted)\n"
-                           "patch(pool, 'apply_async', one)\n"
-                           "patch(pool, '_guarded_task_generation', many)\n";
+static const char code[] =
+    "import importlib\n"
+    "def patch(module, kind, name, make):\n"
+    "    owner = getattr(importlib.import_module(module), kind, None)\n"
+    "    if hasattr(owner, name):\n"
+    "        setattr(owner, name, make(getattr(owner, name)))\n"
+    "def known(original):\n"
+    "    def __init__(self, *values, **named):\n"
+    "        original(self, *values, **named)\n"
+    "        self._accel_run_task = thread(None)\n"
+    "    return __init__\n"
+    "def as_task(original):\n"
+    "    def run(self, *values, **named):\n"
+    "        before = thread(self._accel_run_task)\n"
+    "        try:\n"
+    "            return original(self, *values, **named)\n"
+    "        finally:\n"
+    "            thread(before)\n"
+    "    return run\n"
+    "def uncounted(original):\n"
+    "    def _adjust_thread_count(self):\n"
+    "        before = thread(b'\\1' * 8)\n"
+    "        try:\n"
+    "            return original(self)\n"
+    "        finally:\n"
+    "            thread(before)\n"
+    "    return _adjust_thread_count\n"
+    "class Task:\n"
+    "    def __init__(self, function):\n"
+    "        self.function, self.task = function, thread(None)\n"
+    "    def __call__(self, *values, **named):\n"
+    "        before = thread(self.task)\n"
+    "        try:\n"
+    "            return self.function(*values, **named)\n"
+    "        finally:\n"
+    "            thread(before)\n"
+    "def one(original):\n"
+    "    return lambda self, function, *values, **named: original(self, Task(function), *values, **named)\n"
+    "def many(original):\n"
+    "    def tasks(first, given):\n"
+    "        for job, index, function, values, named in given:\n"
+    "            before = thread(first)\n"
+    "            task = Task(function)\n"
+    "            thread(before)\n"
+    "            yield job, index, task, values, named\n"
+    "    return lambda self, *values: tasks(thread(None), original(self, *values))\n"
+    "executor, pool = 'concurrent.futures.thread', 'multiprocessing.pool'\n" /* what they import torch has imported */
+    "patch(executor, '_WorkItem', '__init__', known)\n"
+    "patch(executor, '_WorkItem', 'run', as_task)\n"
+    "patch(executor, 'ThreadPoolExecutor', '_adjust_thread_count', uncounted)\n"
+    "patch(pool, 'ThreadPool', 'apply_async', one)\n"
+    "patch(pool, 'ThreadPool', '_guarded_task_generation', many)\n";
 
 /* thread(None): a word for a task that this thread submits; thread(word): goes by it, and returns what it went by before. */
 static struct object *thread_word(struct object *self, struct object *arguments) {

@@ -12,9 +12,19 @@
 #include "python.h"
 #include "shim.h"
 
-enum { YIELDS = 64, NAP_NS = 50000 };
+enum { STAYS = 2000, YIELDS = 64, NAP_NS = 50000 };
 
 static pthread_mutex_t comm_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Rank 0 is seldom far behind: for a moment nobody else could go on either. Returns what is known then. */
+static enum comm_turn stay(enum comm_turn (*take)(uint64_t since_ns), uint64_t since_ns) {
+    enum comm_turn whose = take(since_ns);
+    for (int i = 0; i < STAYS && whose == COMM_TURN_UNKNOWN; i++) {
+        sched_yield();
+        whose = take(since_ns);
+    }
+    return whose;
+}
 
 static void step_aside(pthread_mutex_t *mutex, unsigned round) {
     struct timespec nap = {0, NAP_NS};
@@ -32,26 +42,26 @@ static bool always(void) {
     return true;
 }
 
+void shim_comm_unlock(int *unused) {
+    comm_end_turn();
+    pthread_mutex_unlock(&comm_mutex);
+}
+
 bool shim_comm_lock_while(bool (*is_needed)(void)) {
     regions_refuse();
     uint64_t since_ns = clock_ns();
     pthread_mutex_lock(&comm_mutex);
     for (unsigned round = 0; is_needed(); round++) {
-        if (comm_take_turn(since_ns))
+        if (stay(comm_take_turn, since_ns) == COMM_TURN_TAKEN)
             return true;
         step_aside(&comm_mutex, round);
     }
-    pthread_mutex_unlock(&comm_mutex);
+    shim_comm_unlock(NULL);
     return false;
 }
 
 void shim_comm_lock(void) {
     shim_comm_lock_while(always);
-}
-
-void shim_comm_unlock(int *unused) {
-    comm_end_turn();
-    pthread_mutex_unlock(&comm_mutex);
 }
 
 void shim_note_lock(void) {
@@ -65,6 +75,6 @@ void shim_note_unlock(int *unused) {
 void shim_backward_lock(pthread_mutex_t *mutex) {
     uint64_t since_ns = clock_ns();
     pthread_mutex_lock(mutex);
-    for (unsigned round = 0; !comm_take_backward(since_ns); round++)
+    for (unsigned round = 0; stay(comm_take_backward, since_ns) != COMM_TURN_TAKEN; round++)
         step_aside(mutex, round);
 }

@@ -82,10 +82,10 @@ static struct kept {
     int is_used;
     struct segment_post notes;
 } kept[KEPT];
-static unsigned kept_next;
+static unsigned kept_next, kept_count;
 
 static struct kept *kept_find(uint64_t thread) {
-    for (int i = 0; i < KEPT; i++) {
+    for (int i = 0; kept_count && i < KEPT; i++) {
         if (kept[i].is_used && kept[i].thread == thread) {
             return &kept[i];
         }
@@ -102,6 +102,7 @@ static struct segment_post *kept_of(uint64_t thread) {
     if (!found->is_used || found->thread != thread) {
         forget_notes(&found->notes);
     }
+    kept_count += !found->is_used;
     found->thread = thread;
     found->is_used = 1;
     return &found->notes;
@@ -123,6 +124,7 @@ void comm_note(const char *what, uint64_t value) {
 static void take_kept(struct segment_post *post, struct kept *mine) {
     const struct segment_post *notes = &mine->notes;
     mine->is_used = 0;
+    kept_count--;
     if (!post->note_count) {
         memcpy(post->notes, notes->notes, sizeof post->notes);
         post->note_count = notes->note_count;
@@ -132,6 +134,22 @@ static void take_kept(struct segment_post *post, struct kept *mine) {
     for (uint32_t index = 0; index < notes->note_count && index < SEGMENT_NOTES; index++) {
         note(post, notes->notes[index].name, notes->notes[index].value);
     }
+}
+
+/* Who looks at the board sees a rank that has come to its next collective. */
+static void show_waiting(void) {
+    struct board_rank *shown = &segment.board->ranks[segment.options.rank];
+    atomic_store_explicit(&shown->collective, segment.sequence + 1, memory_order_relaxed);
+    atomic_store_explicit(&shown->waiting, 1, memory_order_relaxed);
+}
+
+static void show_going(void) {
+    if (segment.options.world_size < 2) {
+        return;
+    }
+    struct board_rank *shown = &segment.board->ranks[segment.options.rank];
+    atomic_store_explicit(&shown->waiting, 0, memory_order_relaxed);
+    atomic_store_explicit(&shown->collective, segment.sequence, memory_order_relaxed);
 }
 
 static void give_up_turn(uint64_t since_ns) {
@@ -150,35 +168,34 @@ static void give_up_turn(uint64_t since_ns) {
 }
 
 /* number: of what is to come. */
-static int take(int kind, uint64_t number, uint64_t thread, uint64_t since_ns) {
+static enum comm_turn take(int kind, uint64_t number, uint64_t thread, uint64_t since_ns) {
     struct segment_turn *turn = &segment_control(segment.first)->turns[kind];
     if (segment_is_leader()) {
         atomic_store_explicit(&turn->thread, thread, memory_order_relaxed);
         atomic_store_explicit(&turn->number, number, memory_order_release);
-        return 1;
+        return COMM_TURN_TAKEN;
     }
-    if (!are_several()) {
-        return 1;
-    }
-    uint64_t reached = atomic_load_explicit(&turn->number, memory_order_acquire);
+    uint64_t reached = are_several() ? atomic_load_explicit(&turn->number, memory_order_acquire) : number + 1;
     if (reached > number || (reached == number && atomic_load_explicit(&turn->thread, memory_order_relaxed) == thread)) {
-        return 1;
+        return COMM_TURN_TAKEN;
     }
+    show_waiting();
     give_up_turn(since_ns);
-    return 0;
+    return reached < number ? COMM_TURN_UNKNOWN : COMM_TURN_OTHERS;
 }
 
 static uint64_t own_thread(void) {
     return segment.options.thread ? segment.options.thread() : 0;
 }
 
-int comm_take_turn(uint64_t since_ns) {
+enum comm_turn comm_take_turn(uint64_t since_ns) {
     uint64_t thread = own_thread();
     if (segment.options.world_size < 2) {
-        return 1;
+        return COMM_TURN_TAKEN;
     }
-    if (!take(TURN_COLLECTIVE, segment.sequence + 1, thread, since_ns)) {
-        return 0;
+    enum comm_turn whose = take(TURN_COLLECTIVE, segment.sequence + 1, thread, since_ns);
+    if (whose != COMM_TURN_TAKEN) {
+        return whose;
     }
     segment.thread = thread;
     segment.has_turn = 1;
@@ -186,16 +203,21 @@ int comm_take_turn(uint64_t since_ns) {
     if (mine) {
         take_kept(own_post(segment.sequence + 1), mine);
     }
-    return 1;
+    return COMM_TURN_TAKEN;
 }
 
-int comm_take_backward(uint64_t since_ns) {
-    int is_taken = segment.options.world_size < 2 || take(TURN_BACKWARD, segment.backwards + 1, own_thread(), since_ns);
-    segment.backwards += (uint64_t)is_taken;
-    return is_taken;
+enum comm_turn comm_take_backward(uint64_t since_ns) {
+    enum comm_turn whose =
+        segment.options.world_size < 2 ? COMM_TURN_TAKEN : take(TURN_BACKWARD, segment.backwards + 1, own_thread(), since_ns);
+    if (whose == COMM_TURN_TAKEN) {
+        segment.backwards++;
+        show_going();
+    }
+    return whose;
 }
 
 void comm_end_turn(void) {
+    show_going();
     segment.has_turn = 0;
     segment.thread = 0;
 }

@@ -71,11 +71,12 @@ uint32_t comm_world_size(void);
 size_t comm_dtype_bytes(enum comm_dtype dtype);
 
 /* Threads of a program take turns, in the order of the host's first rank. Inside the caller's lock, before the first of one or several collectives: may this
-   thread have them now? Returns 0 when another one is first, or nobody knows yet: leave the lock and ask again. since_ns: of the first time, by clock_ns(); at
-   the deadline of collectives it does not return. comm_end_turn() before the lock is left. */
-int comm_take_turn(uint64_t since_ns);
+   thread have them now? COMM_TURN_OTHERS: another one is first; leave the lock and ask again. COMM_TURN_UNKNOWN: nobody knows yet; likewise, but it may be
+   soon. since_ns: of the first time, by clock_ns(); at the deadline of collectives it does not return. comm_end_turn() before the lock is left for good. */
+enum comm_turn { COMM_TURN_OTHERS, COMM_TURN_UNKNOWN, COMM_TURN_TAKEN };
+enum comm_turn comm_take_turn(uint64_t since_ns);
 /* The same inside a lock that is held over several turns, of a thread that will have at least one. */
-int comm_take_backward(uint64_t since_ns);
+enum comm_turn comm_take_backward(uint64_t since_ns);
 void comm_end_turn(void);
 
 /* Folds a fact that must be the same on every rank (a checksum of a batch, a size) into the hash that the next collective compares.
