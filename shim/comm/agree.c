@@ -161,8 +161,10 @@ static void give_up_turn(uint64_t since_ns) {
         segment.options.look(segment.first);
     }
     if (clock_ns() - since_ns > segment.options.collective_timeout_ms * (uint64_t)1000000) {
-        snprintf(text, sizeof text, "a thread of rank %u has waited %u s for the same thread of rank %u", segment.options.rank,
-                 segment.options.collective_timeout_ms / 1000, segment.first);
+        snprintf(text, sizeof text,
+                 "a thread of rank %u has waited %u s for its turn, which is another thread's since it is that one's on rank %u (does a "
+                 "lock of the program's keep it?)",
+                 segment.options.rank, segment.options.collective_timeout_ms / 1000, segment.first);
         segment.options.fail("AR-COLLECTIVE-TIMEOUT", text);
     }
 }

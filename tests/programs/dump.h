@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <mutex>
 #include <set>
 #include <string>
 #include <unistd.h>
@@ -65,6 +66,8 @@ inline void dump_tensor(const char *kind, const std::string &name, const torch::
 /* Call between backward() and step(), every step: only the first call for a tag (a model's name) writes. */
 inline void dump_gradients(const torch::nn::Module &model, const std::string &tag = "model") {
     static std::set<std::string> written;
+    static std::mutex mutex; /* threads may train models of their own; gradients are whole, so nothing in here needs other ranks */
+    std::lock_guard<std::mutex> lock(mutex);
     if (!dump_file() || !written.insert(tag).second) {
         return;
     }
