@@ -132,6 +132,26 @@ os.kill(os.getpid(), 9)'
     [ "$(cat "$RANKS/log")" = begins ]
 }
 
+@test "a checkpoint that a thread is writing while the training goes on is not there when the program is killed, the old one is" {
+    program '
+with open("checkpoint", "w") as file:
+    file.write("old")
+begun = threading.Event()
+def save():
+    with open("checkpoint", "w") as file:
+        file.write("piece")
+        file.flush()
+        begun.set()
+        threading.Event().wait()
+threading.Thread(target=save, daemon=True).start()
+begun.wait()
+train()
+train()
+os.kill(os.getpid(), 9)'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py") && return 1
+    [ "$(cat "$RANKS/checkpoint")" = old ]
+}
+
 @test "a program that ends by _exit or is aborted leaves what it wrote" {
     program '
 file = open("file", "w")

@@ -10,7 +10,8 @@
  *  - On another host than the first the disk is not the one that rank 0 writes to, or shows it later: what is looked at on the thread that meets is asked
  *    of the first host (shim/first_host.h), its answers count, its content is read (away.c, away_open.c, listing.c). Other threads look at their own disk.
  *  - A file that is written as a whole (opened with truncation) is written beside its place and takes its name when it is closed
- *    (shim/replace.h), or earlier: when a backward is run or the process ends (then it is a log, and shall be seen), when the program looks
+ *    (shim/replace.h), or earlier: when a backward is run or the process ends (then it is a log, and shall be seen; on threads beside the training one that
+ *    has not grown for a while is), when the program looks
  *    at its name, or starts a child. All else is written in place.
  *  - Only the thread that claimed the rank meets. On other threads the ranks come together by what is done and its name (shim/beside.h).
  *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway; files in /tmp whose names the program draws so that nobody
@@ -102,7 +103,7 @@ static bool is_own(const char *path) {
     return scratch_has(real);
 }
 
-const struct files_client files_client = {rank_begins, written_publish_all, is_own, view_replaced};
+const struct files_client files_client = {rank_begins, written_publish_logs, is_own, view_replaced};
 
 /* Files that are still open at the end. libc writes streams out after all destructors: for these files it is done here. */
 __attribute__((destructor)) static void files_end(void) {

@@ -62,8 +62,10 @@ struct written {
     int descriptor;
     dev_t device;
     ino_t inode;
-    uint64_t number;     /* of the meeting that opened it; 0: none */
-    uint64_t beside;     /* opened by all ranks on a thread that does not meet: the key of its end (shim/beside.h); 0: it was not */
+    uint64_t number; /* of the meeting that opened it; 0: none */
+    uint64_t beside; /* opened by all ranks on a thread that does not meet: the key of its end (shim/beside.h); 0: it was not */
+    off_t size_seen; /* of such a file, when a backward was run last, and since when it has it */
+    time_t seen_at;
     char path[PATH_MAX]; /* real; empty: it has none any more */
     struct replacement replacement;
 };
@@ -87,6 +89,8 @@ void written_each(void (*visit)(struct written *file));
 int written_publish(struct written *file);
 /* The same for all of them: they shall be seen now. Nothing in a child. */
 void written_publish_all(void);
+/* The same for those that are logs. */
+void written_publish_logs(void);
 
 /* ---- private copies (sink.c) */
 

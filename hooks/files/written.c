@@ -5,11 +5,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "files.h"
 
-enum { FILES = 256, DESCRIPTORS = 4096 };
+enum { FILES = 256, DESCRIPTORS = 4096, IDLE_SECONDS = 3 };
 enum { FREE, TAKEN, SHOWN };
 
 static struct written files[FILES];
@@ -34,6 +35,7 @@ struct written *written_new(const char *real) {
         file->is_own = false;
         file->is_temporary = false;
         file->beside = 0;
+        file->size_seen = -1;
         file->descriptor = -1;
         file->replacement.file = -1;
         strcpy(file->path, real);
@@ -132,6 +134,22 @@ int written_publish(struct written *file) {
         meeting_file_is_seen(file->number);
     errno = saved_errno;
     return problem;
+}
+
+/* A backward is run: files that are still open are logs. A checkpoint that another thread is writing meanwhile is none: it grows. */
+static void publish_log(struct written *file) {
+    struct stat now;
+    if (file->beside && atomic_load(&file->is_temporary) && !fstat(file->descriptor, &now) && now.st_size != file->size_seen) {
+        file->size_seen = now.st_size;
+        file->seen_at = time(NULL);
+    } else if (!file->beside || time(NULL) - file->seen_at >= IDLE_SECONDS) {
+        written_publish(file);
+    }
+}
+
+void written_publish_logs(void) {
+    if (atomic_load_explicit(&written_views, memory_order_relaxed) && files_place() >= FILES_MEET)
+        written_each(publish_log);
 }
 
 static void publish(struct written *file) {
