@@ -110,9 +110,12 @@ bool joined_has_parent(void) {
     return parents;
 }
 
-bool joined_stop_parent(void) {
+void joined_stop_parent(const struct protocol_problem *problem) {
     uint32_t running = 0;
-    return atomic_compare_exchange_strong(&parents->stopped, &running, own_rank + 1);
+    if (!atomic_compare_exchange_strong(&parents->stopped, &running, own_rank + 1))
+        return;
+    page = parents; /* where the rank's words go: its own standard error may be a file in memory that nobody reads */
+    joined_words_of_child(problem);
 }
 
 /* ---- the claim */

@@ -27,8 +27,8 @@ int joined_claim(struct protocol_grant *grant, void **segment, const char **what
 /* In a forked child of a rank. */
 void joined_forget(void);
 bool joined_has_parent(void); /* this is one */
-/* The job is to end: its ranks see it where they wait, or at their next step. False: somebody has said already why. */
-bool joined_stop_parent(void);
+/* The job is to end: its ranks see it where they wait, or at their next step. Says why, unless somebody has. This process does nothing more but end. */
+void joined_stop_parent(const struct protocol_problem *problem);
 
 struct join_page *joined_page(void); /* NULL before the claim, except in the process that the launcher has started */
 uint32_t joined_rank(void);
@@ -56,6 +56,8 @@ void joined_words_log(char level, const char *text);
 void joined_words_settle(bool all);
 /* "accel-run: error ID: what", with the last lines of a rank before it; rank -1: of none. */
 void joined_words_problem(const struct protocol_problem *problem, int rank);
+/* The same in a forked child, where a thread that is not there may hold the lock of the other words. */
+void joined_words_of_child(const struct protocol_problem *problem);
 /* What this rank has printed does not fill the memory. */
 void joined_words_trim(void);
 

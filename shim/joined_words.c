@@ -29,19 +29,19 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- where to */
 
-/* The first process's descriptor: its own, or opened through /proc; a socket cannot be opened, but has come down to us, unless somebody closed it. */
+/*
+ * The first process's descriptor as it has come down to us, unless somebody has closed it; else opened through /proc, which does not share its position: in a
+ * regular file the others write over what is appended so.
+ */
 static int find_errors(void) {
     const struct join_rank *own = &joined_page()->ranks[joined_rank()];
     char path[64];
     struct stat there, here;
-    int opened = joined_is_front() ? -1 : joined_open(own->front, own->errors, O_WRONLY | O_APPEND | O_NOCTTY);
-    if (opened >= 0)
-        return opened;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)join_pid(own->front), (int)own->errors);
-    if (own->errors < 0 || syscall(SYS_newfstatat, AT_FDCWD, path, &there, 0) || fstat(own->errors, &here) || there.st_dev != here.st_dev ||
-        there.st_ino != here.st_ino)
-        return -1;
-    return fcntl(own->errors, F_DUPFD_CLOEXEC, 3);
+    if (own->errors >= 0 && !syscall(SYS_newfstatat, AT_FDCWD, path, &there, 0) && !fstat(own->errors, &here) &&
+        there.st_dev == here.st_dev && there.st_ino == here.st_ino)
+        return fcntl(own->errors, F_DUPFD_CLOEXEC, 3);
+    return joined_is_front() ? -1 : joined_open(own->front, own->errors, O_WRONLY | O_APPEND | O_NOCTTY);
 }
 
 static void open_errors(void) {
@@ -191,13 +191,21 @@ static size_t add_tail(char *text, size_t used, size_t size, uint32_t rank) {
     return used;
 }
 
+static size_t add_problem(char *text, size_t used, size_t size, const struct protocol_problem *problem) {
+    return used + (size_t)snprintf(text + used, size - used, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what,
+                                   problem->cure);
+}
+
 void joined_words_problem(const struct protocol_problem *problem, int rank) {
     char text[sizeof *problem + TAIL_BYTES + 1024];
     size_t used = rank > 0 ? add_tail(text, 0, TAIL_BYTES + 512, (uint32_t)rank) : 0;
     joined_words_settle(true);
-    int length =
-        snprintf(text + used, sizeof text - used, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
-    joined_words_print(text, used + (size_t)length);
+    joined_words_print(text, add_problem(text, used, sizeof text, problem));
+}
+
+void joined_words_of_child(const struct protocol_problem *problem) {
+    char text[sizeof *problem + 64];
+    joined_words_print(text, add_problem(text, 0, sizeof text, problem));
 }
 
 void joined_words_trim(void) {

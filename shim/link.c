@@ -308,7 +308,9 @@ static bool tell_of_child(const struct protocol_problem *problem) {
 
 /* The launcher stops the job, however little the program cares for its child's end. */
 __attribute__((noreturn)) static void end_as_child(const struct protocol_problem *problem) {
-    if (joined_has_parent() ? joined_stop_parent() : !tell_of_child(problem))
+    if (joined_has_parent())
+        joined_stop_parent(problem);
+    else if (!tell_of_child(problem))
         print_problem(problem);
     _exit(125);
 }
