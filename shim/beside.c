@@ -1,11 +1,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,7 +13,7 @@
 #include "python.h"
 #include "shim.h"
 
-enum { YIELDS = 64, NAP_MS = 50, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100, NEAR_DAYS = 2 };
+enum { YIELDS = 64, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100, NEAR_DAYS = 2 };
 
 static uint32_t ranks, limit_ms;
 static pid_t process;
@@ -92,12 +90,6 @@ static struct board_deeds *line_of(uint32_t rank) {
     return &link_board()->deeds[rank];
 }
 
-static void ring(void) {
-    _Atomic uint32_t *bell = &link_board()->meetings.bell;
-    atomic_fetch_add(bell, 1);
-    syscall(SYS_futex, bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
 static void post(const struct beside *beside, int error) {
     struct board_deeds *own = line_of(shim_rank());
     pthread_mutex_lock(&mutex);
@@ -115,7 +107,7 @@ static void post(const struct beside *beside, int error) {
         link_meeting(&(struct protocol_meeting){.what = PROTOCOL_MEETING_DEED, .number = number, .error = error, .bytes = beside->key},
                      shim_rank() ? "" : beside->path, "");
     pthread_mutex_unlock(&mutex);
-    ring();
+    meeting_ring();
 }
 
 /* The oldest of the rank's with this key that nobody has taken. */
@@ -147,14 +139,9 @@ struct wait {
     uint64_t begin_ms, since_ms, deeds; /* since when the other one has done nothing but wait */
 };
 
-/* Does it wait for this rank: beside its training, at a meeting, in a collective that this rank has not come to yet? */
+/* Beside its training, too. */
 static bool waits_for_us(uint32_t rank) {
-    const struct board *board = link_board();
-    if (atomic_load(&line_of(rank)->waiting))
-        return true;
-    const struct board_rank *other = &board->ranks[rank], *own = &board->ranks[shim_rank()];
-    return atomic_load(&board->meetings.arrivals[rank].number) > atomic_load(&board->meetings.arrivals[shim_rank()].number) ||
-           (atomic_load(&other->waiting) && atomic_load(&other->collective) > atomic_load(&own->collective));
+    return atomic_load(&line_of(rank)->waiting) || meeting_is_waited_for(rank);
 }
 
 static bool will_not_come(struct wait *wait) {
@@ -166,11 +153,6 @@ static bool will_not_come(struct wait *wait) {
         wait->since_ms = now;
     wait->deeds = deeds;
     return atomic_load(&line->has_ended) || now - wait->since_ms >= patience || now - wait->begin_ms >= limit_ms;
-}
-
-static void nap(uint32_t bell) {
-    struct timespec time = {0, NAP_MS * 1000000};
-    syscall(SYS_futex, &link_board()->meetings.bell, FUTEX_WAIT, bell, &time, NULL, 0);
 }
 
 static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
@@ -185,7 +167,7 @@ static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
             link_look(rank);
             if (will_not_come(&wait))
                 return take(rank, beside); /* it may have come before it ended */
-            nap(bell);
+            meeting_nap(bell);
         }
         bell = atomic_load(&link_board()->meetings.bell);
     }
@@ -251,7 +233,7 @@ void beside_end(void) {
     if (ranks < 2 || !board || getpid() != process)
         return;
     atomic_store(&line_of(shim_rank())->has_ended, 1);
-    ring();
+    meeting_ring();
     if (board->hosts > 1)
         link_meeting(&(struct protocol_meeting){.what = PROTOCOL_MEETING_NONE}, "", "");
 }

@@ -50,7 +50,7 @@ static void spread(const struct protocol_meeting *said, const char *path, const 
         link_meeting(said, path, second);
 }
 
-static void ring(void) {
+void meeting_ring(void) {
     atomic_fetch_add(&room()->bell, 1);
     syscall(SYS_futex, &room()->bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
@@ -63,6 +63,11 @@ struct wait {
     uint32_t late; /* the rank that is waited for */
     uint64_t since_ms;
 };
+
+void meeting_nap(uint32_t bell) {
+    struct timespec time = {0, NAP_MS * 1000000};
+    syscall(SYS_futex, &room()->bell, FUTEX_WAIT, bell, &time, NULL, 0);
+}
 
 /* Gives up when the job is being stopped, or at the deadline. */
 static void look_up(const struct wait *wait) {
@@ -89,7 +94,6 @@ static void await(struct wait *wait) {
     if (wait->is_over(wait))
         return;
     show_waiting(1);
-    struct timespec nap = {0, NAP_MS * 1000000};
     wait->since_ms = clock_ms();
     for (unsigned round = 0; !wait->is_over(wait); round++) {
         if (round < YIELDS) {
@@ -100,7 +104,7 @@ static void await(struct wait *wait) {
         uint32_t bell = atomic_load(&room()->bell);
         if (wait->is_over(wait))
             break;
-        syscall(SYS_futex, &room()->bell, FUTEX_WAIT, bell, &nap, NULL, 0);
+        meeting_nap(bell);
     }
     show_waiting(0);
     errno = saved_errno;
@@ -114,15 +118,14 @@ static bool has_answered(const struct wait *wait) {
     return atomic_load(&room()->answered) >= wait->number;
 }
 
-/* Rank 0 waits for this one: at a meeting or in a collective to which it has not come yet. */
-static bool is_waited_for(void) {
-    const struct board_rank *first = &link_board()->ranks[0], *own = &link_board()->ranks[shim_rank()];
-    return atomic_load(&room()->arrivals[0].number) > meetings ||
-           (atomic_load(&first->waiting) && atomic_load(&first->collective) > atomic_load(&own->collective));
+bool meeting_is_waited_for(uint32_t rank) {
+    const struct board_rank *other = &link_board()->ranks[rank], *own = &link_board()->ranks[shim_rank()];
+    return atomic_load(&room()->arrivals[rank].number) > atomic_load(&room()->arrivals[shim_rank()].number) ||
+           (atomic_load(&other->waiting) && atomic_load(&other->collective) > atomic_load(&own->collective));
 }
 
 static bool has_ended_or_waits(const struct wait *wait) {
-    return atomic_load(&room()->ends[wait->number % BOARD_ENDS].number) >= wait->number || is_waited_for();
+    return atomic_load(&room()->ends[wait->number % BOARD_ENDS].number) >= wait->number || meeting_is_waited_for(0);
 }
 
 static bool is_seen_or_waits(const struct wait *wait) {
@@ -149,7 +152,7 @@ void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *p
     meeting->paths[0] = path;
     meeting->paths[1] = second ? second : "";
     atomic_store(&own->number, meetings);
-    ring();
+    meeting_ring();
     if (link_board()->host) /* rank 0 is on another one */
         spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_COME, .kind = kind, .number = meetings}, path, "");
     if (shim_rank())
@@ -169,7 +172,7 @@ void meeting_answer(struct meeting *meeting, int error, uint32_t answer) {
     room()->error = meeting->error = error;
     room()->answer = meeting->answer = answer;
     atomic_store(&room()->answered, meeting->number);
-    ring();
+    meeting_ring();
     spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_ANSWER, .number = meeting->number, .error = error, .answer = answer},
            meeting->paths[0], meeting->paths[1]);
     errno = saved_errno;
@@ -198,7 +201,7 @@ void meeting_hold(enum meeting_kind kind, const char *path, const char *second) 
 void meeting_file_is_seen(uint64_t number) {
     int saved_errno = errno;
     atomic_store(&room()->ends[number % BOARD_ENDS].seen, number);
-    ring();
+    meeting_ring();
     spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_SEEN, .number = number}, "", "");
     errno = saved_errno;
 }
@@ -214,7 +217,7 @@ void meeting_file_ends(uint64_t number, uint64_t bytes, int error) {
     atomic_store(&end->bytes, bytes);
     atomic_store(&end->error, error);
     atomic_store(&end->number, number);
-    ring();
+    meeting_ring();
     spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_END, .number = number, .bytes = bytes, .error = error}, "", "");
     errno = saved_errno;
 }

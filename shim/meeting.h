@@ -48,6 +48,12 @@ void meeting_await(struct meeting *meeting);
 /* A meeting at which rank 0 has nothing to do: all go on when all have come. */
 void meeting_hold(enum meeting_kind kind, const char *path, const char *second);
 
+/* The bell on the board (struct board_meetings): rung at every change; sleeps until it is rung after it has shown `bell`, a moment at most. Any thread. */
+void meeting_ring(void);
+void meeting_nap(uint32_t bell);
+/* Does the rank wait for this one: at a meeting or in a collective to which this one has not come yet? Any thread. */
+bool meeting_is_waited_for(uint32_t rank);
+
 /* A file that was opened in meeting `number`. Rank 0: its name can be seen. It is closed and whole. */
 void meeting_file_is_seen(uint64_t number);
 void meeting_file_ends(uint64_t number, uint64_t bytes, int error);

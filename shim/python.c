@@ -39,14 +39,18 @@ const struct python_api *python_api(void) {
     return state == 1 ? &api : NULL;
 }
 
+/* Asked for by name each time, without python_api(): a program may load an interpreter later, or one that it never starts. */
 void *python_let_go(void) {
-    const struct python_api *python = python_api();
-    return python && python->is_locked() ? python->let_go() : NULL;
+    int (*is_initialised)(void) = resolve_python("Py_IsInitialized");
+    int (*is_held)(void) = resolve_python("PyGILState_Check");
+    void *(*leave)(void) = resolve_python("PyEval_SaveThread");
+    return is_initialised && is_held && leave && is_initialised() && is_held() ? leave() : NULL;
 }
 
 void python_take_again(void *state) {
-    if (state)
-        api.take_again(state);
+    void (*take)(void *) = state ? resolve_python("PyEval_RestoreThread") : NULL;
+    if (take)
+        take(state);
 }
 
 struct tensor *python_tensor(struct object *object) {
@@ -121,4 +125,12 @@ struct object *python_run(const char *code, const char *name, struct object *val
     if (!has_run)
         api.error_clear();
     return has_run ? names : NULL;
+}
+
+void python_extend(const char *code, const struct python_method *method, struct object *base) {
+    struct object *function = python_function(method, base), *names = function ? python_run(code, method->name, function) : NULL;
+    if (names)
+        api.release(names);
+    if (function)
+        api.release(function);
 }

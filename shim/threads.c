@@ -2,7 +2,6 @@
 #include "threads.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,38 +64,37 @@ static uint64_t word_of_new(uint64_t kind) {
     return mix(what, number_of(what)) | 1;
 }
 
-/* Of an address in a library or program: not where it lies, but what it is. */
-static uint64_t place_of(const void *address, Dl_info *info) {
-    uint64_t word = 0;
-    if (!dladdr(address, info) || !info->dli_fname) {
-        info->dli_fname = "";
-        return 0;
-    }
+/* What an address in a library or program is, not where it lies. */
+static uint64_t word_of_place(const void *address, const Dl_info *info) {
     const char *base = strrchr(info->dli_fname, '/');
+    uint64_t word = 0;
     for (const char *c = base ? base + 1 : info->dli_fname; *c; c++)
         word = mix(word, (unsigned char)*c);
     return mix(word, (uint64_t)((const char *)address - (const char *)info->dli_fbase));
 }
 
-/* std::thread starts all of them with a function of its library: what they run is told by the table of virtual functions that the argument begins with. */
-static uint64_t kind_of(void *(*start)(void *), void *argument) {
-    Dl_info info;
-    const void *address;
-    memcpy(&address, &start, sizeof address);
-    uint64_t kind = place_of(address, &info);
-    return argument && strstr(info.dli_fname, "libstdc++") ? mix(kind, place_of(*(void **)argument, &info)) : kind;
-}
-
 /* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. */
-static bool is_helper(void *(*start)(void *)) {
+static bool is_helper(const char *library) {
     static const char *const libraries[] = {"libgomp", "libomp", "libiomp", "libopenblas", "libblis", "libmkl"};
-    Dl_info info;
-    const void *address;
-    memcpy(&address, &start, sizeof address);
-    for (size_t i = 0; dladdr(address, &info) && info.dli_fname && i < sizeof libraries / sizeof *libraries; i++)
-        if (strstr(info.dli_fname, libraries[i]))
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        if (strstr(library, libraries[i]))
             return true;
     return false;
+}
+
+/* The code that a new thread is to run; false: it is none of the program's. std::thread starts all of them with a function of its library: what they run is
+   told by the table of virtual functions that the argument begins with. */
+static bool find_kind(void *(*start)(void *), void *argument, uint64_t *kind) {
+    Dl_info info, of_class;
+    const void *address;
+    memcpy(&address, &start, sizeof address);
+    *kind = 0;
+    if (!dladdr(address, &info) || !info.dli_fname)
+        return true;
+    *kind = word_of_place(address, &info);
+    if (argument && strstr(info.dli_fname, "libstdc++") && dladdr(*(void **)argument, &of_class) && of_class.dli_fname)
+        *kind = mix(*kind, word_of_place(*(void **)argument, &of_class));
+    return !is_helper(info.dli_fname);
 }
 
 struct birth {
@@ -113,10 +111,11 @@ static void *begin(void *given) {
 }
 
 int hook_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument) {
-    struct birth *birth = has_own_word && !is_helper(start) ? malloc(sizeof *birth) : NULL;
+    uint64_t kind;
+    struct birth *birth = has_own_word && find_kind(start, argument, &kind) ? malloc(sizeof *birth) : NULL;
     if (!birth)
         return ORIGINAL(pthread_create)(thread, attributes, start, argument);
-    *birth = (struct birth){start, argument, word_of_new(kind_of(start, argument))};
+    *birth = (struct birth){start, argument, word_of_new(kind)};
     atomic_store(&threads_are_several, 1);
     int error = ORIGINAL(pthread_create)(thread, attributes, begin, birth);
     if (error)
@@ -196,13 +195,8 @@ static struct object *thread_word(struct object *self, struct object *arguments)
 /* Interpreter's lock held. */
 void threads_ready(struct object *base) {
     static const struct python_method method = {"thread", thread_word, PYTHON_VARARGS, NULL};
-    const struct python_api *python = python_api();
-    struct object *function = has_own_word ? python_function(&method, base) : NULL,
-                  *names = function ? python_run(code, method.name, function) : NULL;
-    if (names)
-        python->release(names);
-    if (function)
-        python->release(function);
+    if (has_own_word)
+        python_extend(code, &method, base);
 }
 
 /* ---- start */

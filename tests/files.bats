@@ -22,6 +22,16 @@ both() {
     diff -r --no-dereference "$PLAIN" "$RANKS" >&2
 }
 
+# both_builds NAME: a program of tests/programs, with three ranks of the one build and two of the other
+both_builds() {
+    both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/$1"
+    [ ! -x "$BUILD/venv/bin/python" ] || {
+        rm -rf "$PLAIN" "$RANKS" "$LOG"
+        mkdir "$PLAIN" "$RANKS"
+        both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/$1"
+    }
+}
+
 # program TEXT: a Python program of a few lines, after a model has been made and trained a step
 program() {
     cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
@@ -55,12 +65,7 @@ PYTHON
 }
 
 @test "Python: names that are drawn, spelled in two ways or many, a cache of its own, several handles of one file and of a data base" {
-    both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/names_and_handles.py"
-    [ ! -x "$BUILD/venv/bin/python" ] || {
-        rm -rf "$PLAIN" "$RANKS" "$LOG"
-        mkdir "$PLAIN" "$RANKS"
-        both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/names_and_handles.py"
-    }
+    both_builds names_and_handles.py
 }
 
 @test "Python with the newest libtorch does the same" {
@@ -84,12 +89,7 @@ thread.join()'
 }
 
 @test "pools and threads: numbers of each task, models trained side by side, checkpoints written, renamed, read and pruned meanwhile" {
-    both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/threads.py"
-    [ ! -x "$BUILD/venv/bin/python" ] || {
-        rm -rf "$PLAIN" "$RANKS" "$LOG"
-        mkdir "$PLAIN" "$RANKS"
-        both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/threads.py"
-    }
+    both_builds threads.py
 }
 
 @test "a file that a thread opens on one rank alone is gone on without, with a warning" {

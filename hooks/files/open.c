@@ -110,6 +110,17 @@ static int open_copy(struct meeting *meeting, struct written *file, const char *
     return sink;
 }
 
+/* file: NULL: there was no room for an entry. Returns the descriptor, with errno as it was. */
+static int opened(struct written *file, int descriptor, uint64_t number) {
+    int saved_errno = errno;
+    if (file && descriptor >= 0)
+        written_show(file, descriptor, number);
+    else if (file)
+        written_drop(file);
+    errno = saved_errno;
+    return descriptor;
+}
+
 static int open_meeting(const char *path, const char *real, int flags, unsigned mode) {
     struct meeting meeting;
     struct written *file = written_new(real);
@@ -120,13 +131,7 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
     } else {
         descriptor = open_copy(&meeting, file, path, flags);
     }
-    int saved_errno = errno;
-    if (file && descriptor >= 0)
-        written_show(file, descriptor, meeting.number);
-    else if (file)
-        written_drop(file);
-    errno = saved_errno;
-    return descriptor;
+    return opened(file, descriptor, meeting.number);
 }
 
 /* On a thread that does not meet. The others go on with a private copy where rank 0 does not come. */
@@ -166,13 +171,7 @@ static int open_beside(const char *path, const char *real, int flags, unsigned m
     } else {
         descriptor = open_copy_beside(&beside, file, path, real, flags);
     }
-    int saved_errno = errno;
-    if (file && descriptor >= 0)
-        written_show(file, descriptor, 0);
-    else if (file)
-        written_drop(file);
-    errno = saved_errno;
-    return descriptor;
+    return opened(file, descriptor, 0);
 }
 
 int open_written(int directory, const char *path, int flags, unsigned mode) {

@@ -70,12 +70,7 @@ static struct object *show(struct object *self, struct object *arguments) {
 /* Interpreter's lock held. */
 void children_ready(struct object *base) {
     static const struct python_method method = {"show", show, PYTHON_VARARGS, NULL};
-    const struct python_api *python = python_api();
-    struct object *function = python_function(&method, base), *names = function ? python_run(code, method.name, function) : NULL;
-    if (names)
-        python->release(names);
-    if (function)
-        python->release(function);
+    python_extend(code, &method, base);
 }
 
 struct tensor *children_whole(struct tensor *tensor, const struct record *record) {

@@ -36,12 +36,7 @@ static struct object *refuse(struct object *self, struct object *arguments) {
 /* Interpreter's lock held. Releases before 2.0 have no such operators. */
 void higher_order_ready(struct object *base) {
     static const struct python_method method = {"refuse", refuse, PYTHON_VARARGS, NULL};
-    const struct python_api *python = python_api();
     char text[sizeof code + 16];
     snprintf(text, sizeof text, code, torch_facts.key_shard, torch_facts.key_parameter);
-    struct object *function = python_function(&method, base), *names = function ? python_run(text, method.name, function) : NULL;
-    if (names)
-        python->release(names); /* what the functions made use they hold */
-    if (function)
-        python->release(function);
+    python_extend(text, &method, base);
 }

@@ -391,7 +391,7 @@ __attribute__((constructor)) static void read_start(void) {
 /* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */
 struct tensor *read_stand_in(struct tensor *tensor) {
     bool is_here = shim_active() || shim_is_worker();
-    if (!is_here || !tensor_is_marked(tensor) || dispatch_is_opaque() || dispatch_in_parallel_region())
+    if (!is_here || !tensor_is_marked(tensor) || dispatch_is_opaque() || regions_is_helper())
         return NULL;
     struct record record = record_get(tensor);
     if (record.kind == RECORD_NONE || (record.kind == RECORD_GATHERED && !record.is_view_of_gathered) || !tensor_has_memory(tensor))

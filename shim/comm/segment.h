@@ -39,13 +39,13 @@ struct segment_post {
     struct segment_note notes[SEGMENT_NOTES]; /* note n at n % SEGMENT_NOTES */
 };
 
-/* One rank's control block. The first line alone is read by the others at every barrier: 128 bytes, because lines are fetched in pairs. */
 /* Who is next: written one after the other. */
 struct segment_turn {
     _Atomic uint64_t number, thread;
 };
 enum { TURN_COLLECTIVE, TURN_BACKWARD };
 
+/* One rank's control block. The first line alone is read by the others at every barrier: 128 bytes, because lines are fetched in pairs. */
 struct segment_control {
     _Atomic uint64_t arrived;     /* barriers entered since the start */
     _Atomic uint64_t check[2];    /* hash of the post of the same turn */

@@ -46,15 +46,9 @@ void torch_begin(void) {
 
 /* A self-check in Python: the engine refuses to run while the interpreter's lock is held, so it is given up for that time. */
 void torch_selfcheck(void) {
-    int (*is_initialised)(void) = resolve_python("Py_IsInitialized");
-    int (*lock_is_held)(void) = resolve_python("PyGILState_Check");
-    void *(*lock_leave)(void) = resolve_python("PyEval_SaveThread");
-    void (*lock_take)(void *) = resolve_python("PyEval_RestoreThread");
-    bool held = is_initialised && lock_is_held && lock_leave && lock_take && is_initialised() && lock_is_held();
-    void *state = held ? lock_leave() : NULL;
+    void *python = python_let_go();
     selfcheck_run();
-    if (held)
-        lock_take(state);
+    python_take_again(python);
 }
 
 void hook_set_requires_grad(struct tensor *tensor, char requires_grad) {

@@ -148,7 +148,7 @@ static bool begin(struct invocation *invocation, const struct direct *direct, ui
     if (!read_words(invocation, direct->kinds) || shim_is_worker())
         return false;
     loans_return();
-    *kernel = dispatch_in_parallel_region() ? NULL : kernel_below(&direct->handle, &call->key_set, functor);
+    *kernel = regions_is_helper() ? NULL : kernel_below(&direct->handle, &call->key_set, functor);
     if (!*kernel || !dispatch_client.decide_direct(call))
         return false;
     if (invocation->list)

@@ -225,7 +225,7 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
     key_set &= ~keys_ours();
     loans_return();
     /* Kernels that slice their tensors inside a parallel region do so on threads that do not have our exclusion (slow convolutions). */
-    if (dispatch_in_parallel_region()) {
+    if (regions_is_helper()) {
         dispatch_run_opaque(op, handle, key_set, stack);
         return;
     }

@@ -80,7 +80,7 @@ static inline bool may_be_read_by_program(struct tensor *tensor) {
 }
 
 static bool is_at_user_level(void) {
-    return !dispatch_is_opaque() && !dispatch_in_parallel_region();
+    return !dispatch_is_opaque() && !regions_is_helper();
 }
 
 /* Where the tensor begins in memory. */

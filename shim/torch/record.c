@@ -264,7 +264,7 @@ void record_each(bool in_graph, void (*visit)(struct tensor *tensor, const struc
 
 /* The entry to answer from at user level; NULL: answer with the local truth. */
 static struct entry *entry_to_show(struct tensor *tensor) {
-    if (!(shim_active() || shim_is_worker()) || !tensor_is_marked(tensor) || dispatch_is_opaque() || dispatch_in_parallel_region())
+    if (!(shim_active() || shim_is_worker()) || !tensor_is_marked(tensor) || dispatch_is_opaque() || regions_is_helper())
         return NULL;
     TABLE_SCOPE;
     struct entry *entry = table[table_place(tensor)];

@@ -6,7 +6,6 @@
  * is in no region of the program's.
  */
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "../shim.h"
 #include "functions.h"
@@ -64,7 +63,7 @@ static void note_region(bool is_in_region) {
         atomic_store(&own->is_in_region, is_in_region);
 }
 
-bool dispatch_in_parallel_region(void) {
+bool regions_is_helper(void) {
     if (!torch_functions.in_parallel_region()) {
         if (__builtin_expect(atomic_load_explicit(&some_were_in_region, memory_order_relaxed), 0))
             note_region(false);

@@ -214,9 +214,10 @@ bool dispatch_is_of_subclass(uint64_t key_set); /* a tensor's class has a __torc
 /* Within PyTorch's own modes alone: proxies, fake tensors, which know tensors by their identity. Releases before 2.2 do not tell them apart: in any mode. */
 bool dispatch_in_trace(void);
 bool dispatch_in_python(void); /* within a __torch_dispatch__ (python_call.c) */
-bool dispatch_in_parallel_region(
-    void);                 /* this thread is a helper of a kernel: below user level though its key set may not say so (regions.c) */
-void regions_refuse(void); /* before a collective: stops in a parallel region of the program's own */
+/* regions.c: this thread is a helper of a kernel, below user level though its key set may not say so. */
+bool regions_is_helper(void);
+/* Before a collective: stops in a parallel region of the program's own. */
+void regions_refuse(void);
 
 struct opaque_scope {
     uint64_t *excluded; /* NULL: was opaque already */
