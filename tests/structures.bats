@@ -58,6 +58,10 @@ same_structure() {
     done
 }
 
+@test "a thread makes and drops graphs while another one trains" {
+    same_structure beside 2 3
+}
+
 @test "ranks that train different models at a time are stopped, though shapes and data are the same" {
     run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/swapped.py"
     [ "$status" -eq 125 ]

@@ -270,7 +270,7 @@ static void backward_end(struct backward *backward) {
 }
 
 /* .grad of a tensor that is no leaf (retain_grad): divided like the tensor, a partial sum when it is replicated. */
-static void mark_retained_gradient(struct tensor *tensor, const struct record *record) {
+static void mark_retained_gradient(struct tensor *tensor, const struct record *record, void *unused) {
     if ((record->kind == RECORD_PARTIAL && !record->packed) || (tensor_is_parameter(tensor) && !tensor_node(tensor)) ||
         !tensor_requires_grad(tensor))
         return;
@@ -319,7 +319,7 @@ static void execute_divided(const struct execution *execution) {
     shim_phase(BOARD_REDUCE, "gradients");
     OPAQUE_SCOPE;
     reduce_gradients(&backward);
-    record_each(true, mark_retained_gradient);
+    record_each(true, mark_retained_gradient, NULL);
     backward.finished = true;
     shim_step_done();
     comm_step();

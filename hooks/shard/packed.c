@@ -118,20 +118,19 @@ bool packed_enter(struct shard_call *call) {
     return true;
 }
 
-/* What packed_is_seen looks for: record_each hands nothing through. One thread trains. */
-static struct {
+struct wanted {
     const void *storage;
     bool is_found;
-} wanted;
+};
 
-static void compare(struct tensor *tensor, const struct record *record) {
-    wanted.is_found |= record->packed && tensor_storage(tensor) == wanted.storage;
+static void compare(struct tensor *tensor, const struct record *record, void *context) {
+    struct wanted *wanted = context;
+    wanted->is_found |= record->packed && tensor_storage(tensor) == wanted->storage;
 }
 
 bool packed_is_seen(struct tensor *tensor) {
-    wanted.storage = tensor_storage(tensor);
-    wanted.is_found = false;
-    record_each(false, compare);
+    struct wanted wanted = {.storage = tensor_storage(tensor)};
+    record_each(false, compare, &wanted);
     return wanted.is_found;
 }
 

@@ -104,9 +104,11 @@ char hook_has_storage(struct tensor *tensor) {
     return ORIGINAL(has_storage)(tensor);
 }
 
-/* The last references are gone, though weak ones may be left: the storage is given up now. */
+/* The last references are gone, though weak ones may be left: the storage is given up now, and the graph. */
 void hook_release_resources(struct tensor *tensor) {
     loans_return();
+    if (shim_active())
+        record_clear(tensor);
     ORIGINAL(release_resources)(tensor);
 }
 

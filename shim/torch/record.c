@@ -3,6 +3,7 @@
  * moves to copies of the tensor (shallow_copy_and_detach). A tensor is looked up only when it carries our key bit, so tensors that are not ours cost nothing;
  * the lock is a short spin, needed because loader threads and device threads free tensors too.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -14,9 +15,7 @@ struct entry {
     struct entry *older, *younger; /* of its list */
     bool is_in_graph;
     struct record record;
-    /* of the whole batch: what the program sees, once it asks; handed out by address, so they live here */
-    int dims; /* -1: not asked yet */
-    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
+    struct record_told told; /* once the program asks; dims -1: not yet */
 };
 
 static struct entry **table; /* open addressing, a power of two */
@@ -177,7 +176,7 @@ void record_set(struct tensor *tensor, struct record record) {
         struct entry *entry = table[place] ? table[place] : table_add(place);
         entry->tensor = tensor;
         entry->record = record;
-        entry->dims = -1;
+        entry->told.dims = -1;
         if (entry->is_in_graph != is_in_graph) {
             list_remove(entry);
             list_add(entry, is_in_graph);
@@ -190,6 +189,9 @@ void record_set(struct tensor *tensor, struct record record) {
         *tensor_policy(tensor) &= (uint8_t)~POLICY_CUSTOM_SIZES;
 }
 
+/* The tensor that record_each shows just now, which another thread may be about to end. */
+static _Atomic(struct tensor *) visited;
+
 void record_clear(struct tensor *tensor) {
     if (tensor == torch_facts.undefined || !tensor_is_marked(tensor))
         return;
@@ -201,6 +203,8 @@ void record_clear(struct tensor *tensor) {
         TABLE_SCOPE;
         entry = table_remove(tensor);
     }
+    while (atomic_load(&visited) == tensor)
+        sched_yield();
     free(entry);
 }
 
@@ -243,9 +247,23 @@ struct record record_of_output(void *node, uint32_t number) {
     return record;
 }
 
-void record_each(bool in_graph, void (*visit)(struct tensor *tensor, const struct record *record)) {
+/* Returns false when it has no record any more. Else its end, which begins with record_clear, waits until it is not shown any more. */
+static bool visit_begin(struct tensor *tensor, struct record *record) {
+    TABLE_SCOPE;
+    const struct entry *entry = table[table_place(tensor)];
+    if (!entry)
+        return false;
+    *record = entry->record;
+    atomic_store(&visited, tensor);
+    return true;
+}
+
+/* Other threads end tensors meanwhile, also those that are still to be shown. */
+void record_each(bool in_graph, record_visit *visit, void *context) {
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     size_t count = 0;
     struct tensor **tensors;
+    pthread_mutex_lock(&one_at_a_time);
     {
         TABLE_SCOPE;
         tensors = malloc(((in_graph ? 0 : listed[0]) + listed[1] + 1) * sizeof *tensors);
@@ -253,79 +271,26 @@ void record_each(bool in_graph, void (*visit)(struct tensor *tensor, const struc
             for (struct entry *entry = youngest[list]; entry; entry = entry->older)
                 tensors[count++] = entry->tensor;
     }
-    for (size_t i = 0; i < count; i++) {
-        struct record record = record_get(tensors[i]);
-        visit(tensors[i], &record);
-    }
+    struct record record;
+    for (size_t i = 0; i < count; i++)
+        if (visit_begin(tensors[i], &record)) {
+            visit(tensors[i], &record, context);
+            atomic_store(&visited, NULL);
+        }
     free(tensors);
+    pthread_mutex_unlock(&one_at_a_time);
 }
 
-/* ---- hooks: two views of a size */
+/* ---- the whole batch's */
 
-/* The entry to answer from at user level; NULL: answer with the local truth. */
-static struct entry *entry_to_show(struct tensor *tensor) {
-    if (!(shim_active() || shim_is_worker()) || !tensor_is_marked(tensor) || dispatch_is_opaque() || regions_is_helper())
-        return NULL;
+const struct record_told *record_told(struct tensor *tensor) {
     TABLE_SCOPE;
     struct entry *entry = table[table_place(tensor)];
     if (!entry || entry->record.kind != RECORD_SHARD)
         return NULL;
-    if (entry->dims < 0)
-        entry->dims = layout_told(tensor, &entry->record, entry->sizes, entry->strides);
-    return entry;
-}
-
-struct sizes hook_sizes_custom(struct tensor *tensor) {
-    struct entry *entry = entry_to_show(tensor);
-    return entry ? (struct sizes){entry->sizes, (size_t)entry->dims} : ORIGINAL(sizes_custom)(tensor);
-}
-
-struct sizes hook_sym_sizes_custom(struct tensor *tensor) { /* a SymInt that is not negative is its integer */
-    struct entry *entry = entry_to_show(tensor);
-    return entry ? (struct sizes){entry->sizes, (size_t)entry->dims} : ORIGINAL(sym_sizes_custom)(tensor);
-}
-
-struct sizes hook_strides_custom(struct tensor *tensor) {
-    struct entry *entry = entry_to_show(tensor);
-    return entry ? (struct sizes){entry->strides, (size_t)entry->dims} : ORIGINAL(strides_custom)(tensor);
-}
-
-struct sizes hook_sym_strides_custom(struct tensor *tensor) {
-    struct entry *entry = entry_to_show(tensor);
-    return entry ? (struct sizes){entry->strides, (size_t)entry->dims} : ORIGINAL(sym_strides_custom)(tensor);
-}
-
-int64_t hook_storage_offset_custom(struct tensor *tensor) {
-    struct entry *entry = entry_to_show(tensor);
-    return entry ? layout_told_offset(tensor, &entry->record) : ORIGINAL(storage_offset_custom)(tensor);
-}
-
-void *hook_sym_storage_offset_custom(int64_t *result, struct tensor *tensor) {
-    struct entry *entry = entry_to_show(tensor);
-    if (!entry)
-        return ORIGINAL(sym_storage_offset_custom)(result, tensor);
-    *result = layout_told_offset(tensor, &entry->record);
-    return result;
-}
-
-static int64_t entry_elements(const struct entry *entry) {
-    int64_t elements = 1;
-    for (int i = 0; i < entry->dims; i++)
-        elements *= entry->sizes[i];
-    return elements;
-}
-
-int64_t hook_numel_custom(struct tensor *tensor) {
-    struct entry *entry = entry_to_show(tensor);
-    return entry ? entry_elements(entry) : ORIGINAL(numel_custom)(tensor);
-}
-
-void *hook_sym_numel_custom(int64_t *result, struct tensor *tensor) {
-    struct entry *entry = entry_to_show(tensor);
-    if (!entry)
-        return ORIGINAL(sym_numel_custom)(result, tensor);
-    *result = entry_elements(entry);
-    return result;
+    if (entry->told.dims < 0)
+        entry->told.dims = layout_told(tensor, &entry->record, entry->told.sizes, entry->told.strides);
+    return &entry->told;
 }
 
 /* ---- hooks: life and copies */

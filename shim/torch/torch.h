@@ -342,8 +342,17 @@ void record_move_end(const struct record_move *move, struct tensor *from, struct
 /* The record of the live tensor that is the numbered output of a node, else RECORD_NONE: then all entries are looked at. */
 struct record record_of_output(void *node, uint32_t number);
 size_t record_count(void);
-/* Calls visit for every live record (a snapshot: visit may set and clear records), or for those of tensors that were part of a graph when they were marked. */
-void record_each(bool in_graph, void (*visit)(struct tensor *tensor, const struct record *record));
+/* Calls visit, which clears none, for every live record, or for those of tensors that were part of a graph when they were marked. Any thread: tensors may
+   end meanwhile on others, but none while it is shown. */
+typedef void record_visit(struct tensor *tensor, const struct record *record, void *context);
+void record_each(bool in_graph, record_visit *visit, void *context);
+/* Sizes and strides of the whole batch: what the program sees. */
+struct record_told {
+    int dims;
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
+};
+/* NULL: it is not divided. As long as the tensor lives and is not marked anew. Any thread. */
+const struct record_told *record_told(struct tensor *tensor);
 
 /* ---- this rank's rows of a whole tensor (rows.c). Opaque; along dim the whole has record_total() elements. */
 /* The rows, with the tensor's history; a view where nothing is merged before them, else a copy in the same order of dimensions. Owned. */

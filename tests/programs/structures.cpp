@@ -1,7 +1,7 @@
 // The same small regression written in the ways that programs are: an optimizer of the program's own, a closure, backward in a thread of
-// its own, models that threads train one after the other or side by side.
+// its own, models that threads train one after the other or side by side, graphs that a thread makes and drops meanwhile.
 //
-//   structures own | own_by_base | lbfgs | thread | threads | threads_at_once
+//   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | beside
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -139,6 +139,24 @@ static void train_in_threads(bool at_once) {
     }
 }
 
+// Nobody waits for the thread: its tensors end while a backward looks for what it has made.
+static void train_beside(Net &net, const Data &data) {
+    SignDescent optimizer(net.parameters(), 0.01);
+    torch::nn::Linear other(6, 6);
+    std::thread beside([&] {
+        for (int i = 0; i < 150; i++) {
+            auto x = other(data.x);
+            for (int layer = 0; layer < 300; layer++) {
+                x = x * 1.01;
+            }
+        }
+    });
+    for (int i = 0; i < 20; i++) {
+        train(net, optimizer, data, "model");
+    }
+    beside.join();
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "own";
     torch::manual_seed(3);
@@ -152,6 +170,8 @@ int main(int argc, char **argv) {
         train_with_closure(net, data);
     } else if (!std::strcmp(mode, "thread")) {
         train_with_thread(net, data);
+    } else if (!std::strcmp(mode, "beside")) {
+        train_beside(net, data);
     } else if (!std::strcmp(mode, "own_by_base")) {
         std::unique_ptr<torch::optim::Optimizer> optimizer = std::make_unique<SignDescent>(net.parameters(), 0.01);
         train(net, *optimizer, data, "model");
