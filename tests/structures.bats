@@ -62,6 +62,10 @@ same_structure() {
     same_structure beside 2 3
 }
 
+@test "a thread looks at memory of results while another one computes" {
+    same_structure looks 2 3
+}
+
 @test "ranks that train different models at a time are stopped, though shapes and data are the same" {
     run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/swapped.py"
     [ "$status" -eq 125 ]

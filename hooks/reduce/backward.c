@@ -293,6 +293,7 @@ struct execution {
 static void execute(const struct execution *execution) {
     struct vector inputs = execution->inputs;
     dispatch_client.settle();
+    loans_return_all();
     OPAQUE_SCOPE;
     ORIGINAL(engine_execute)
     (execution->result, execution->engine, execution->roots, &inputs, execution->keep_graph, execution->create_graph, execution->accumulate,

@@ -147,7 +147,7 @@ static bool begin(struct invocation *invocation, const struct direct *direct, ui
     call->lent = 0;
     if (!read_words(invocation, direct->kinds) || shim_is_worker())
         return false;
-    loans_return();
+    loans_return_operands(call->values, call->values + call->count);
     *kernel = regions_is_helper() ? NULL : kernel_below(&direct->handle, &call->key_set, functor);
     if (!*kernel || !dispatch_client.decide_direct(call))
         return false;

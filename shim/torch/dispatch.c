@@ -206,7 +206,7 @@ static void replace_divided(struct value *values, const struct value *end) {
 
 static void fallback_in_worker(const struct handle *handle, uint64_t key_set, struct stack *stack) {
     int count = operator_of(handle)->argument_count;
-    loans_return();
+    loans_return_operands(stack->end - count, stack->end);
     /* whatever the keys: what comes unboxed has left the mark of rows behind (direct.c) */
     replace_divided(stack->end - count, stack->end);
     dispatch_kernel(handle, key_set & ~keys_ours(), stack);
@@ -223,7 +223,7 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
         return;
     }
     key_set &= ~keys_ours();
-    loans_return();
+    loans_return_operands(stack->begin, stack->end);
     /* Kernels that slice their tensors inside a parallel region do so on threads that do not have our exclusion (slow convolutions). */
     if (regions_is_helper()) {
         dispatch_run_opaque(op, handle, key_set, stack);

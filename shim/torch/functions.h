@@ -45,8 +45,10 @@ bool shell_give_back(struct tensor *tensor);
 void shell_begin(struct tensor *tensor, const struct record *record);
 /* Finds the virtual function storage(), which follows has_storage(); `tensor` is a plain one. */
 void loan_begin(struct tensor *tensor, void **slot_of_has_storage);
-/* Every tensor has its own memory again. */
+/* What this thread was lent is given back, and what others have forgotten; with operands, also what another one looks at; of one tensor; everything. */
 void loans_return(void);
+void loans_return_operands(const struct value *begin, const struct value *end);
+void loans_return_of(struct tensor *tensor);
 /* Finds the virtual function that makes nodes of the graph anew; `tensor` is a plain one. */
 void stale_begin(struct tensor *tensor);
 void selfcheck_run(void);

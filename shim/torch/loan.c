@@ -2,22 +2,28 @@
  * Memory lent to divided tensors. data_ptr() without a type, storage() and what is built on them are code of libtorch that is inline in programs and
  * libraries: it takes the address out of the tensor, where nobody can answer something else. But it asks the tensor first whether it has storage, or for its
  * storage, by virtual functions (all releases from 1.13 to 2.15). At user level the tensor is then lent the storage of the copy that stands in for its
- * memory, which the code goes on to read. It gets its own back before anything of libtorch works on it: when a thread goes below user level, which every
- * kernel and every function of ours does first, and when the tensor ends.
+ * memory, which the code goes on to read. It gets its own back before anything of libtorch works on it: when the thread goes below user level, which every
+ * kernel and every function of ours does first, when another one computes with this tensor, and when the tensor ends. What another thread computes with
+ * other tensors does not take it away from under the code, but for what that has forgotten: a thread that reads and then does no more of libtorch.
  *
  * A thread that looks at memory while another computes with the same tensor comes in between (docs/limits.md).
  */
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "../comm/clock.h"
 #include "../shim.h"
 #include "functions.h"
 
+enum { FORGOTTEN_MS = 1000 }; /* far longer than a thread is kept off its core in the midst of a look */
+
 struct loan {
-    struct loan *next;
+    struct loan *next; /* older */
     struct tensor *tensor;
-    void *storage;  /* its own, whose reference it still has */
+    void *storage;  /* what it had before: its own, whose reference it still has, or an older loan's to another thread */
     int64_t offset; /* elements */
+    pthread_t thread;
+    uint64_t since_ms;
 };
 
 static struct loan *loans;
@@ -32,16 +38,25 @@ static int64_t *offset_slot(struct tensor *tensor) {
     return (int64_t *)((char *)tensor + torch_facts.storage_offset);
 }
 
+/* Has the tensor been lent its memory: to this thread; to another one? */
+static bool is_lent(const struct tensor *tensor, bool to_this) {
+    for (const struct loan *loan = loans; loan; loan = loan->next)
+        if (loan->tensor == tensor && pthread_equal(loan->thread, pthread_self()) == to_this)
+            return true;
+    return false;
+}
+
 static void lend(struct tensor *tensor, struct tensor *whole, int64_t offset) {
-    if (*storage_slot(tensor) == *storage_slot(whole))
-        return;
-    struct loan *loan = malloc(sizeof *loan);
     pthread_mutex_lock(&loans_mutex);
-    *loan = (struct loan){loans, tensor, *storage_slot(tensor), *offset_slot(tensor)};
-    *storage_slot(tensor) = *storage_slot(whole);
-    *offset_slot(tensor) = offset;
-    loans = loan;
-    atomic_fetch_add(&loan_count, 1);
+    bool has_it = *storage_slot(tensor) == *storage_slot(whole);
+    if (!has_it || (is_lent(tensor, false) && !is_lent(tensor, true))) {
+        struct loan *loan = malloc(sizeof *loan);
+        *loan = (struct loan){loans, tensor, *storage_slot(tensor), *offset_slot(tensor), pthread_self(), clock_ms()};
+        *storage_slot(tensor) = *storage_slot(whole);
+        *offset_slot(tensor) = offset;
+        loans = loan;
+        atomic_fetch_add(&loan_count, 1);
+    }
     pthread_mutex_unlock(&loans_mutex);
 }
 
@@ -57,19 +72,85 @@ int64_t tensor_own_offset(struct tensor *tensor) {
     return offset;
 }
 
-void loans_return(void) {
-    if (!atomic_load_explicit(&loan_count, memory_order_relaxed))
-        return;
+/* A younger loan of the same tensor goes on, and gives back what this one would have. */
+static void give_back(const struct loan *loan) {
+    void **storage = storage_slot(loan->tensor);
+    int64_t *offset = offset_slot(loan->tensor);
+    for (struct loan *younger = loans; younger != loan; younger = younger->next)
+        if (younger->tensor == loan->tensor) {
+            storage = &younger->storage;
+            offset = &younger->offset;
+        }
+    *storage = loan->storage;
+    *offset = loan->offset;
+}
+
+/* Those for which is_due holds. */
+static void return_due(bool (*is_due)(const struct loan *loan, const void *context), const void *context) {
     pthread_mutex_lock(&loans_mutex);
-    for (struct loan *loan = loans, *next; loan; loan = next) { /* the youngest first: an older one of the same tensor has its own */
-        next = loan->next;
-        *storage_slot(loan->tensor) = loan->storage;
-        *offset_slot(loan->tensor) = loan->offset;
+    for (struct loan **at = &loans, *loan; (loan = *at);) {
+        if (!is_due(loan, context)) {
+            at = &loan->next;
+            continue;
+        }
+        give_back(loan);
+        *at = loan->next;
         free(loan);
+        atomic_fetch_sub(&loan_count, 1);
     }
-    loans = NULL;
-    atomic_store(&loan_count, 0);
     pthread_mutex_unlock(&loans_mutex);
+}
+
+static bool some_are_lent(void) {
+    return atomic_load_explicit(&loan_count, memory_order_relaxed);
+}
+
+/* What an operator has to work on. */
+struct operands {
+    const struct value *begin, *end;
+    uint64_t now_ms;
+};
+
+static bool is_among(const struct tensor *tensor, const struct value *value, const struct value *end) {
+    for (; value < end; value++)
+        if ((value_is_tensor(value) && value->tensor == tensor) ||
+            (value_is_list(value) && is_among(tensor, value_list(value)->begin, value_list(value)->end)))
+            return true;
+    return false;
+}
+
+static bool is_done(const struct loan *loan, const void *context) {
+    const struct operands *operands = context;
+    return pthread_equal(loan->thread, pthread_self()) || loan->since_ms + FORGOTTEN_MS < operands->now_ms ||
+           is_among(loan->tensor, operands->begin, operands->end);
+}
+
+/* It has been lent something, or is what has been lent. */
+static bool is_of_tensor(const struct loan *loan, const void *tensor) {
+    return loan->tensor == tensor || *storage_slot(loan->tensor) == *storage_slot((struct tensor *)tensor);
+}
+
+static bool is_any(const struct loan *loan, const void *unused) {
+    return loan || unused;
+}
+
+void loans_return_operands(const struct value *begin, const struct value *end) {
+    if (some_are_lent())
+        return_due(is_done, &(struct operands){begin, end, clock_ms()});
+}
+
+void loans_return(void) {
+    loans_return_operands(NULL, NULL);
+}
+
+void loans_return_of(struct tensor *tensor) {
+    if (some_are_lent())
+        return_due(is_of_tensor, tensor);
+}
+
+void loans_return_all(void) {
+    if (some_are_lent())
+        return_due(is_any, NULL);
 }
 
 /* ---- hooks */
@@ -106,7 +187,7 @@ char hook_has_storage(struct tensor *tensor) {
 
 /* The last references are gone, though weak ones may be left: the storage is given up now, and the graph. */
 void hook_release_resources(struct tensor *tensor) {
-    loans_return();
+    loans_return_of(tensor);
     if (shim_active())
         record_clear(tensor);
     ORIGINAL(release_resources)(tensor);

@@ -298,7 +298,7 @@ const struct record_told *record_told(struct tensor *tensor) {
 static void tensor_ends(struct tensor *tensor) {
     if (!shim_active())
         return;
-    loans_return();
+    loans_return_of(tensor);
     if (tensor_is_parameter(tensor))
         leaf_gone(tensor);
     if (tensor_is_marked(tensor))
@@ -324,14 +324,14 @@ static void record_copy(struct tensor *from, struct tensor *to) {
 }
 
 void *hook_shallow_copy(struct tensor **result, struct tensor *tensor, void *version, char allow_change) {
-    loans_return();
+    loans_return_of(tensor);
     ORIGINAL(shallow_copy)(result, tensor, version, allow_change);
     record_copy(tensor, *result);
     return result;
 }
 
 void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, void *version, char allow_change) {
-    loans_return();
+    loans_return_of(tensor);
     ORIGINAL(shallow_copy_moved)(result, tensor, version, allow_change);
     record_copy(tensor, *result);
     return result;
@@ -339,7 +339,7 @@ void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, voi
 
 struct record_move record_move_begin(struct tensor *to) {
     struct record_move move = {.is_active = shim_active()};
-    loans_return();
+    loans_return_of(to);
     if (move.is_active) {
         move.was_parameter = tensor_is_parameter(to);
         record_clear(to);
@@ -358,6 +358,7 @@ void record_move_end(const struct record_move *move, struct tensor *from, struct
 /* x.data = y, Module::to, Module::clone: the tensor takes over y's key set, and with it loses the mark of a leaf or gains one of divided rows. */
 void hook_copy_metadata(struct tensor *from, struct tensor *to, void *version, char allow_change) {
     struct record_move move = record_move_begin(to);
+    loans_return_of(from);
     ORIGINAL(copy_metadata)(from, to, version, allow_change);
     record_move_end(&move, from, to);
 }

@@ -1,12 +1,14 @@
 // The same small regression written in the ways that programs are: an optimizer of the program's own, a closure, backward in a thread of
 // its own, models that threads train one after the other or side by side, graphs that a thread makes and drops meanwhile.
 //
-//   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | beside
+//   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | beside | looks
 #include <torch/torch.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -157,6 +159,37 @@ static void train_beside(Net &net, const Data &data) {
     beside.join();
 }
 
+// The address of a result's memory is taken by code of libtorch that is inline here, while another thread computes with other tensors.
+static void look_beside(Net &net, const Data &data) {
+    SignDescent optimizer(net.parameters(), 0.01);
+    train(net, optimizer, data, "model");
+    torch::NoGradGuard no_grad;
+    std::atomic<bool> ends{false};
+    torch::nn::Linear other(6, 6);
+    std::vector<torch::Tensor> results;
+    std::vector<float> sums;
+    int wrong = 0;
+    auto sum_of = [](const torch::Tensor &result) {
+        const auto *memory = static_cast<const float *>(result.data_ptr());
+        return std::accumulate(memory, memory + result.numel(), 0.0F);
+    };
+    for (int i = 0; i < 200; i++) {
+        results.push_back(net.forward(data.x + i));
+        sums.push_back(sum_of(results.back()));
+    }
+    std::thread beside([&] {
+        for (auto x = other(data.x); !ends;) {
+            x = x * 1.0001;
+        }
+    });
+    for (size_t i = 0; i < 300000; i++) {
+        wrong += sum_of(results[i % results.size()]) != sums[i % sums.size()];
+    }
+    ends = true;
+    beside.join();
+    std::printf("%d looks were wrong\n", wrong);
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "own";
     torch::manual_seed(3);
@@ -170,6 +203,8 @@ int main(int argc, char **argv) {
         train_with_closure(net, data);
     } else if (!std::strcmp(mode, "thread")) {
         train_with_thread(net, data);
+    } else if (!std::strcmp(mode, "looks")) {
+        look_beside(net, data);
     } else if (!std::strcmp(mode, "beside")) {
         train_beside(net, data);
     } else if (!std::strcmp(mode, "own_by_base")) {
