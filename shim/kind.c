@@ -82,7 +82,9 @@ static void kind_granted(void) {
     meeting_begin(grant.world_size, grant.collective_timeout_ms);
     beside_begin(grant.world_size, grant.collective_timeout_ms);
     first_host_begin(grant.collective_timeout_ms);
-    torch_selfcheck(); /* like torch_begin, does not return when libtorch is not supported */
+    uint64_t thread = threads_go_by(0); /* whichever has come first on this rank */
+    torch_selfcheck();                  /* like torch_begin, does not return when libtorch is not supported */
+    threads_go_by(thread);
     report_begin();
     files_client.rank_begins();
 }

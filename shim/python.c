@@ -1,6 +1,7 @@
 /* The interpreter's functions, and the way between its tensors and libtorch's. */
 #include "python.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -51,6 +52,14 @@ void python_take_again(void *state) {
     void (*take)(void *) = state ? resolve_python("PyEval_RestoreThread") : NULL;
     if (take)
         take(state);
+}
+
+void python_lock(pthread_mutex_t *mutex) {
+    if (!pthread_mutex_trylock(mutex))
+        return;
+    void *python = python_let_go();
+    pthread_mutex_lock(mutex);
+    python_take_again(python);
 }
 
 struct tensor *python_tensor(struct object *object) {

@@ -5,6 +5,7 @@
 #ifndef ACCEL_SHIM_PYTHON_H
 #define ACCEL_SHIM_PYTHON_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -45,6 +46,8 @@ const struct python_api *python_api(void);
    its own system calls. The result is for python_take_again(). */
 void *python_let_go(void);
 void python_take_again(void *state);
+/* Locks a mutex whose owner may need the interpreter's lock meanwhile (a tensor that it releases may have a Python object): who waits for it gives that up. */
+void python_lock(pthread_mutex_t *mutex);
 /* The tensor behind a Python object, borrowed from it; NULL: it is none. */
 struct tensor *python_tensor(struct object *object);
 /* A Python object for a tensor (its own, if it has one). Owned. */

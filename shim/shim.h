@@ -155,6 +155,7 @@ bool shim_comm_lock_while(bool (*is_needed)(void));
 void shim_comm_unlock(int *unused);
 /* The lock of a backward, with collectives in it, in the same order. */
 void shim_backward_lock(pthread_mutex_t *mutex);
+bool shim_has_threads(void); /* there is, or has been, a second one */
 /* For comm_note() alone. */
 void shim_note_lock(void);
 void shim_note_unlock(int *unused);

@@ -4,19 +4,26 @@
  *
  * Rules
  *  - A thread is known by the one that has made it, by the code that it runs and by its number among those. The main thread's word is 0.
- *  - A task of Python's pools (concurrent.futures, multiprocessing.pool.ThreadPool) is known by the thread that has submitted it and its number, whichever
- *    worker does it.
- *  - Which thread takes what from a queue of the program's own is not known (docs/limits.md).
+ *  - What Python gives to threads (tasks of concurrent.futures and of multiprocessing.pool.ThreadPool, threading.Thread, items of queue.Queue) is known by
+ *    the thread that has submitted it, by what it is and by its number among those, whichever thread does it (tasks.c): the order in which it is submitted may
+ *    be that in which others have ended.
+ *  - Which thread takes what from a queue of C++ is not known (docs/limits.md).
  */
 #ifndef ACCEL_SHIM_THREADS_H
 #define ACCEL_SHIM_THREADS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 extern _Atomic uint8_t threads_are_several; /* somebody has made a second one */
 
 /* Any thread. */
 uint64_t threads_own(void);
+bool threads_are_told_apart(void); /* false: no thread has a word */
+/* This thread goes by another word from now on. Returns the one before. */
+uint64_t threads_go_by(uint64_t word);
+/* For a new thread, or a task, that this thread makes of a kind. */
+uint64_t threads_word_of_new(uint64_t kind);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The locks that threads of the program take in the same order on all ranks: each rank's first one in turn is the one that was first on rank 0 (of several
- * hosts: on the host's first rank; hosts that come in different orders are noticed by the collectives' hash).
+ * The locks that threads of the program take in the same order on all ranks: each rank's first one in turn is the one that rank 0 lets go first (of several
+ * hosts: the host's first rank; hosts that come in different orders are noticed by the collectives' hash), one that waits on all of them.
  *
  * A thread that waits for its turn has given up the lock, and Python's, which the thread that is first may need on its way here.
  */
@@ -11,6 +11,7 @@
 #include "comm/clock.h"
 #include "python.h"
 #include "shim.h"
+#include "threads.h"
 
 enum { STAYS = 2000, YIELDS = 64, NAP_NS = 50000 };
 
@@ -35,26 +36,55 @@ static void step_aside(pthread_mutex_t *mutex, unsigned round) {
     else
         nanosleep(&nap, NULL);
     python_take_again(python);
-    pthread_mutex_lock(mutex);
+    python_lock(mutex);
 }
 
 static bool always(void) {
     return true;
 }
 
-void shim_comm_unlock(int *unused) {
-    comm_end_turn();
+/* The thread that has comm_mutex, and how often it has taken it again since. */
+static _Atomic pthread_t holder;
+static unsigned depth;
+
+static bool has_it_already(void) {
+    bool is_own = pthread_equal(atomic_load_explicit(&holder, memory_order_relaxed), pthread_self());
+    depth += is_own;
+    return is_own;
+}
+
+static void take_it(void) {
+    python_lock(&comm_mutex);
+    atomic_store_explicit(&holder, pthread_self(), memory_order_relaxed);
+}
+
+static void leave_it(void) {
+    atomic_store_explicit(&holder, 0, memory_order_relaxed);
     pthread_mutex_unlock(&comm_mutex);
+}
+
+void shim_comm_unlock(int *unused) {
+    if (depth) {
+        depth--;
+        return;
+    }
+    comm_end_turn();
+    leave_it();
 }
 
 bool shim_comm_lock_while(bool (*is_needed)(void)) {
     regions_refuse();
+    if (has_it_already())
+        return true;
     uint64_t since_ns = clock_ns();
-    pthread_mutex_lock(&comm_mutex);
+    comm_ask_turn(false);
+    take_it();
     for (unsigned round = 0; is_needed(); round++) {
         if (stay(comm_take_turn, since_ns) == COMM_TURN_TAKEN)
             return true;
+        atomic_store_explicit(&holder, 0, memory_order_relaxed);
         step_aside(&comm_mutex, round);
+        atomic_store_explicit(&holder, pthread_self(), memory_order_relaxed);
     }
     shim_comm_unlock(NULL);
     return false;
@@ -64,17 +94,26 @@ void shim_comm_lock(void) {
     shim_comm_lock_while(always);
 }
 
+bool shim_has_threads(void) {
+    return atomic_load_explicit(&threads_are_several, memory_order_relaxed);
+}
+
 void shim_note_lock(void) {
-    pthread_mutex_lock(&comm_mutex);
+    if (!has_it_already())
+        take_it();
 }
 
 void shim_note_unlock(int *unused) {
-    pthread_mutex_unlock(&comm_mutex);
+    if (depth)
+        depth--;
+    else
+        leave_it();
 }
 
 void shim_backward_lock(pthread_mutex_t *mutex) {
     uint64_t since_ns = clock_ns();
-    pthread_mutex_lock(mutex);
+    comm_ask_turn(true);
+    python_lock(mutex);
     for (unsigned round = 0; stay(comm_take_backward, since_ns) != COMM_TURN_TAKEN; round++)
         step_aside(mutex, round);
 }

@@ -108,15 +108,11 @@ static struct segment_post *kept_of(uint64_t thread) {
     return &found->notes;
 }
 
-static int are_several(void) {
-    return segment.options.are_several && atomic_load_explicit(segment.options.are_several, memory_order_relaxed);
-}
-
 void comm_note(const char *what, uint64_t value) {
     if (segment.options.world_size < 2) {
         return;
     }
-    int is_for_next = segment.has_turn || !are_several();
+    int is_for_next = segment.has_turn || !turn_are_several();
     note(is_for_next ? own_post(segment.sequence + 1) : kept_of(segment.options.thread()), what, value);
 }
 
@@ -136,92 +132,11 @@ static void take_kept(struct segment_post *post, struct kept *mine) {
     }
 }
 
-/* Who looks at the board sees a rank that has come to its next collective. */
-static void show_waiting(void) {
-    struct board_rank *shown = &segment.board->ranks[segment.options.rank];
-    atomic_store_explicit(&shown->collective, segment.sequence + 1, memory_order_relaxed);
-    atomic_store_explicit(&shown->waiting, 1, memory_order_relaxed);
-}
-
-static void show_going(void) {
-    if (segment.options.world_size < 2) {
-        return;
-    }
-    struct board_rank *shown = &segment.board->ranks[segment.options.rank];
-    atomic_store_explicit(&shown->waiting, 0, memory_order_relaxed);
-    atomic_store_explicit(&shown->collective, segment.sequence, memory_order_relaxed);
-}
-
-static void give_up_turn(uint64_t since_ns) {
-    char text[AGREE_TEXT];
-    if (atomic_load_explicit(&segment.board->abort, memory_order_relaxed)) {
-        segment.options.fail("AR-ABORTED", "the job is being stopped");
-    }
-    if (segment.options.look) {
-        segment.options.look(segment.first);
-    }
-    if (clock_ns() - since_ns > segment.options.collective_timeout_ms * (uint64_t)1000000) {
-        snprintf(text, sizeof text,
-                 "a thread of rank %u has waited %u s for its turn, which is another thread's since it is that one's on rank %u (does a "
-                 "lock of the program's keep it?)",
-                 segment.options.rank, segment.options.collective_timeout_ms / 1000, segment.first);
-        segment.options.fail("AR-COLLECTIVE-TIMEOUT", text);
-    }
-}
-
-/* number: of what is to come. */
-static enum comm_turn take(int kind, uint64_t number, uint64_t thread, uint64_t since_ns) {
-    struct segment_turn *turn = &segment_control(segment.first)->turns[kind];
-    if (segment_is_leader()) {
-        atomic_store_explicit(&turn->thread, thread, memory_order_relaxed);
-        atomic_store_explicit(&turn->number, number, memory_order_release);
-        return COMM_TURN_TAKEN;
-    }
-    uint64_t reached = are_several() ? atomic_load_explicit(&turn->number, memory_order_acquire) : number + 1;
-    if (reached > number || (reached == number && atomic_load_explicit(&turn->thread, memory_order_relaxed) == thread)) {
-        return COMM_TURN_TAKEN;
-    }
-    show_waiting();
-    give_up_turn(since_ns);
-    return reached < number ? COMM_TURN_UNKNOWN : COMM_TURN_OTHERS;
-}
-
-static uint64_t own_thread(void) {
-    return segment.options.thread ? segment.options.thread() : 0;
-}
-
-enum comm_turn comm_take_turn(uint64_t since_ns) {
-    uint64_t thread = own_thread();
-    if (segment.options.world_size < 2) {
-        return COMM_TURN_TAKEN;
-    }
-    enum comm_turn whose = take(TURN_COLLECTIVE, segment.sequence + 1, thread, since_ns);
-    if (whose != COMM_TURN_TAKEN) {
-        return whose;
-    }
-    segment.thread = thread;
-    segment.has_turn = 1;
+void agree_take_notes(uint64_t thread) {
     struct kept *mine = kept_find(thread);
     if (mine) {
         take_kept(own_post(segment.sequence + 1), mine);
     }
-    return COMM_TURN_TAKEN;
-}
-
-enum comm_turn comm_take_backward(uint64_t since_ns) {
-    enum comm_turn whose =
-        segment.options.world_size < 2 ? COMM_TURN_TAKEN : take(TURN_BACKWARD, segment.backwards + 1, own_thread(), since_ns);
-    if (whose == COMM_TURN_TAKEN) {
-        segment.backwards++;
-        show_going();
-    }
-    return whose;
-}
-
-void comm_end_turn(void) {
-    show_going();
-    segment.has_turn = 0;
-    segment.thread = 0;
 }
 
 /* ---- entering and passing */

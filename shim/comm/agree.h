@@ -47,4 +47,10 @@ static inline uint64_t agree_mix(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
+/* Inside the caller's lock, whose turn is this thread's: what it has noted before belongs to the collective to come. */
+void agree_take_notes(uint64_t thread);
+
+/* turn.c: the program has, or has had, a second thread. */
+int turn_are_several(void);
+
 #endif

@@ -70,9 +70,12 @@ uint32_t comm_world_size(void);
 /* Element size of a type in bytes. */
 size_t comm_dtype_bytes(enum comm_dtype dtype);
 
-/* Threads of a program take turns, in the order of the host's first rank. Inside the caller's lock, before the first of one or several collectives: may this
-   thread have them now? COMM_TURN_OTHERS: another one is first; leave the lock and ask again. COMM_TURN_UNKNOWN: nobody knows yet; likewise, but it may be
-   soon. since_ns: of the first time, by clock_ns(); at the deadline of collectives it does not return. comm_end_turn() before the lock is left for good. */
+/* Before the lock: this thread is going to ask for a turn. */
+void comm_ask_turn(int is_for_backward);
+/* Threads of a program take turns, in the order of the host's first rank (turn.c). Inside the caller's lock, before the first of one or several collectives:
+   may this thread have them now? COMM_TURN_OTHERS: another one is first; leave the lock and ask again. COMM_TURN_UNKNOWN: nobody knows yet; likewise, but
+   it may be soon. since_ns: of the first time, by clock_ns(); at the deadline of collectives it does not return. comm_end_turn() before the lock is left
+   for good. */
 enum comm_turn { COMM_TURN_OTHERS, COMM_TURN_UNKNOWN, COMM_TURN_TAKEN };
 enum comm_turn comm_take_turn(uint64_t since_ns);
 /* The same inside a lock that is held over several turns, of a thread that will have at least one. */

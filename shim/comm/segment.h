@@ -39,20 +39,23 @@ struct segment_post {
     struct segment_note notes[SEGMENT_NOTES]; /* note n at n % SEGMENT_NOTES */
 };
 
-/* Who is next: written one after the other. */
+/* Of a host's first rank, who is next, written one after the other; of each, which of its threads (+ 1) wait, in any order. */
+enum { SEGMENT_WAITERS = 32 };
 struct segment_turn {
     _Atomic uint64_t number, thread;
+    _Atomic uint64_t alone; /* the number that a rank without a second thread has come to last */
+    _Atomic uint64_t waiting[SEGMENT_WAITERS];
 };
 enum { TURN_COLLECTIVE, TURN_BACKWARD };
 
 /* One rank's control block. The first line alone is read by the others at every barrier: 128 bytes, because lines are fetched in pairs. */
 struct segment_control {
-    _Atomic uint64_t arrived;     /* barriers entered since the start */
-    _Atomic uint64_t check[2];    /* hash of the post of the same turn */
-    _Atomic uint64_t list[2];     /* hash of the list of the same turn: the ranks may differ in it without having parted */
-    _Atomic uint32_t wishes[2];   /* comm_wish() of this rank when it entered the turn's collective */
-    struct segment_turn turns[2]; /* of a host's first rank: the collective to come, the backward */
+    _Atomic uint64_t arrived;   /* barriers entered since the start */
+    _Atomic uint64_t check[2];  /* hash of the post of the same turn */
+    _Atomic uint64_t list[2];   /* hash of the list of the same turn: the ranks may differ in it without having parted */
+    _Atomic uint32_t wishes[2]; /* comm_wish() of this rank when it entered the turn's collective */
     struct segment_post posts[2] __attribute__((aligned(128)));
+    struct segment_turn turns[2] __attribute__((aligned(128))); /* the collective to come, the backward */
 };
 
 _Static_assert(sizeof(struct segment_control) <= BOARD_COMM_CONTROL_BYTES, "a control block holds both posts");
