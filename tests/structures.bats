@@ -66,6 +66,10 @@ same_structure() {
     same_structure looks 2 3
 }
 
+@test "more than a thousand threads, one after the other, with tasks of one kind each" {
+    same_structure often 2
+}
+
 @test "ranks that train different models at a time are stopped, though shapes and data are the same" {
     run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/swapped.py"
     [ "$status" -eq 125 ]

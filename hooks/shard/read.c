@@ -35,73 +35,7 @@ static pthread_mutex_t copies_mutex = PTHREAD_MUTEX_INITIALIZER;
 static void copies_unlock(int *unused) {
     pthread_mutex_unlock(&copies_mutex);
 }
-#define COPIES_SCOPE __attribute__((cleanup(copies_unlock), unused)) int copies_scope_ = pthread_mutex_lock(&copies_mutex)
-
-/* ---- memory */
-
-/* Bytes from the first element to the end of the last. */
-static size_t extent_bytes(struct tensor *tensor) {
-    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
-    int64_t last = 0;
-    for (size_t i = 0; i < sizes.count; i++) {
-        if (!sizes.data[i])
-            return 0;
-        last += (sizes.data[i] - 1) * strides.data[i];
-    }
-    return (size_t)(last + 1) * dtype_bytes(tensor_dtype(tensor));
-}
-
-static uint64_t extent_checksum(struct tensor *tensor) {
-    return checksum_bytes(0, tensor_data(tensor), extent_bytes(tensor));
-}
-
-struct walk {
-    const int64_t *sizes, *to_strides, *from_strides;
-    int dims;
-    size_t bytes;
-};
-
-/* Element by element; from NULL: zeros. */
-static void walk_copy(const struct walk *walk, int dim, char *to, const char *from) {
-    if (dim == walk->dims) {
-        if (from)
-            memcpy(to, from, walk->bytes);
-        else
-            memset(to, 0, walk->bytes);
-        return;
-    }
-    for (int64_t i = 0; i < walk->sizes[dim]; i++)
-        walk_copy(walk, dim + 1, to + i * walk->to_strides[dim] * (int64_t)walk->bytes,
-                  from ? from + i * walk->from_strides[dim] * (int64_t)walk->bytes : NULL);
-}
-
-/* The rows that the program has written go back to the rank that has them; a partial sum becomes rank 0's. */
-static void write_back(const struct copy *copy) {
-    struct sizes sizes = tensor_sizes(copy->alias), to_strides = tensor_strides(copy->alias), from_strides = tensor_strides(copy->whole);
-    size_t bytes = dtype_bytes(tensor_dtype(copy->alias));
-    const char *from = tensor_data(copy->whole);
-    const struct record *record = &copy->record;
-    if (record->kind == RECORD_PARTIAL && packed_is_seen(copy->alias))
-        shim_problem("AR-WRITE-MEMORY", "Write to the padded sequences instead, or run with -n 1.",
-                     "the program wrote through a pointer into the elements of packed sequences, of which each rank has its own");
-    if (record->kind != RECORD_SHARD) {
-        struct walk walk = {sizes.data, to_strides.data, from_strides.data, (int)sizes.count, bytes};
-        walk_copy(&walk, 0, tensor_data(copy->alias), shim_rank() == 0 ? from : NULL);
-        return;
-    }
-    int64_t shape[TORCH_DIMS_MAX + 1], to[TORCH_DIMS_MAX + 1],
-        source[TORCH_DIMS_MAX + 1]; /* the divided dimension taken apart, rows last */
-    for (int i = 0; i < (int)sizes.count; i++) {
-        shape[i] = i == record->dim ? record->outer : sizes.data[i];
-        to[i] = to_strides.data[i] * (i == record->dim ? record->rows * record->inner : 1);
-        source[i] = from_strides.data[i] * (i == record->dim ? record->total * record->inner : 1);
-    }
-    shape[sizes.count] = record->rows * record->inner;
-    to[sizes.count] = to_strides.data[record->dim];
-    source[sizes.count] = from_strides.data[record->dim];
-    struct walk walk = {shape, to, source, (int)sizes.count + 1, bytes};
-    walk_copy(&walk, 0, tensor_data(copy->alias), from + record->first * record->inner * from_strides.data[record->dim] * (int64_t)bytes);
-}
+#define COPIES_SCOPE __attribute__((cleanup(copies_unlock), unused)) int copies_scope_ = (python_lock(&copies_mutex), 0)
 
 /* ---- copies */
 
@@ -207,6 +141,10 @@ static void copy_renew(struct copy *copy) {
     copy->checksum = extent_checksum(copy->whole);
 }
 
+static bool is_written(const struct copy *copy) {
+    return extent_checksum(copy->whole) != copy->checksum;
+}
+
 /* What a copy shows in the end: the memory of a divided tensor, of which a watched one is a view. */
 static const void *source_of(const struct copy *copy) {
     struct tensor *source, *whole;
@@ -230,9 +168,9 @@ static void take_through_window(const struct copy *copy) {
                      "the program wrote through a pointer into a part of a divided tensor that was put together only to be read");
     const void *source = tensor_storage(through.alias);
     for (const struct copy *other = copies; other; other = other->next)
-        if (source_of(other) == source && tensor_storage(other->alias) != storage && extent_checksum(other->whole) != other->checksum)
+        if (source_of(other) == source && tensor_storage(other->alias) != storage && is_written(other))
             refuse_two_written();
-    write_back(&through);
+    extent_write_back(through.alias, through.whole, &through.record);
     for (struct copy *other = copies; other; other = other->next)
         if (tensor_storage(other->alias) == source)
             copy_renew(other);
@@ -241,15 +179,14 @@ static void take_through_window(const struct copy *copy) {
 
 /* Looks whether the program has written, and takes it back. */
 static void copy_take(struct copy *copy) {
-    uint64_t checksum = extent_checksum(copy->whole);
-    copy->is_changed = checksum != copy->checksum;
+    copy->is_changed = is_written(copy);
     if (!copy->is_changed)
         return;
-    copy->checksum = checksum;
+    copy->checksum = extent_checksum(copy->whole);
     if (is_watched(copy))
         take_through_window(copy);
     else
-        write_back(copy);
+        extent_write_back(copy->alias, copy->whole, &copy->record);
 }
 
 /* Takes back what was written to copies of one storage and brings its other copies up to date. */
@@ -311,6 +248,41 @@ static void copies_sweep(void) {
     }
 }
 
+/* ---- turns */
+
+/* Who waits for a collective must not have the list: the thread whose turn it is may need it on its way there. So the turn is taken first, where a collective
+   is certain: a copy is made, or made anew. (What the program has written through pointers while other threads compute may still be waited for with it.) */
+static bool turn_take(bool (*is_needed)(struct tensor *tensor, const void *context), struct tensor *tensor, const void *context) {
+    if (!shim_has_threads())
+        return false;
+    {
+        COPIES_SCOPE;
+        OPAQUE_SCOPE;
+        if (!is_needed(tensor, context))
+            return false;
+    }
+    shim_comm_lock();
+    return true;
+}
+
+static void turn_end(const bool *is_taken) {
+    if (*is_taken)
+        shim_comm_unlock(NULL);
+}
+#define TURN_SCOPE(...) __attribute__((cleanup(turn_end), unused)) bool turn_scope_ = turn_take(__VA_ARGS__)
+
+static bool has_copies(struct tensor *unused, const void *storage) {
+    for (const struct copy *copy = copies; copy; copy = copy->next)
+        if (!is_watched(copy) && tensor_storage(copy->alias) == storage)
+            return true;
+    return false;
+}
+
+static bool is_to_be_made(struct tensor *tensor, const void *record) {
+    bool others;
+    return ((const struct record *)record)->kind != RECORD_GATHERED && !copy_find(tensor, record, is_same, &others);
+}
+
 /* ---- what the rest of hooks/shard calls */
 
 bool read_before_call(const struct shard_call *call) {
@@ -327,6 +299,7 @@ bool read_before_call(const struct shard_call *call) {
 }
 
 void read_after_write(void *storage) {
+    TURN_SCOPE(has_copies, NULL, storage);
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     for (struct copy *copy = copies; copy; copy = copy->next)
@@ -402,6 +375,7 @@ struct tensor *read_stand_in(struct tensor *tensor) {
         shim_problem(
             "AR-DEVICE", "Take it to the CPU first (x.cpu()), or run with -n 1.",
             "the program takes a pointer to, or the storage of, a tensor on an accelerator whose rows are divided among the ranks");
+    TURN_SCOPE(is_to_be_made, tensor, &record);
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     bool others;

@@ -296,6 +296,13 @@ bool packed_enter(struct shard_call *call);
 /* ---- partial sums (partial.c): a call with partial and without shard arguments. True when it has been executed. */
 bool partial_execute(struct shard_call *call, const struct rule *rule);
 
+/* ---- memory, element by element (extent.c) */
+/* From the first element to the end of the last. */
+size_t extent_bytes(struct tensor *tensor);
+uint64_t extent_checksum(struct tensor *tensor);
+/* What the program has written to the whole goes back to the rows of the rank that has them, own; a partial sum becomes rank 0's. */
+void extent_write_back(struct tensor *own, struct tensor *whole, const struct record *record);
+
 /* ---- memory that the program reads and writes itself (read.c). Before an operator: takes back what it wrote to the operator's arguments; true: there are
    copies. After it: brings copies of a storage that it has written up to date. */
 /* The whole tensor whose memory stands in for a divided one's; NULL: its own does. Borrowed. A collective the first time. */

@@ -1,0 +1,63 @@
+/* Memory of tensors, element by element, where no operator may be asked: copies that stand in for divided memory (read.c). */
+#include "shard.h"
+
+size_t extent_bytes(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    int64_t last = 0;
+    for (size_t i = 0; i < sizes.count; i++) {
+        if (!sizes.data[i])
+            return 0;
+        last += (sizes.data[i] - 1) * strides.data[i];
+    }
+    return (size_t)(last + 1) * dtype_bytes(tensor_dtype(tensor));
+}
+
+uint64_t extent_checksum(struct tensor *tensor) {
+    return checksum_bytes(0, tensor_data(tensor), extent_bytes(tensor));
+}
+
+struct walk {
+    const int64_t *sizes, *to_strides, *from_strides;
+    int dims;
+    size_t bytes;
+};
+
+/* Element by element; from NULL: zeros. */
+static void walk_copy(const struct walk *walk, int dim, char *to, const char *from) {
+    if (dim == walk->dims) {
+        if (from)
+            memcpy(to, from, walk->bytes);
+        else
+            memset(to, 0, walk->bytes);
+        return;
+    }
+    for (int64_t i = 0; i < walk->sizes[dim]; i++)
+        walk_copy(walk, dim + 1, to + i * walk->to_strides[dim] * (int64_t)walk->bytes,
+                  from ? from + i * walk->from_strides[dim] * (int64_t)walk->bytes : NULL);
+}
+
+void extent_write_back(struct tensor *own, struct tensor *whole, const struct record *record) {
+    struct sizes sizes = tensor_sizes(own), to_strides = tensor_strides(own), from_strides = tensor_strides(whole);
+    size_t bytes = dtype_bytes(tensor_dtype(own));
+    const char *from = tensor_data(whole);
+    if (record->kind == RECORD_PARTIAL && packed_is_seen(own))
+        shim_problem("AR-WRITE-MEMORY", "Write to the padded sequences instead, or run with -n 1.",
+                     "the program wrote through a pointer into the elements of packed sequences, of which each rank has its own");
+    if (record->kind != RECORD_SHARD) {
+        struct walk walk = {sizes.data, to_strides.data, from_strides.data, (int)sizes.count, bytes};
+        walk_copy(&walk, 0, tensor_data(own), shim_rank() == 0 ? from : NULL);
+        return;
+    }
+    int64_t shape[TORCH_DIMS_MAX + 1], to[TORCH_DIMS_MAX + 1],
+        source[TORCH_DIMS_MAX + 1]; /* the divided dimension taken apart, rows last */
+    for (int i = 0; i < (int)sizes.count; i++) {
+        shape[i] = i == record->dim ? record->outer : sizes.data[i];
+        to[i] = to_strides.data[i] * (i == record->dim ? record->rows * record->inner : 1);
+        source[i] = from_strides.data[i] * (i == record->dim ? record->total * record->inner : 1);
+    }
+    shape[sizes.count] = record->rows * record->inner;
+    to[sizes.count] = to_strides.data[record->dim];
+    source[sizes.count] = from_strides.data[record->dim];
+    struct walk walk = {shape, to, source, (int)sizes.count + 1, bytes};
+    walk_copy(&walk, 0, tensor_data(own), from + record->first * record->inner * from_strides.data[record->dim] * (int64_t)bytes);
+}
