@@ -168,7 +168,11 @@ static void check_leaves(struct tensor **leaves, size_t count) {
         sums[i] = leaves[i] ? start_check_tensor(leaves[i]) : 0;
     comm_note("types and sizes of the parameters", checksum_shapes(leaves, count));
     comm_all_gather_words("checksum of all parameters", checksum_bytes(0, sums, count * sizeof *sums), all);
-    size_t different = comm_first_other(all) == shim_world_size() ? 0 : make_equal(leaves, sums, count);
+    bool are_equal = comm_first_other(all) == shim_world_size();
+    if (!are_equal && leaves_are_of_threads()) /* those of one model would be given to another one */
+        shim_problem("AR-RANKS-PARTED", "Make the models in one thread, one after the other, and seed what they draw; or run with -n 1.",
+                     "threads of the program have made parameters, in another order on each rank, or with other values");
+    size_t different = are_equal ? 0 : make_equal(leaves, sums, count);
     if (different && shim_rank() == 0)
         shim_log(
             'w',

@@ -49,6 +49,7 @@ void loan_begin(struct tensor *tensor, void **slot_of_has_storage);
 void loans_return(void);
 void loans_return_operands(const struct value *begin, const struct value *end);
 void loans_return_of(struct tensor *tensor);
+void leaf_gone(struct tensor *tensor);
 /* Finds the virtual function that makes nodes of the graph anew; `tensor` is a plain one. */
 void stale_begin(struct tensor *tensor);
 void selfcheck_run(void);

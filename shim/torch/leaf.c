@@ -7,12 +7,14 @@
 
 #include "../pairs.h"
 #include "../shim.h"
+#include "../threads.h"
 #include "functions.h"
 
 static struct pairs ordinals, nodes; /* leaf → ordinal (+1), node → leaf; read without the lock */
 static struct tensor **leaves;       /* by ordinal; NULL: gone */
 static _Atomic size_t leaf_next;
 static size_t leaf_room;
+static bool made_by_threads;
 static pthread_mutex_t leaf_mutex = PTHREAD_MUTEX_INITIALIZER; /* of who writes */
 
 static void leaf_unlock(int *unused) {
@@ -39,6 +41,7 @@ static size_t ordinal_give(struct tensor *leaf) {
     leaves[ordinal] = leaf;
     pairs_put(&ordinals, leaf, (void *)(ordinal + 1));
     tensor_mark_parameter(leaf);
+    made_by_threads |= threads_own() != 0;
     leaf_next = ordinal + 1;
     return ordinal + 1;
 }
@@ -59,6 +62,10 @@ void leaf_gone(struct tensor *leaf) {
     LEAF_SCOPE;
     leaves[known - 1] = NULL;
     pairs_put(&ordinals, leaf, NULL);
+}
+
+bool leaves_are_of_threads(void) {
+    return made_by_threads;
 }
 
 size_t leaf_count(void) {

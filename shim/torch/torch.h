@@ -401,7 +401,7 @@ size_t leaf_ordinal(struct tensor *leaf);       /* the order in which the progra
 size_t leaf_count(void);                        /* ordinals given so far */
 struct tensor *leaf_by_ordinal(size_t ordinal); /* NULL: gone */
 bool leaf_has_ordinal(struct tensor *leaf, size_t ordinal); /* false also when the leaf is gone, or another one stands in its place */
-void leaf_gone(struct tensor *tensor);
+bool leaves_are_of_threads(void); /* some were made by others than the main one: their order may be another one on each rank */
 void leaf_node_made(void *node, struct tensor *leaf); /* an AccumulateGrad node was constructed */
 struct tensor *leaf_of_node(void *node);              /* NULL: never seen */
 
