@@ -35,3 +35,8 @@ for step in range(3):
             show("parameter", parameter.grad)
             parameter -= 0.1 * parameter.grad
             parameter.grad = None
+
+# a parameter without values takes other data as it would in one process
+empty = torch.nn.Parameter(torch.empty(3, device="meta"))
+empty.data = torch.empty(4, device="meta")
+print("meta", tuple(empty.shape))
