@@ -92,6 +92,10 @@ thread.join()'
     both_builds threads.py
 }
 
+@test "a package that puts its files in their place by system calls of its own" {
+    both_builds own_calls.py
+}
+
 @test "a file that a thread opens on one rank alone is gone on without, with a warning" {
     program '
 def beside():
