@@ -22,6 +22,8 @@ _Atomic uint8_t shim_active_now;
 _Thread_local uint8_t shim_files_aside_now;
 
 static struct protocol_grant grant;
+static pthread_t beginner;       /* the thread that has claimed */
+static _Atomic bool is_prepared; /* everything below it works; until then other threads wait */
 
 /* In a child forked by a rank (a loader's worker): hooks off, communication forgotten (P12). In any other child: nothing was begun. */
 static void kind_after_fork(void) {
@@ -71,12 +73,16 @@ static void kind_open_comm(void) {
         shim_problem("AR-COMM-OPEN", "This is a defect of accel-run: please report it.", "the ranks cannot share memory: %s", problem);
 }
 
-static void kind_granted(void) {
-    pthread_atfork(NULL, NULL, kind_after_fork);
-    kind_open_comm();
-    atomic_store(&shim_kind_now, SHIM_RANK);
-    if (grant.world_size == 1)
-        return; /* one rank is the plain program: nothing is intercepted */
+/* Threads that begin together come in another order on each rank. */
+static void agree_on_thread(uint64_t thread) {
+    uint64_t all[BOARD_RANKS_MAX];
+    SHIM_COMM_SCOPE;
+    comm_all_gather_words("thread that begins", thread, all);
+    if (comm_first_other(all) < grant.world_size)
+        meeting_is_of_main_thread();
+}
+
+static void kind_prepare(void) {
     torch_begin();
     atomic_store(&shim_active_now, 1);
     meeting_begin(grant.world_size, grant.collective_timeout_ms);
@@ -84,9 +90,20 @@ static void kind_granted(void) {
     first_host_begin(grant.collective_timeout_ms);
     uint64_t thread = threads_go_by(0); /* whichever has come first on this rank */
     torch_selfcheck();                  /* like torch_begin, does not return when libtorch is not supported */
+    agree_on_thread(thread);
     threads_go_by(thread);
     report_begin();
     files_client.rank_begins();
+}
+
+/* One rank is the plain program: nothing is intercepted. */
+static void kind_granted(void) {
+    pthread_atfork(NULL, NULL, kind_after_fork);
+    kind_open_comm();
+    atomic_store(&shim_kind_now, SHIM_RANK);
+    if (grant.world_size > 1)
+        kind_prepare();
+    atomic_store(&is_prepared, true);
 }
 
 /* The process of a check by `accel-run doctor`: it need not train to be a rank. */
@@ -108,16 +125,29 @@ __attribute__((constructor)) static void kind_start(void) {
         kind_exchange();
 }
 
+static bool is_decided(uint8_t kind) {
+    bool is_ready = atomic_load_explicit(&is_prepared, memory_order_acquire) || pthread_equal(beginner, pthread_self());
+    return kind == SHIM_WORKER || kind == SHIM_OTHER || (kind == SHIM_RANK && is_ready);
+}
+
+/* The thread that is waited for may need the interpreter's lock. */
+static void wait_for_another(void) {
+    void *python = python_let_go();
+    sched_yield();
+    python_take_again(python);
+}
+
 bool shim_training_begins(void) {
     for (;;) {
         uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_acquire);
-        if (kind == SHIM_RANK || kind == SHIM_WORKER || kind == SHIM_OTHER)
+        if (is_decided(kind))
             return shim_active();
         uint8_t undecided = SHIM_UNDECIDED;
         if (kind == SHIM_UNDECIDED && atomic_compare_exchange_strong(&shim_kind_now, &undecided, SHIM_CLAIMING))
             break;
-        sched_yield();
+        wait_for_another();
     }
+    beginner = pthread_self();
     if (link_claim(&grant))
         kind_granted();
     else

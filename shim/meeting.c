@@ -14,7 +14,7 @@
 enum { YIELDS = 64, NAP_MS = 50 };
 
 static uint32_t ranks, limit_ms;
-static pid_t thread; /* that claimed */
+static pid_t thread; /* that claimed, if it is the same on all ranks */
 static uint64_t meetings;
 static pid_t process;
 
@@ -34,6 +34,10 @@ void meeting_begin(uint32_t world_size, uint32_t timeout_ms) {
     limit_ms = timeout_ms;
     process = getpid();
     thread = (pid_t)syscall(SYS_gettid);
+}
+
+void meeting_is_of_main_thread(void) {
+    thread = process;
 }
 
 bool meeting_is_here(void) {

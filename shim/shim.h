@@ -29,6 +29,7 @@
 #include "python.h"
 #include "replace.h"
 #include "start_check.h"
+#include "threads.h"
 #include "throw.h"
 #include "torch/loader.h"
 #include "torch/torch.h"
@@ -151,7 +152,7 @@ static inline void shim_note_draw(void) {
 /* ---- collectives on behalf of a hook: takes the communication lock (turns.c), and waits for this thread's turn: there must be a collective in the scope. */
 void shim_comm_lock(void);
 /* The same while it is needed. False: it is not any more, since another thread has done what was to be done; and there is nothing to unlock. */
-bool shim_comm_lock_while(bool (*is_needed)(void));
+bool shim_comm_lock_while(bool (*is_needed)(const void *context), const void *context);
 void shim_comm_unlock(int *unused);
 /* The lock of a backward, with collectives in it, in the same order. */
 void shim_backward_lock(pthread_mutex_t *mutex);

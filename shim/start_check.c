@@ -158,20 +158,29 @@ static void keep_those_alive(struct tensor **leaves, size_t count) {
     }
 }
 
-static void check_leaves(struct tensor **leaves, size_t count) {
+/* Leaves that are used already must be equal. */
+static void check_leaves(struct tensor **leaves, size_t count, bool are_used) {
     uint64_t *sums = calloc(count ? count : 1, sizeof *sums), all[BOARD_RANKS_MAX];
+    bool are_of_threads = false;
     if (!sums)
         shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", count);
     comm_note("number of parameters", count);
     keep_those_alive(leaves, count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         sums[i] = leaves[i] ? start_check_tensor(leaves[i]) : 0;
+        are_of_threads |= leaves[i] && leaf_is_of_thread(leaf_ordinal(leaves[i]));
+    }
     comm_note("types and sizes of the parameters", checksum_shapes(leaves, count));
     comm_all_gather_words("checksum of all parameters", checksum_bytes(0, sums, count * sizeof *sums), all);
     bool are_equal = comm_first_other(all) == shim_world_size();
-    if (!are_equal && leaves_are_of_threads()) /* those of one model would be given to another one */
-        shim_problem("AR-RANKS-PARTED", "Make the models in one thread, one after the other, and seed what they draw; or run with -n 1.",
-                     "threads of the program have made parameters, in another order on each rank, or with other values");
+    if (!are_equal &&
+        (are_used ||
+         are_of_threads)) /* a thread of C++ may have taken another task there: those of one model would be given to another one */
+        shim_problem(
+            "AR-RANKS-PARTED",
+            "Make the models in one thread, one after the other, or let each draw from a generator of its own (threads that draw from the "
+            "common one differ from run to run of one process, too); or run with -n 1.",
+            "threads of the program have made parameters that have other values on each rank");
     size_t different = are_equal ? 0 : make_equal(leaves, sums, count);
     if (different && shim_rank() == 0)
         shim_log(
@@ -190,27 +199,40 @@ static bool is_divided(struct tensor *leaf) {
     return kind == RECORD_SHARD || kind == RECORD_PARTIAL;
 }
 
-static _Atomic size_t known;
-
-static bool has_new(void) {
-    return leaf_count() != atomic_load_explicit(&known, memory_order_relaxed);
+/* The list is freed. */
+static void check_taken(struct tensor **leaves, size_t count, bool are_used) {
+    for (size_t i = 0; i < count; i++)
+        if (is_divided(leaves[i]))
+            leaves[i] = NULL;
+    check_leaves(leaves, count, are_used);
+    leaves_client.are_equal(leaves, count);
+    free(leaves);
 }
 
 /* Of several threads that come with the same ones, one checks them. */
+static bool some_are_new(const void *unused) {
+    (void)unused;
+    return leaves_are_new();
+}
+
 void start_check_new_leaves(void) {
-    if (!has_new() || !shim_comm_lock_while(has_new))
+    struct tensor **leaves;
+    if (!leaves_are_new() || !shim_comm_lock_while(some_are_new, NULL))
         return;
     __attribute__((cleanup(shim_comm_unlock), unused)) int scope = 0;
-    size_t count = leaf_count(), fresh = count - known;
-    struct tensor **leaves = malloc(fresh * sizeof *leaves);
-    if (!leaves)
-        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", fresh);
-    for (size_t i = 0; i < fresh; i++) {
-        leaves[i] = leaf_by_ordinal(known + i);
-        if (is_divided(leaves[i]))
-            leaves[i] = NULL;
-    }
-    known = count;
-    check_leaves(leaves, fresh);
-    free(leaves);
+    size_t count = leaves_take_new(&leaves);
+    check_taken(leaves, count, false);
+}
+
+static bool is_unknown(const void *ordinal) {
+    return !leaf_is_known(*(const size_t *)ordinal);
+}
+
+void start_check_used_leaf(size_t ordinal) {
+    struct tensor **leaves;
+    if (!is_unknown(&ordinal) || !shim_comm_lock_while(is_unknown, &ordinal))
+        return;
+    __attribute__((cleanup(shim_comm_unlock), unused)) int scope = 0;
+    size_t count = leaves_take_until(ordinal, &leaves);
+    check_taken(leaves, count, true);
 }

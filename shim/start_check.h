@@ -7,11 +7,20 @@
 
 #include "torch/torch.h"
 
-/* Compares the leaves that the program has made since the last call, of all ranks: nothing but one comparison when there are none. Ranks whose number, types
+/* Compares the leaves that are new to this thread (torch/leaf.h), of all ranks: nothing but one comparison when there are none. Ranks whose number, types
    or sizes of leaves differ have parted: the job stops by name. Where only values differ, rank 0's are copied into everybody's memory, and one warning says
-   how many. A collective: every rank calls it before a batch is divided; with several threads, any of them. So models made later are checked too, and the
-   self-check's private leaves do not use up the check. */
+   how many; leaves that threads have made must be equal. A collective: every rank calls it before a batch is divided. So models made later are checked too,
+   and the self-check's private leaves do not use up the check. */
 void start_check_new_leaves(void);
+/* The same of a leaf that has got a gradient here and may come from another thread (a model that main() has taken back from it), after the fact: it must be
+   equal. */
+void start_check_used_leaf(size_t ordinal);
+
+struct leaves_client {
+    void (*are_equal)(struct tensor *const *leaves,
+                      size_t count); /* on all ranks, from now on; NULL: gone. A collective, communication lock held. */
+};
+extern const struct leaves_client leaves_client; /* defined by hooks/reduce */
 
 /* A checksum of the tensor's local elements, sizes and type, for comm_note() where a batch enters. Tensors that are not on the host, or not
    plain: of sizes and type only. Any thread. */

@@ -5,6 +5,9 @@
  * tell() says what a thing is, in words that are the same on all ranks: nothing that changes with time (lists that others append to, what closures count,
  * values of arrays), and nothing of where it lies. A thread that takes items from a queue goes by the item, but not the main thread, and no task of a pool:
  * what they take there is most often a result, or a token. After None, which ends most such loops, it goes by its own word again.
+ *
+ * All of this is there when the program makes its first thread or its first parameter. A task that was submitted before it, the first of a pool, counts as the
+ * main thread's.
  */
 #include <string.h>
 
@@ -55,10 +58,15 @@ static const char code[] =
     "        original(self, future, *values, **named)\n"
     "        self._accel_run_task = word(*values, *named.values())\n"
     "    return __init__\n"
+    "def unknown(item):\n"
+    "    before = thread(bytes(8))\n"
+    "    task = word(getattr(item, 'fn', None), *getattr(item, 'args', ()), *getattr(item, 'kwargs', {}).values())\n"
+    "    thread(before)\n"
+    "    return task\n"
     "def as_task(original):\n"
     "    def run(self, *values, **named):\n"
-    "        task = getattr(self, '_accel_run_task', None)\n"
-    "        return run_as(task, original, self, *values, **named) if task else original(self, *values, **named)\n"
+    "        task = getattr(self, '_accel_run_task', None) or unknown(self)\n"
+    "        return run_as(task, original, self, *values, **named)\n"
     "    return run\n"
     "def started(original):\n"
     "    def start(self):\n"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pairs.h"
 #include "shim.h"
 
 enum { KINDS_MAX = 1 << 20 };
@@ -59,7 +58,19 @@ static uint64_t number_of(uint64_t what) {
 
 uint64_t threads_word_of_new(uint64_t kind) {
     uint64_t what = mix(threads_own(), kind) | 1;
-    return mix(what, number_of(what)) | 1;
+    uint64_t word = mix(what, number_of(what)) | 1;
+    leaves_pass_on(word);
+    return word;
+}
+
+void *threads_own_kept(struct threads_kept *kept) {
+    void *word = (void *)(uintptr_t)threads_own(), *block = word ? pairs_get(&kept->of_others, word) : kept->of_main;
+    if (block)
+        return block;
+    pthread_mutex_lock(&made_mutex);
+    pairs_put(&kept->of_others, word, block = calloc(1, kept->bytes));
+    pthread_mutex_unlock(&made_mutex);
+    return block;
 }
 
 /* What an address in a library or program is, not where it lies. */
@@ -110,6 +121,8 @@ static void *begin(void *given) {
 
 int hook_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument) {
     uint64_t kind;
+    if (shim_active())
+        legacy_begin();
     struct birth *birth = has_own_word && find_kind(start, argument, &kind) ? malloc(sizeof *birth) : NULL;
     if (!birth)
         return ORIGINAL(pthread_create)(thread, attributes, start, argument);

@@ -14,7 +14,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "pairs.h"
 
 extern _Atomic uint8_t threads_are_several; /* somebody has made a second one */
 
@@ -25,5 +28,13 @@ bool threads_are_told_apart(void); /* false: no thread has a word */
 uint64_t threads_go_by(uint64_t word);
 /* For a new thread, or a task, that this thread makes of a kind. */
 uint64_t threads_word_of_new(uint64_t kind);
+
+/* What a file keeps for each word, zeros at first, never freed: a decision of one thread must not hang on how far the others have come. */
+struct threads_kept {
+    void *of_main;
+    size_t bytes;
+    struct pairs of_others;
+};
+void *threads_own_kept(struct threads_kept *kept);
 
 #endif

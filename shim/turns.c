@@ -39,7 +39,8 @@ static void step_aside(pthread_mutex_t *mutex, unsigned round) {
     python_lock(mutex);
 }
 
-static bool always(void) {
+static bool always(const void *unused) {
+    (void)unused;
     return true;
 }
 
@@ -72,14 +73,14 @@ void shim_comm_unlock(int *unused) {
     leave_it();
 }
 
-bool shim_comm_lock_while(bool (*is_needed)(void)) {
+bool shim_comm_lock_while(bool (*is_needed)(const void *context), const void *context) {
     regions_refuse();
     if (has_it_already())
         return true;
     uint64_t since_ns = clock_ns();
     comm_ask_turn(false);
     take_it();
-    for (unsigned round = 0; is_needed(); round++) {
+    for (unsigned round = 0; is_needed(context); round++) {
         if (stay(comm_take_turn, since_ns) == COMM_TURN_TAKEN)
             return true;
         atomic_store_explicit(&holder, 0, memory_order_relaxed);
@@ -91,7 +92,7 @@ bool shim_comm_lock_while(bool (*is_needed)(void)) {
 }
 
 void shim_comm_lock(void) {
-    shim_comm_lock_while(always);
+    shim_comm_lock_while(always, NULL);
 }
 
 bool shim_has_threads(void) {

@@ -92,6 +92,10 @@ thread.join()'
     both_builds threads.py
 }
 
+@test "models that threads make: in tasks, in threads, by main() while others train, trained on by main()" {
+    both_builds models_of_threads.py
+}
+
 @test "a package that puts its files in their place by system calls of its own" {
     both_builds own_calls.py
 }

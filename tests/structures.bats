@@ -44,18 +44,27 @@ same_structure() {
     same_structure threads 2 3
 }
 
-# The order in which they come is another one on each rank: the words that they are known by say whose sum is whose.
-@test "models that threads train side by side are those of the plain run" {
+# same_side_by_side MODE: the order in which they come is another one on each rank; the words that they are known by say whose sum is whose.
+same_side_by_side() {
     local n text
-    plain_run debian-O2 structures threads_at_once
+    plain_run debian-O2 structures "$1"
+    dumps_of "$plain"
+    text=${dumps[0]}
     for n in 2 3; do
-        ranks_run "$n" debian-O2 structures threads_at_once
+        ranks_run "$n" debian-O2 structures "$1"
         [ "$(cat "$ranks/status")" -eq 0 ] || { show "$ranks/err" && return 1; }
-        dumps_of "$plain"
-        text=${dumps[0]}
         dumps_of "$ranks"
-        "$COMPARE" --dump --tolerance 1e-2 <(sort "$text") <(sort "${dumps[0]}")
+        "$COMPARE" --dump --tolerance 1e-2 <(sort "$text") <(sort "${dumps[0]}") || return 1
+        rm -r "$ranks"
     done
+}
+
+@test "models that threads train side by side are those of the plain run" {
+    same_side_by_side threads_at_once
+}
+
+@test "models that threads make, and train, side by side are those of the plain run" {
+    same_side_by_side threads_make
 }
 
 @test "a thread makes and drops graphs while another one trains" {

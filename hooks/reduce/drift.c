@@ -129,8 +129,8 @@ void drift_examine(const struct backward *backward) {
             "AR-MODELS-PARTED",
             "What the program goes on from (a checkpoint, the optimizer's state in it) must be the same on every host, and learning "
             "rates must not come from a clock.",
-            "rank %u has other values in parameter %zu than rank 0: its optimizer has made another step", comm_first_other(all),
-            window.ordinal);
+            "rank %u has other values in parameter %u than rank 0: its optimizer has made another step", comm_first_other(all),
+            leaf_number(window.ordinal));
     if (every == 1 && shim_rank() == 0)
         shim_log('w', "AR-ROUNDING: the ranks' parameters differ by rounding, which is harmless: hosts with other processors do so");
     every = SELDOM;

@@ -57,19 +57,28 @@ static void remember(struct tensor *leaf, size_t ordinal) {
     arena_add_size(bytes);
 }
 
-void memory_for_new_leaves(void) {
-    static size_t known;
-    size_t count = leaf_count(), bytes = 0;
-    if (count == known)
-        return;
+/* Of a thread: it has met leaves for whose gradients there is no room yet. Many a program only evaluates. */
+static bool main_needs_room;
+static struct threads_kept needs_room = {&main_needs_room, sizeof main_needs_room, {NULL}};
+
+static void remember_all(struct tensor *const *leaves, size_t count) {
     forget_the_gone();
-    for (; known < count; known++) {
-        struct tensor *leaf = leaf_by_ordinal(known);
-        if (leaf)
-            remember(leaf, known);
-    }
+    for (size_t i = 0; i < count; i++)
+        if (leaves[i])
+            remember(leaves[i], leaf_ordinal(leaves[i]));
+    *(bool *)threads_own_kept(&needs_room) = true;
+}
+
+const struct leaves_client leaves_client = {remember_all};
+
+void memory_for_new_leaves(void) {
+    bool *needs = threads_own_kept(&needs_room);
+    size_t bytes = 0;
+    if (!*needs)
+        return;
+    *needs = false;
+    SHIM_COMM_SCOPE;
     for (size_t i = 0; i < large_count; i++)
         bytes += large_leaves[i].bytes * BLOCKS_PER_LEAF;
-    SHIM_COMM_SCOPE;
     arena_reserve(frees_arrive ? bytes : 0);
 }

@@ -16,47 +16,72 @@ struct tensor *leaf_gradient_of(const struct leaf_gradient *leaf) {
     return gradient && gradient != torch_facts.undefined ? gradient : NULL;
 }
 
-/* A rank may reach fewer parameters than another. If none has reached them all, the ranks are not in the same backward: threads that train models of their
-   own take turns in different orders, and the sum would mix the models. */
-static void refuse_different_backwards(bool has_all) {
-    uint64_t all[BOARD_RANKS_MAX];
-    bool somebody = false;
-    comm_all_gather_words("has all parameters with gradients", has_all, all);
-    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
-        somebody |= all[rank];
-    if (!somebody)
-        shim_problem("AR-RANKS-PARTED", "Train one model after the other, in one thread, or run with -n 1.",
-                     "the ranks' backwards reach different parameters: does the program train several models in threads of their own?");
+static int by_size(const void *one, const void *other) {
+    size_t a = *(const size_t *)one, b = *(const size_t *)other;
+    return a < b ? -1 : a > b;
 }
 
-/* Leaves that this rank did not reach but another did take part with zeros. Rare: ranks take the same branches. */
-static void add_missing(struct backward *backward) {
-    size_t count = leaf_count();
-    uint8_t *reached = calloc(count ? count : 1, 1);
-    for (size_t i = 0; i < backward->count; i++)
-        reached[backward->leaves[i].ordinal] = 1;
-    struct comm_span span = {reached, count};
-    comm_note("number of parameters", count);
-    comm_all_reduce("parameters with gradients", &span, 1, COMM_UINT8, COMM_MAX);
-    for (size_t i = 0; i < backward->count; i++)
-        reached[backward->leaves[i].ordinal] = 0;
-    refuse_different_backwards(!memchr(reached, 1, count));
-    for (size_t ordinal = 0; ordinal < count; ordinal++) {
-        struct tensor *leaf = reached[ordinal] ? leaf_by_ordinal(ordinal) : NULL;
-        if (!leaf)
-            continue;
-        struct tensor **slot = tensor_grad_slot(leaf);
-        bool has_gradient = *slot && *slot != torch_facts.undefined;
-        struct value plain = TORCH_CALL("aten::detach", "", value_tensor(leaf));
-        struct value zeros =
-            TORCH_CALL("aten::zeros_like", "", plain, value_none(), value_none(), value_none(), value_none(), value_none());
-        value_drop(plain);
-        backward->leaves = realloc(backward->leaves, (backward->count + 1) * sizeof *backward->leaves);
-        backward->room = ++backward->count;
-        backward->leaves[backward->count - 1] = (struct leaf_gradient){leaf, ordinal, has_gradient ? *slot : NULL, false};
-        *slot = zeros.tensor;
+/* The ordinals of all ranks' leaves, sorted, each once; owned. counts: how many each rank has. */
+static size_t *gather_ordinals(const struct backward *backward, const uint64_t *counts, size_t *count) {
+    size_t total = 0, *all, filled = 0;
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
+        total += counts[rank];
+    if (!(all = malloc(total * sizeof *all + 1)))
+        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory for a list of %zu parameters",
+                     total);
+    for (uint32_t rank = 0; rank < shim_world_size(); filled += counts[rank++]) {
+        for (size_t i = 0; rank == shim_rank() && i < backward->count; i++)
+            all[filled + i] = backward->leaves[i].ordinal;
+        if (counts[rank])
+            comm_broadcast("parameters with gradients", all + filled, counts[rank] * sizeof *all, rank);
     }
-    free(reached);
+    qsort(all, total, sizeof *all, by_size);
+    for (size_t i = *count = 0; i < total; i++)
+        if (!i || all[i] != all[i - 1])
+            all[(*count)++] = all[i];
+    return all;
+}
+
+/* A rank may reach fewer parameters than another. If none has reached them all, the ranks are not in the same backward: threads that train models of their
+   own take turns in different orders, and the sum would mix the models. */
+static void refuse_different_backwards(const uint64_t *counts, size_t count) {
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
+        if (counts[rank] == count)
+            return;
+    shim_problem("AR-RANKS-PARTED", "Train one model after the other, in one thread, or run with -n 1.",
+                 "the ranks' backwards reach different parameters: does the program train several models in threads of their own?");
+}
+
+static void add_zeros(struct backward *backward, size_t ordinal) {
+    struct tensor *leaf = leaf_by_ordinal(ordinal);
+    if (!leaf)
+        return;
+    struct tensor **slot = tensor_grad_slot(leaf);
+    bool has_gradient = *slot && *slot != torch_facts.undefined;
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(leaf));
+    struct value zeros = TORCH_CALL("aten::zeros_like", "", plain, value_none(), value_none(), value_none(), value_none(), value_none());
+    value_drop(plain);
+    backward->leaves = realloc(backward->leaves, (backward->count + 1) * sizeof *backward->leaves);
+    backward->room = ++backward->count;
+    backward->leaves[backward->count - 1] = (struct leaf_gradient){leaf, ordinal, has_gradient ? *slot : NULL, false};
+    *slot = zeros.tensor;
+}
+
+/* Leaves that this rank did not reach but another did take part with zeros. Rare: ranks take the same branches. The list is sorted, and will be. */
+static void add_missing(struct backward *backward) {
+    uint64_t counts[BOARD_RANKS_MAX];
+    size_t count, reached = backward->count, own = 0;
+    comm_all_gather_words("number of parameters with gradients", reached, counts);
+    size_t *ordinals = gather_ordinals(backward, counts, &count);
+    refuse_different_backwards(counts, count);
+    for (size_t i = 0; i < count; i++) {
+        if (own < reached && backward->leaves[own].ordinal == ordinals[i])
+            own++;
+        else
+            add_zeros(backward, ordinals[i]);
+    }
+    free(ordinals);
+    qsort(backward->leaves, backward->count, sizeof *backward->leaves, by_ordinal);
 }
 
 /* Leaves that got no defined gradient have none. The others in the order of their making, which is the same on all ranks. */
@@ -171,6 +196,8 @@ void reduce_gradients(struct backward *backward) {
     forget_the_gone(backward);
     settle_divided_leaves(backward);
     keep_reached(backward);
+    for (size_t i = 0; i < backward->count; i++)
+        start_check_used_leaf(backward->leaves[i].ordinal);
     if (backward->has_graph) {
         sum_with_graph(backward);
         return;
@@ -180,7 +207,6 @@ void reduce_gradients(struct backward *backward) {
     if (targets_sum(backward, list_hash(backward) ^ drift_word(backward)))
         return;
     add_missing(backward);
-    qsort(backward->leaves, backward->count, sizeof *backward->leaves, by_ordinal);
     drift_examine(backward);
     if (!targets_sum(backward, list_hash(backward)))
         stop_for_other_kinds();

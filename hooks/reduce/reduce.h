@@ -87,7 +87,8 @@ bool capture_is_of_wrapped(const struct vector *edges, size_t edge_bytes);
 /* The number of the output of its node that an edge of the graph, of so many bytes, begins at. */
 uint32_t edge_output(const char *edge, size_t edge_bytes);
 
-/* Before a divided backward, on all ranks, one at a time: memory for the gradients of leaves that are new (memory.c). A collective when there are any. */
+/* Before a divided backward, on all ranks, one at a time: memory for the gradients of leaves that are new to this thread (memory.c). A collective when there
+   are any. */
 void memory_for_new_leaves(void);
 
 /* Sums the new gradients of the leaves over all ranks and adds those from before back in. Every rank calls it for the same backward. */

@@ -69,7 +69,7 @@ static struct target target_of(const struct leaf_gradient *leaf) {
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient))
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
-                     "the gradient of parameter %zu (type %d) cannot be summed over the ranks", leaf->ordinal,
+                     "the gradient of parameter %u (type %d) cannot be summed over the ranks", leaf_number(leaf->ordinal),
                      tensor_dtype(target.gradient));
     struct tensor *reduced = target.gradient;
     if (is_of_others || !tensor_is_dense(reduced)) {
@@ -153,7 +153,7 @@ static void sum_sparse(const struct backward *backward, struct targets *targets)
         char whose[40];
         if (tensor_is_plain(targets->list[i].gradient))
             continue;
-        snprintf(whose, sizeof whose, "parameter %zu", backward->leaves[i].ordinal);
+        snprintf(whose, sizeof whose, "parameter %u", leaf_number(backward->leaves[i].ordinal));
         targets->list[i].copy = sparse_sum(targets->list[i].gradient, whose);
     }
 }

@@ -4,10 +4,21 @@
  */
 #include "shard.h"
 
-static int64_t last_total; /* rows of the last batch that was cut: one-dimensional indices are cut only when they are as many */
+/* What a thread has learned. */
+struct learned {
+    int64_t last_total; /* rows of the last batch that it has cut: one-dimensional indices are cut only when they are as many */
+    int usual_dim;      /* where it cuts sequences at layers that it has not met: what was learned last */
+};
+
+static struct learned main_learned;
+static struct threads_kept all_learned = {&main_learned, sizeof main_learned, {NULL}};
+
+static struct learned *learned(void) {
+    return threads_own_kept(&all_learned);
+}
 
 int64_t *entry_last_batch(void) {
-    return &last_total;
+    return &learned()->last_total;
 }
 
 /*
@@ -18,17 +29,16 @@ int64_t *entry_last_batch(void) {
 enum { HABITS_MAX = 64, CHANGES_MAX = 4 };
 
 struct habit {
-    uint64_t layer; /* a hash of its operator and the shapes of its parameters */
+    uint64_t layer; /* a hash of the thread, of its operator and of the shapes of its parameters */
     int dim;        /* 0 or 1: where it cuts sequences */
     int changes;    /* a layer that is used for both settles down in the end */
 };
 
 static struct habit habits[HABITS_MAX];
 static int habit_count;
-static int usual_dim; /* of layers that have not been met: what was learned last */
 
 uint64_t entry_layer(const struct shard_call *call) {
-    uint64_t layer = checksum_bytes(0, call->op->name, strlen(call->op->name));
+    uint64_t layer = checksum_bytes(threads_own(), call->op->name, strlen(call->op->name));
     for (int i = 0; i < call->argument_count; i++) {
         struct sizes sizes = tensor_sizes(argument_tensor(&call->arguments[i]));
         if (call->arguments[i].is_parameter)
@@ -43,20 +53,20 @@ static struct habit *habit_of(uint64_t layer) {
             return &habits[i];
     if (habit_count == HABITS_MAX)
         return NULL;
-    habits[habit_count] = (struct habit){.layer = layer, .dim = usual_dim};
+    habits[habit_count] = (struct habit){.layer = layer, .dim = learned()->usual_dim};
     return &habits[habit_count++];
 }
 
 static int sequence_dim(const struct shard_call *call) {
     struct habit *habit = habit_of(entry_layer(call));
-    return habit ? habit->dim : usual_dim;
+    return habit ? habit->dim : learned()->usual_dim;
 }
 
 void entry_learn_time(const struct record *record) {
     struct habit *habit = record->layer ? habit_of(record->layer) : NULL;
     if (!habit || habit->dim != record->layer_dim || habit->changes == CHANGES_MAX)
         return;
-    usual_dim = habit->dim = 1 - habit->dim;
+    learned()->usual_dim = habit->dim = 1 - habit->dim;
     habit->changes++;
 }
 
@@ -97,8 +107,10 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
         return NULL;
     if (rule->entry == ENTRY_PACKED)
         return packed_sequences(call) ? data : NULL;
-    if (rule->entry == ENTRY_INDEX && dims == 1)
-        return !last_total || argument_size(data, 0) == last_total ? data : NULL;
+    if (rule->entry == ENTRY_INDEX && dims == 1) {
+        int64_t last = learned()->last_total;
+        return !last || argument_size(data, 0) == last ? data : NULL;
+    }
     return dims >= 2 ? data : NULL;
 }
 
@@ -106,7 +118,7 @@ static void cut(struct shard_call *call, const struct rule *rule, struct argumen
     struct record record = record_shard(dim, argument_size(data, dim));
     record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
-    last_total = record.total;
+    learned()->last_total = record.total;
     struct tensor *rows = rows_lend(argument_tensor(data), &record, dim); /* layers make something new of their data */
     record_set(rows, record);
     slot_replace(data->slot, value_tensor(rows));

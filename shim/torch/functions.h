@@ -64,7 +64,6 @@ static inline void grad_mode_restore(const char *enabled) {
 }
 #define GRAD_MODE_SCOPE __attribute__((cleanup(grad_mode_restore), unused)) char grad_mode_scope_ = grad_mode_enable()
 void record_begin(void);
-void legacy_begin(void);
 /* Runs the kernel for an explicit key set (rows that are fallthrough removed). */
 void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack *stack);
 /* Rows of an operator's table: the address of the boxed function; the functor is a word before it, the unboxed function one behind. Of a key; and of the kernel

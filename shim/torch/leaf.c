@@ -1,6 +1,6 @@
 /*
- * Leaves: the tensors that gradients are accumulated into. Each has an ordinal, the order in which the program made it, by which ranks speak of the same leaf;
- * and the autograd node that accumulates into it, known from its constructor, so that no offset within the node is needed.
+ * The list of leaves of each thread; and the autograd node that accumulates into a leaf, known from its constructor, so that no offset within the node is
+ * needed.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,11 +10,21 @@
 #include "../threads.h"
 #include "functions.h"
 
-static struct pairs ordinals, nodes; /* leaf → ordinal (+1), node → leaf; read without the lock */
-static struct tensor **leaves;       /* by ordinal; NULL: gone */
-static _Atomic size_t leaf_next;
-static size_t leaf_room;
-static bool made_by_threads;
+enum { NUMBER_BITS = 32 };
+
+/* Who makes leaves: a thread, or a task. Never freed. */
+struct maker {
+    size_t key;             /* of its word; two of 2^32 threads with one key count together */
+    struct tensor **leaves; /* by number; NULL: gone */
+    size_t room;
+    _Atomic size_t count, compared;
+    struct maker *_Atomic from; /* who has made it; NULL: nobody who knew any that were not compared */
+    size_t of_from;             /* leaves that were there by then */
+};
+
+static struct maker main_thread;
+static struct pairs makers;          /* key → maker */
+static struct pairs ordinals, nodes; /* leaf → ordinal (+1), node → leaf. All three are read without the lock. */
 static pthread_mutex_t leaf_mutex = PTHREAD_MUTEX_INITIALIZER; /* of who writes */
 
 static void leaf_unlock(int *unused) {
@@ -22,6 +32,95 @@ static void leaf_unlock(int *unused) {
 }
 
 #define LEAF_SCOPE __attribute__((cleanup(leaf_unlock), unused)) int leaf_scope_ = pthread_mutex_lock(&leaf_mutex)
+
+/* ---- makers */
+
+static size_t key_of(uint64_t word) {
+    size_t key = word >> NUMBER_BITS;
+    return word && !key ? 1 : key;
+}
+
+/* NULL: it has none. */
+static struct maker *maker_find(size_t key) {
+    return key ? pairs_get(&makers, (void *)key) : &main_thread;
+}
+
+static struct maker *maker_own(void) {
+    return maker_find(key_of(threads_own()));
+}
+
+/* Lock held. */
+static struct maker *maker_get(size_t key) {
+    struct maker *maker = maker_find(key);
+    if (maker)
+        return maker;
+    maker = calloc(1, sizeof *maker);
+    maker->key = key;
+    pairs_put(&makers, (void *)key, maker);
+    return maker;
+}
+
+/* Goes over those that this thread knows, from the latest to the oldest: limit is how many of the maker's. */
+static struct maker *maker_before(const struct maker *maker, size_t *limit) {
+    *limit = maker->of_from;
+    return atomic_load_explicit(&maker->from, memory_order_acquire);
+}
+
+bool leaves_are_new(void) {
+    struct maker *own = maker_own();
+    size_t limit = own ? atomic_load_explicit(&own->count, memory_order_relaxed) : 0;
+    for (struct maker *maker = own; maker; maker = maker_before(maker, &limit))
+        if (atomic_load_explicit(&maker->compared, memory_order_acquire) < limit)
+            return true;
+    if (own && own->from) /* they remain compared */
+        atomic_store_explicit(&own->from, NULL, memory_order_release);
+    return false;
+}
+
+void leaves_pass_on(uint64_t word) {
+    if (!leaves_are_new())
+        return;
+    struct maker *own = maker_own();
+    LEAF_SCOPE;
+    struct maker *made = maker_get(key_of(word));
+    made->of_from = own->count;
+    atomic_store_explicit(&made->from, own, memory_order_release);
+}
+
+/* Appends the maker's leaves up to limit. */
+static size_t take(struct maker *maker, size_t limit, struct tensor ***list, size_t count) {
+    size_t first = maker->compared;
+    if (first >= limit)
+        return count;
+    *list = realloc(*list, (count + limit - first) * sizeof **list);
+    if (!*list)
+        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", limit);
+    memcpy(*list + count, maker->leaves + first, (limit - first) * sizeof **list);
+    atomic_store_explicit(&maker->compared, limit, memory_order_release);
+    return count + limit - first;
+}
+
+size_t leaves_take_new(struct tensor ***list) {
+    LEAF_SCOPE;
+    struct maker *maker = maker_own();
+    size_t limit = maker ? maker->count : 0, count = 0;
+    for (*list = NULL; maker; maker = maker_before(maker, &limit))
+        count = take(maker, limit, list, count);
+    return count;
+}
+
+bool leaf_is_known(size_t ordinal) {
+    struct maker *maker = maker_find(ordinal >> NUMBER_BITS);
+    return maker == maker_own() || !maker || maker->compared > leaf_number(ordinal);
+}
+
+size_t leaves_take_until(size_t ordinal, struct tensor ***list) {
+    LEAF_SCOPE;
+    *list = NULL;
+    return take(maker_find(ordinal >> NUMBER_BITS), (size_t)leaf_number(ordinal) + 1, list, 0);
+}
+
+/* ---- leaves */
 
 /* + 1; 0: none */
 static size_t ordinal_of(struct tensor *leaf) {
@@ -33,16 +132,16 @@ static size_t ordinal_give(struct tensor *leaf) {
     size_t known = ordinal_of(leaf);
     if (known) /* another thread was first */
         return known;
-    if (leaf_next == leaf_room) {
-        leaf_room = leaf_room ? 2 * leaf_room : 1024;
-        leaves = realloc(leaves, leaf_room * sizeof(struct tensor *));
+    struct maker *maker = maker_get(key_of(threads_own()));
+    if (maker->count == maker->room) {
+        maker->room = maker->room ? 2 * maker->room : 64;
+        maker->leaves = realloc(maker->leaves, maker->room * sizeof(struct tensor *));
     }
-    size_t ordinal = leaf_next;
-    leaves[ordinal] = leaf;
+    size_t ordinal = maker->key << NUMBER_BITS | maker->count;
+    maker->leaves[maker->count] = leaf;
     pairs_put(&ordinals, leaf, (void *)(ordinal + 1));
     tensor_mark_parameter(leaf);
-    made_by_threads |= threads_own() != 0;
-    leaf_next = ordinal + 1;
+    atomic_fetch_add_explicit(&maker->count, 1, memory_order_release);
     return ordinal + 1;
 }
 
@@ -55,26 +154,27 @@ bool leaf_has_ordinal(struct tensor *leaf, size_t ordinal) {
     return ordinal_of(leaf) == ordinal + 1;
 }
 
+bool leaf_is_of_thread(size_t ordinal) {
+    return ordinal >> NUMBER_BITS;
+}
+
+uint32_t leaf_number(size_t ordinal) {
+    return (uint32_t)ordinal;
+}
+
 void leaf_gone(struct tensor *leaf) {
     size_t known = ordinal_of(leaf);
     if (!known)
         return; /* a view of a parameter carries its key */
     LEAF_SCOPE;
-    leaves[known - 1] = NULL;
+    maker_find((known - 1) >> NUMBER_BITS)->leaves[leaf_number(known - 1)] = NULL;
     pairs_put(&ordinals, leaf, NULL);
-}
-
-bool leaves_are_of_threads(void) {
-    return made_by_threads;
-}
-
-size_t leaf_count(void) {
-    return leaf_next;
 }
 
 struct tensor *leaf_by_ordinal(size_t ordinal) {
     LEAF_SCOPE;
-    return ordinal < leaf_next ? leaves[ordinal] : NULL;
+    struct maker *maker = maker_find(ordinal >> NUMBER_BITS);
+    return maker && leaf_number(ordinal) < maker->count ? maker->leaves[leaf_number(ordinal)] : NULL;
 }
 
 void leaf_node_made(void *node, struct tensor *leaf) {

@@ -63,7 +63,27 @@ static void tell_features(struct object *base) {
 #undef HOOK
 }
 
-/* Once `import torch` has made the types; until then it is tried again. The interpreter's lock is held where Python makes a parameter. */
+/* Not while the module is on its way: a thread may be made there. */
+static bool is_imported(struct object *module) {
+    const struct python_api *python = python_api();
+    struct object *spec = python->attribute(module, "__spec__"), *state = spec ? python->attribute(spec, "_initializing") : NULL;
+    bool is_on_its_way = state && python->number_address(state);
+    if (state)
+        python->release(state);
+    else
+        python->error_clear();
+    if (spec)
+        python->release(spec);
+    return !is_on_its_way;
+}
+
+static void replace_methods(struct object *type, struct object *tensor) {
+    original_new = (any_arguments *)python_method_replace(tensor, "new", (void *)make_new);
+    original_new_tensor = (any_arguments *)python_method_replace(tensor, "new_tensor", (void *)make_new_tensor);
+    original_check = (one_argument *)python_method_replace((struct object *)type->type, "__instancecheck__", (void *)check);
+}
+
+/* Until `import torch` has ended it is tried again. The interpreter's lock is held where Python makes a parameter or a thread. */
 void legacy_begin(void) {
     static _Atomic bool done;
     if (atomic_load_explicit(&done, memory_order_relaxed))
@@ -75,7 +95,9 @@ void legacy_begin(void) {
         return;
     }
     struct object *modules = python->modules(), *torch = modules ? python->item(modules, "torch") : NULL;
-    struct object *type = torch ? python->attribute(torch, "FloatTensor") : NULL, *base = torch ? python->attribute(torch, "_C") : NULL;
+    if (!torch || !is_imported(torch))
+        return;
+    struct object *type = python->attribute(torch, "FloatTensor"), *base = python->attribute(torch, "_C");
     struct object *tensor = base ? python->attribute(base, "TensorBase") : NULL;
     if (!tensor && base) {
         python->error_clear();
@@ -83,9 +105,7 @@ void legacy_begin(void) {
     }
     if (type && tensor) {
         done = true;
-        original_new = (any_arguments *)python_method_replace(tensor, "new", (void *)make_new);
-        original_new_tensor = (any_arguments *)python_method_replace(tensor, "new_tensor", (void *)make_new_tensor);
-        original_check = (one_argument *)python_method_replace((struct object *)type->type, "__instancecheck__", (void *)check);
+        replace_methods(type, tensor);
         tell_features(base);
     } else
         python->error_clear();

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "../comm/comm.h"
+#include "leaf.h"
 #include "types.h"
 
 enum { TORCH_DIMS_MAX = 12 };
@@ -396,14 +397,8 @@ void virtual_write(void **slot, void *function);
 /* Says that this libtorch is not supported, naming the check that failed. */
 void torch_unsupported(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 
-/* ---- leaves (leaf.c): tensors that gradients are accumulated into */
-size_t leaf_ordinal(struct tensor *leaf);       /* the order in which the program made it; known from then on and marked as a parameter */
-size_t leaf_count(void);                        /* ordinals given so far */
-struct tensor *leaf_by_ordinal(size_t ordinal); /* NULL: gone */
-bool leaf_has_ordinal(struct tensor *leaf, size_t ordinal); /* false also when the leaf is gone, or another one stands in its place */
-bool leaves_are_of_threads(void); /* some were made by others than the main one: their order may be another one on each rank */
-void leaf_node_made(void *node, struct tensor *leaf); /* an AccumulateGrad node was constructed */
-struct tensor *leaf_of_node(void *node);              /* NULL: never seen */
+/* Where Python may have made its types: hands them out to features, once (legacy.c). Any thread. */
+void legacy_begin(void);
 
 /* ---- the whole's layout (layout.c). Sizes and strides of a marked tensor's whole (its own when not a shard); returns the number of dimensions. */
 /* Without gaps, in the order of the local strides. */

@@ -1,7 +1,8 @@
 // The same small regression written in the ways that programs are: an optimizer of the program's own, a closure, backward in a thread of
 // its own, models that threads train one after the other or side by side, graphs that a thread makes and drops meanwhile.
 //
-//   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | beside | looks | often
+//   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | threads_make | beside | looks | often
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <atomic>
@@ -144,6 +145,32 @@ static void train_in_threads(bool at_once) {
     }
 }
 
+// Each thread makes its model, from a generator of its own, while others train theirs.
+static void make_in_threads() {
+    std::vector<std::unique_ptr<Net>> nets(3);
+    std::vector<std::thread> threads;
+    const Data data(150);
+    for (int i = 0; i < 3; i++) {
+        threads.emplace_back([&, i] {
+            const std::string name = "model" + std::to_string(i);
+            auto generator = at::detail::createCPUGenerator(i);
+            nets[i] = std::make_unique<Net>();
+            {
+                torch::NoGradGuard no_grad;
+                for (auto &parameter : nets[i]->parameters()) {
+                    parameter.normal_(0, 0.3, generator);
+                }
+            }
+            torch::optim::Adam optimizer(nets[i]->parameters(), torch::optim::AdamOptions(0.02));
+            train(*nets[i], optimizer, data, name.c_str());
+        });
+    }
+    for (int i = 0; i < 3; i++) {
+        threads[i].join();
+        dump_parameters(*nets[i], "model" + std::to_string(i));
+    }
+}
+
 // Nobody waits for the thread: its tensors end while a backward looks for what it has made.
 static void train_beside(Net &net, const Data &data) {
     SignDescent optimizer(net.parameters(), 0.01);
@@ -216,6 +243,10 @@ static void start_often(Net &net, const Data &data) {
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "own";
     torch::manual_seed(3);
+    if (!std::strcmp(mode, "threads_make")) {
+        make_in_threads();
+        return 0;
+    }
     if (!std::strncmp(mode, "threads", 7)) {
         train_in_threads(!std::strcmp(mode, "threads_at_once"));
         return 0;
