@@ -10,7 +10,9 @@
  *    What remembers one example while it reads the next would read other things when it reads fewer.
  *  - All ranks agree on the verdict before the first short list is handed out, on the main thread, where all ranks are at the same point of the program.
  *  - Afterwards: the full list of indices, and every example's shape, are notes that the ranks compare. In batches 1, 2, 4, 8... and every 16th, all ranks read
- *    one row of another rank, too (without workers): an example that depends on what was read before it would differ. Doubt stops the job (AR-LOADING).
+ *    one row of another rank, too (without workers): an example that depends on what was read before it would differ. Without workers, and as long as the
+ *    program has one thread, the data set, what it points to itself, and static memory must stay the same in every batch: a generator that only few examples draw from. Doubt
+ *    stops the job (AR-LOADING).
  *  - With worker threads the loader's own list of threads says whose stack it is, and lengths say which list it was: lists of a length that could be taken
  *    for another are handed out whole. One worker alone is left whole: nothing of its copy of the data set can be looked at.
  *  - Collectives only on the main thread; worker threads only mark tensors.
@@ -102,8 +104,11 @@ bool draws_are_seen(void);
 uint64_t memory_of_dataset(const void *dataset);
 uint64_t reach_sum(const void *object, size_t bytes);        /* of an object and all that it can reach (reach.c); 0: not known */
 uint64_t reach_sum_beyond(const void *memory, size_t bytes); /* of the allocations that static memory points to, themselves */
+uint64_t reach_sum_near(const void *object, size_t bytes);   /* of an object and the allocations that it points to, themselves */
 /* Static and thread-local memory of the program and of the file that address belongs to; what this thread has printed and written. */
 uint64_t memory_of_program(const void *address);
+/* The data set, what it points to itself, and the same static memory: cheap enough for every batch. */
+uint64_t memory_at_hand(const void *dataset, const void *address);
 
 /* ---- stack.c */
 uint64_t stack_shape(struct tensor *tensor); /* a hash of type and sizes but the first */

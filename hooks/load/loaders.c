@@ -39,6 +39,8 @@ static void loader_begin(struct loader *loader, void *sampler, const struct load
     loader->is_noted = false;
     loader->tail = (struct list_rows){0, 0, 0};
     atomic_store(&loader->short_lists, 0);
+    atomic_store(&loader->shapes, 0); /* which dead loader's place it takes is another one on each rank */
+    loader->is_at_end = false;
     memset(loader->workers, 0, sizeof loader->workers);
     loader->stacked_tensors = 0;
     atomic_store(&loader->state, LOADER_WHOLE);

@@ -188,3 +188,29 @@ uint64_t reach_sum_beyond(const void *memory, size_t bytes) {
     }
     return reach->sum;
 }
+
+/* Cheap enough for every batch: what is not an allocation is seldom looked for. */
+static bool looks_like_allocation(uintptr_t word) {
+    enum { ADDRESS_BITS = 47, LEAST = 1 << 16 };
+    return word % 16 == 0 && word >= LEAST && !(word >> ADDRESS_BITS);
+}
+
+/* Without the counts of references behind a table of virtual functions (libtorch's, std::shared_ptr's): the examples that were read may still be there. */
+static void sum_near(struct reach *reach, uintptr_t address) {
+    enum { COUNTS_END = 3 * sizeof(void *) };
+    size_t bytes = looks_like_allocation(address) && !is_looked_at(reach, address) ? allocation_bytes(reach, address) : 0;
+    if (bytes <= COUNTS_END || !has_an_end(address))
+        return;
+    sum_bytes(reach, address + COUNTS_END, bytes - COUNTS_END < SUMMED_MAX ? bytes - COUNTS_END : SUMMED_MAX);
+    reach->blocks[reach->block_count++] = (struct region){address, address + bytes};
+}
+
+uint64_t reach_sum_near(const void *object, size_t bytes) {
+    __attribute__((cleanup(reach_free))) struct reach *reach = calloc(1, sizeof *reach);
+    if (!reach)
+        return 0;
+    reach->sum = checksum_bytes(1, object, bytes);
+    for (size_t i = 0; i < bytes / sizeof(uintptr_t) && reach->block_count < BLOCKS_MAX; i++)
+        sum_near(reach, ((const uintptr_t *)object)[i]);
+    return reach->sum;
+}

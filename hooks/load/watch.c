@@ -16,6 +16,7 @@ static struct {
     int stacked;     /* tensors so far */
     struct call_site sites[LOAD_STACKED_MAX];
     uint64_t program_sum; /* when it was handed out */
+    uint64_t at_hand;     /* the same of a divided list; 0: not looked at */
     enum watch_verdict verdict;
 } watch;
 
@@ -37,6 +38,8 @@ void watch_begin(struct loader *loader, struct list_rows rows, size_t length, in
     watch.witness = witness;
     watch.stacked = 0;
     watch.verdict = WATCH_AGAIN; /* unless it turns out to be clean */
+    watch.at_hand =
+        watch.divided && !shim_has_threads() ? memory_at_hand(loader->view.dataset, loader->view.vtable) : 0; /* others write, too */
     bool observe = atomic_load(&loader->state) == LOADER_WATCHED;
     if (observe) {
         loader->dataset_sum = memory_of_dataset(loader->view.dataset);
@@ -68,6 +71,10 @@ static void watch_end(void) {
     atomic_store(&watch.open, false);
     if (!watch.divided && watch.program_sum && memory_of_program(watch.loader->view.vtable) == watch.program_sum)
         watch.verdict = WATCH_CLEAN;
+    if (watch.at_hand && !shim_has_threads() && memory_at_hand(watch.loader->view.dataset, watch.loader->view.vtable) != watch.at_hand)
+        loader_failed(watch.loader,
+                      "has changed its data set, or static memory of the program, while it read them: a generator that only some "
+                      "examples draw from, or something that is counted or remembered?");
 }
 
 static bool is_marked(struct tensor *const *tensors, size_t count) {

@@ -156,6 +156,12 @@ int main(int argc, char **argv) {
         run_set(Blobs(310, 1).map(transforms::Lambda<Example<>>([&generator](Example<> example) { return augmented(example, generator); })).map(stack), options);
     } else if (kind == "hidden_generator") {
         run_set(Augmented<Hidden>(310).map(stack), options);
+    } else if (kind == "rare_member") {
+        run_set(Augmented<Member>(310, 40).map(stack), options);
+    } else if (kind == "rare_static") {
+        run_set(Augmented<Static>(310, 40).map(stack), options);
+    } else if (kind == "rare_pointed") {
+        run_set(Augmented<Pointed>(310, 40).map(stack), options);
     } else if (kind == "global_visits") {
         static std::vector<int> visits(100);
         auto count = [](Example<> example) {

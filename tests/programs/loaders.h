@@ -145,11 +145,12 @@ struct Rand {
 
 template <typename Source> class Augmented : public datasets::Dataset<Augmented<Source>> {
   public:
-    explicit Augmented(int64_t samples) : blobs(samples, 1) {
+    explicit Augmented(int64_t samples, size_t every = 1) : blobs(samples, 1), every(every) {
     }
     Example<> get(size_t index) override {
         auto example = blobs.get(index);
-        example.data = example.data * (0.9 + 0.2 * source());
+        if (index % every == every - 1)
+            example.data = example.data * (0.9 + 0.2 * source());
         return example;
     }
     torch::optional<size_t> size() const override {
@@ -158,6 +159,7 @@ template <typename Source> class Augmented : public datasets::Dataset<Augmented<
 
   private:
     Blobs blobs;
+    size_t every; /* one example of so many */
     Source source;
 };
 
