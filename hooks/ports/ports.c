@@ -83,12 +83,18 @@ int hook_bind(int descriptor, const void *address, unsigned length) {
     return result;
 }
 
-int hook_getsockname(int descriptor, void *address, unsigned *length) {
-    int result = ORIGINAL(getsockname)(descriptor, address, length);
-    uint16_t *port = result || !is_other_rank() || !atomic_load(&count) ? NULL : port_in(address, *length);
+/* The program is shown the number that it has asked for. */
+static void show_asked(int descriptor, void *address, const unsigned *length) {
+    uint16_t *port = is_other_rank() && atomic_load(&count) ? port_in(address, *length) : NULL;
     uint64_t entry = port ? find(*port, socket_type(descriptor), own_of) : 0;
     if (entry)
         *port = asked_of(entry);
+}
+
+int hook_getsockname(int descriptor, void *address, unsigned *length) {
+    int result = ORIGINAL(getsockname)(descriptor, address, length);
+    if (!result)
+        show_asked(descriptor, address, length);
     return result;
 }
 
@@ -128,13 +134,52 @@ static bool is_here(const struct sockaddr *address) {
     return found;
 }
 
-int hook_connect(int descriptor, const void *address, unsigned length) {
+/* The address that is meant, in *own where it is another one. */
+static const void *meant(int descriptor, const void *address, unsigned length, struct sockaddr_storage *own) {
     const uint16_t *asked = is_other_rank() && atomic_load(&count) ? port_in(address, length) : NULL;
     uint64_t entry = asked ? find(*asked, socket_type(descriptor), asked_of) : 0;
     if (!entry || !is_here(address))
-        return ORIGINAL(connect)(descriptor, address, length);
+        return address;
+    memcpy(own, address, length < sizeof *own ? length : sizeof *own);
+    *port_in((struct sockaddr *)own, length) = own_of(entry);
+    return own;
+}
+
+int hook_connect(int descriptor, const void *address, unsigned length) {
     struct sockaddr_storage own;
-    memcpy(&own, address, length < sizeof own ? length : sizeof own);
-    *port_in((struct sockaddr *)&own, length) = own_of(entry);
-    return ORIGINAL(connect)(descriptor, &own, length);
+    return ORIGINAL(connect)(descriptor, meant(descriptor, address, length, &own), length);
+}
+
+ssize_t hook_sendto(int descriptor, const void *data, size_t bytes, int flags, const void *address, unsigned length) {
+    struct sockaddr_storage own;
+    return ORIGINAL(sendto)(descriptor, data, bytes, flags, meant(descriptor, address, length, &own), length);
+}
+
+ssize_t hook_sendmsg(int descriptor, const void *message, int flags) {
+    struct sockaddr_storage own;
+    struct msghdr sent = *(const struct msghdr *)message;
+    sent.msg_name = (void *)meant(descriptor, sent.msg_name, sent.msg_namelen, &own);
+    return ORIGINAL(sendmsg)(descriptor, &sent, flags);
+}
+
+/* ---- who has spoken */
+
+/* One that is not here may have the same number. */
+static void show_asked_here(int descriptor, void *address, const unsigned *length) {
+    if (is_other_rank() && atomic_load(&count) && port_in(address, *length) && is_here(address))
+        show_asked(descriptor, address, length);
+}
+
+int hook_getpeername(int descriptor, void *address, unsigned *length) {
+    int result = ORIGINAL(getpeername)(descriptor, address, length);
+    if (!result)
+        show_asked_here(descriptor, address, length);
+    return result;
+}
+
+ssize_t hook_recvfrom(int descriptor, void *data, size_t bytes, int flags, void *address, unsigned *length) {
+    ssize_t result = ORIGINAL(recvfrom)(descriptor, data, bytes, flags, address, length);
+    if (result >= 0 && address && length)
+        show_asked_here(descriptor, address, length);
+    return result;
 }
