@@ -8,14 +8,18 @@
  * Rules
  *  - A signal is kept only while the next collective is near, at the pace of the last ones, and never longer: then the handler runs wherever the rank is, as
  *    it does before training, in other processes, and when the signal comes a second time.
+ *  - What a thread sends to itself (raise) comes at once, at the same place on all ranks.
+ *  - An alarm that is kept is gone when the program sets its timer anew, or stops it: it would come where nobody expects it any more.
  *  - What the program has not asked for is left alone: no handler, no change.
  *  - The program is shown the handlers that it has set.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "shim.h"
 
@@ -87,13 +91,19 @@ static bool keep(int number, struct handled *signal, const siginfo_t *info) {
     return true;
 }
 
+static _Atomic pthread_t sender; /* a thread that is sending a signal to this process; 0: none */
+
+static bool is_own(void) {
+    return atomic_load(&sender) && pthread_equal(atomic_load(&sender), pthread_self());
+}
+
 static void arrive(int number, siginfo_t *info, void *context) {
     struct handled *signal = handled_find(number);
     int before = errno;
     if (info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
         if (take(signal))
             run_handler(number, signal, &signal->info, context);
-    } else if (!keep(number, signal, info)) {
+    } else if (is_own() || !keep(number, signal, info)) {
         take(signal);
         run_handler(number, signal, info, context);
     }
@@ -160,4 +170,46 @@ void *hook_signal(int number, void *handler) {
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, number);
     return hook_sigaction(number, &action, &before) ? (void *)SIG_ERR : (void *)before.sa_handler;
+}
+
+/* ---- what the program sends to itself */
+
+static pthread_t send_begin(void) {
+    return atomic_exchange(&sender, pthread_self());
+}
+
+int hook_raise(int number) {
+    pthread_t outer = send_begin();
+    int result = ORIGINAL(raise)(number);
+    atomic_store(&sender, outer);
+    return result;
+}
+
+int hook_kill(pid_t process, int number) {
+    if (process != getpid())
+        return ORIGINAL(kill)(process, number);
+    pthread_t outer = send_begin();
+    int result = ORIGINAL(kill)(process, number);
+    atomic_store(&sender, outer);
+    return result;
+}
+
+int hook_pthread_kill(pthread_t to, int number) {
+    if (!pthread_equal(to, pthread_self()))
+        return ORIGINAL(pthread_kill)(to, number);
+    pthread_t outer = send_begin();
+    int result = ORIGINAL(pthread_kill)(to, number);
+    atomic_store(&sender, outer);
+    return result;
+}
+
+unsigned hook_alarm(unsigned seconds) {
+    take(handled_find(SIGALRM));
+    return ORIGINAL(alarm)(seconds);
+}
+
+int hook_setitimer(int which, const void *value, void *before) {
+    if (which == ITIMER_REAL)
+        take(handled_find(SIGALRM));
+    return ORIGINAL(setitimer)(which, value, before);
 }

@@ -78,3 +78,13 @@ is_as_alone() {
         [ "$output" = "handlers are right" ]
     done
 }
+
+@test "what a program sends to itself comes at once, and an alarm that it has stopped does not come" {
+    local python
+    for python in $(pythons); do
+        "$python" "$REPOSITORY/tests/programs/told.py" itself file >expected
+        run -0 --separate-stderr "$ACCEL_RUN" -n 2 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" itself file
+        "$REPOSITORY/tests/compare" expected log/rank-0.out
+        "$REPOSITORY/tests/compare" expected log/rank-1.out
+    done
+}

@@ -1,9 +1,11 @@
 """A program that saves when it is told to end.   told.py interrupt|flag|apart FILE, or told.py until STEPS FILE: as many steps, told by nobody.
-apart: each rank tells itself, at another step than the others.   waits: trains, then waits to be told."""
+apart: a thread of each rank tells it, at another step than the others.   waits: trains, then waits to be told.
+itself: sends itself signals, and stops an alarm."""
 
 import os
 import signal
 import sys
+import threading
 import time
 
 import torch
@@ -31,7 +33,9 @@ def train():
         if steps == 20:
             print("begun", flush=True)
         if how == "apart" and steps == 30 + 3 * int(os.environ["ACCEL_RUN_RANK"]):
-            os.kill(os.getpid(), signal.SIGUSR1)
+            sender = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGUSR1))
+            sender.start()
+            sender.join()
 
 
 def wait():
@@ -44,12 +48,32 @@ def wait():
         print("told", count, flush=True)
 
 
+def tell_itself():
+    ways = (lambda: signal.raise_signal(signal.SIGUSR1), lambda: os.kill(os.getpid(), signal.SIGTERM),
+            lambda: signal.pthread_kill(threading.get_ident(), signal.SIGUSR1))
+    for way in ways:
+        for _ in range(3):
+            model(data).sum().backward()
+        way()
+        print("told", len(told))
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    end = time.monotonic() + 0.2
+    while time.monotonic() < end and len(told) == len(ways):
+        pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    before = len(told)
+    for _ in range(3):
+        model(data).sum().backward()
+    print("none comes when the alarm has been stopped:", len(told) == before)
+
+
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 for number in (signal.SIGTERM, signal.SIGUSR1):
     before = signal.signal(number, handler)
     assert before is signal.SIG_DFL and signal.getsignal(number) is handler
 try:
-    wait() if how == "waits" else train()
+    {"waits": wait, "itself": tell_itself}.get(how, train)()
 except KeyboardInterrupt:
     print("interrupted")
 torch.save(model.state_dict(), path)
