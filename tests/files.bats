@@ -96,6 +96,10 @@ thread.join()'
     both_builds models_of_threads.py
 }
 
+@test "results that are used as workers end, of pools, executors and loaders, come in one order on all ranks" {
+    both_builds arrivals.py
+}
+
 @test "a package that puts its files in their place by system calls of its own" {
     both_builds own_calls.py
 }

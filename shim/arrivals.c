@@ -1,0 +1,54 @@
+/*
+ * What Python's workers have done is handed out in the order in which it was asked for, not in the one in which they end: that is another one on each rank,
+ * and in each run of one process. Any order is right, then; this one all ranks know.
+ *
+ * as_completed has most often been imported by name before this: its code is replaced, not the function. With a time limit it is left alone.
+ */
+#include "python.h"
+
+static const char code[] =
+    "import importlib, itertools, types\n"
+    "def found(module, *names):\n"
+    "    thing = importlib.import_module(module)\n"
+    "    for name in names:\n"
+    "        thing = getattr(thing, name, None)\n"
+    "    return thing\n"
+    "base, numbers = importlib.import_module('concurrent.futures._base'), itertools.count()\n"
+    "def numbered(original):\n"
+    "    def __init__(self, *values, **named):\n"
+    "        self._accel_run_number = next(numbers)\n"
+    "        original(self, *values, **named)\n"
+    "    return __init__\n"
+    "def as_completed(fs, timeout=None):\n" /* its names are those of base */
+    "    if timeout is not None:\n"
+    "        yield from _accel_run_as_completed(fs, timeout)\n"
+    "        return\n"
+    "    for future in sorted(dict.fromkeys(fs), key=lambda future: getattr(future, '_accel_run_number', -1)):\n"
+    "        wait((future,))\n"
+    "        yield future\n"
+    "original = base.as_completed\n"
+    "base._accel_run_as_completed = types.FunctionType(original.__code__, original.__globals__, 'as_completed', original.__defaults__)\n"
+    "base.Future.__init__ = numbered(base.Future.__init__)\n"
+    "original.__code__ = as_completed.__code__\n"
+    "pool = found('multiprocessing.pool', 'Pool')\n"
+    "pool.imap_unordered = lambda self, *values, **named: self.imap(*values, **named)\n"
+    "def in_order(original):\n"
+    "    def __init__(self, loader):\n"
+    "        wanted = loader.in_order\n"
+    "        loader.in_order = True\n"
+    "        try:\n"
+    "            original(self, loader)\n"
+    "        finally:\n"
+    "            loader.in_order = wanted\n"
+    "    return __init__\n"
+    "loaders = found('torch.utils.data.dataloader', '_MultiProcessingDataLoaderIter')\n"
+    "if 'in_order' in found('torch.utils.data', 'DataLoader', '__init__').__code__.co_varnames:\n"
+    "    loaders.__init__ = in_order(loaders.__init__)\n";
+
+/* Interpreter's lock held. */
+void arrivals_ready(struct object *base) {
+    (void)base;
+    struct object *names = python_run(code, NULL, NULL);
+    if (names)
+        python_api()->release(names);
+}

@@ -1,0 +1,51 @@
+"""Work that is used in the order in which workers end: another one in each run, so only its sums are printed; the ranks go the same way."""
+import random
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from multiprocessing import Pool
+
+import torch
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+model = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), 0.05)
+
+
+def slowly(index):
+    time.sleep(random.SystemRandom().random() * 0.05)
+    return index
+
+
+def rows_of(index):
+    return torch.sin(torch.arange(48.0).view(12, 4) * (index + 1))
+
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 48
+
+    def __getitem__(self, index):
+        return rows_of(slowly(index))[index % 12]
+
+
+def train(name, indices):
+    seen = []
+    for index in indices:
+        rows = rows_of(index) if isinstance(index, int) else index
+        optimizer.zero_grad()
+        model(rows).pow(2).mean().backward()
+        optimizer.step()
+        seen.append(rows.sum().item())
+    print(name, len(seen), f"{sum(seen):.8f}", flush=True)
+
+
+with Pool(3) as pool:
+    train("pool", pool.imap_unordered(slowly, range(10)))
+for executor in ProcessPoolExecutor(3), ThreadPoolExecutor(3):
+    with executor:
+        train(type(executor).__name__, (done.result() for done in as_completed({executor.submit(slowly, index) for index in range(10)})))
+        limited = as_completed([executor.submit(slowly, 1)], timeout=60)
+        print([done.result() for done in limited])
+newer = {"in_order": False} if "in_order" in torch.utils.data.DataLoader.__init__.__code__.co_varnames else {}
+train("loader", torch.utils.data.DataLoader(Data(), batch_size=6, num_workers=2, **newer))
