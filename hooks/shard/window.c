@@ -156,6 +156,7 @@ void window_renew_others(const void *source, const void *up_to_date) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
+    windows_sweep(); /* nobody misses a view that is gone */
     renew_others(source, window_onto(up_to_date));
 }
 

@@ -72,12 +72,23 @@ def arrays(h):
         print(f"array {array.sum():.4f}")
 
 
+def looked_at(h):
+    """A view with a history that has been looked at, and is gone, when the memory is written again."""
+    values = h.detach().numpy()
+    values[0] = 5
+    view = h[0]
+    print("view", f"{view.sum().item():.4f} {len(str(view))}")
+    del view
+    values[1] = 2
+    show("written again", h)
+
+
 def whole(h):
     h.copy_(torch.sort(h, 0)[0])
     h.clamp_(-1, 1).t_().t_()
 
 
-for case in [row, rows, elements, by_view, lists, kept, arrays, whole]:
+for case in [row, rows, elements, by_view, lists, kept, arrays, looked_at, whole]:
     for grad in [True, False]:
         hidden = first(images) * 1
         if not grad:
