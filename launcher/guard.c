@@ -15,6 +15,7 @@
 
 #include "../config/board.h"
 #include "../config/protocol.h"
+#include "shared_names.h"
 
 #define ENVIRONMENT_BYTES (1 << 20)
 
@@ -54,14 +55,17 @@ static void __attribute__((noreturn)) guard_run(int pipe, const char *name) {
     while ((n = read(pipe, &group, sizeof group)) == (ssize_t)sizeof group || (n < 0 && errno == EINTR)) {
         if (n < 0)
             continue;
-        if (group == 0) /* farewell */
+        if (group == 0) { /* farewell */
+            shared_names_remove(name);
             _exit(0);
+        }
         if (count < BOARD_RANKS_MAX && group > 1)
             groups[count++] = group;
     }
     for (int i = 0; i < count; i++)
         kill(-groups[i], SIGKILL);
     kill_carriers(variable);
+    shared_names_remove(name);
     _exit(0);
 }
 

@@ -196,6 +196,11 @@ const char *shim_job_secret(void) {
     return link_cookie();
 }
 
+const char *shim_job_name(void) {
+    link_snapshot();
+    return link_job();
+}
+
 /* ---- who may become a rank */
 
 struct mapped {

@@ -61,6 +61,10 @@ const char *link_cookie(void) {
     return cookie[0] ? cookie : NULL;
 }
 
+const char *link_job(void) {
+    return socket_name[0] ? socket_name : NULL;
+}
+
 uint32_t link_slot(void) {
     return slot;
 }

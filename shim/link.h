@@ -13,8 +13,9 @@ bool link_snapshot(void);
 /* This process is to check the exchange between ranks (PROTOCOL_ENV_EXCHANGE). */
 bool link_must_exchange(void);
 const char *link_cookie(void);
-uint32_t link_slot(void);  /* from the environment; 0 without a launcher */
-bool link_has_hosts(void); /* likewise: the job has several */
+const char *link_job(void); /* the claim socket's name; NULL: none */
+uint32_t link_slot(void);   /* from the environment; 0 without a launcher */
+bool link_has_hosts(void);  /* likewise: the job has several */
 /* Asks for the rank. 1: granted, *grant filled and the segment mapped; 0: denied or no launcher. One thread. */
 int link_claim(struct protocol_grant *grant);
 void *link_segment(void);

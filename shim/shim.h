@@ -71,6 +71,8 @@ bool shim_scales_batch(void);   /* --scale-batch */
 bool shim_shards_loading(void); /* not --no-shard-loading */
 /* 128 random bits of the job, the same on all ranks, as hexadecimal text; NULL outside a job. */
 const char *shim_job_secret(void);
+/* What processes of this job on this host may call it, and others may see; NULL outside a job, and below another launcher. */
+const char *shim_job_name(void);
 
 /* $TMPDIR, as the program may have set it meanwhile; NULL: none. */
 const char *shim_temporary_folder(void);

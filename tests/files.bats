@@ -100,6 +100,14 @@ thread.join()'
     both_builds arrivals.py
 }
 
+@test "memory shared by name is each rank's and its children's own, what was there before is everybody's, and nothing is left" {
+    export ACCEL_TEST_BEFORE=accel_test_before_$$
+    printf 'there before' >"/dev/shm/$ACCEL_TEST_BEFORE"
+    both_builds shared_memory.py
+    rm "/dev/shm/$ACCEL_TEST_BEFORE"
+    [ -z "$(find /dev/shm -name 'accel_test_*.accel-run-*')" ]
+}
+
 @test "a package that puts its files in their place by system calls of its own" {
     both_builds own_calls.py
 }

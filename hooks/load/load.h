@@ -11,8 +11,8 @@
  *  - All ranks agree on the verdict before the first short list is handed out, on the main thread, where all ranks are at the same point of the program.
  *  - Afterwards: the full list of indices, and every example's shape, are notes that the ranks compare. In batches 1, 2, 4, 8... and every 16th, all ranks read
  *    one row of another rank, too (without workers): an example that depends on what was read before it would differ. Without workers, and as long as the
- *    program has one thread, the data set, what it points to itself, and static memory must stay the same in every batch: a generator that only few examples draw from. Doubt
- *    stops the job (AR-LOADING).
+ *    program has one thread, the data set, what it points to itself, and static memory must stay the same in every batch: a generator that only few examples
+ *    draw from. Doubt stops the job (AR-LOADING).
  *  - With worker threads the loader's own list of threads says whose stack it is, and lengths say which list it was: lists of a length that could be taken
  *    for another are handed out whole. One worker alone is left whole: nothing of its copy of the data set can be looked at.
  *  - Collectives only on the main thread; worker threads only mark tensors.

@@ -1,0 +1,80 @@
+/*
+ * Memory that a program shares with its own children by a fixed name: a cache, a buffer that is written in place. One process has one; so has each rank.
+ *
+ * Rules of hooks/shared/
+ *  - Rank 0's has the name that the program gave it; each other rank, with all its children, has its own: that name with the job's and the rank's number.
+ *  - What was there before the job (another program's) is everybody's, and is opened as it is. Rank 0 leaves a mark beside what it makes itself, before it
+ *    makes it; so the others know one from the other.
+ *  - In any process of a job, claimed or not: a child may be the first to make it. What is left goes when the job ends (launcher/shared_names.c).
+ *  - Names that libtorch draws (torch_PID_...) are left alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../shim/shim.h"
+
+enum { NAME_ROOM = NAME_MAX + 2 };
+
+static bool is_ours(const char *name) {
+    return shim_job_name() && strncmp(name, "/torch_", 7) != 0;
+}
+
+/* The rank's own name; rank 0's is that of its mark. False: it would be too long. */
+static bool own_name(const char *name, char *own) {
+    return snprintf(own, NAME_ROOM, "%s.%s.%u", name, shim_job_name(), shim_slot()) < NAME_ROOM;
+}
+
+static bool exists(const char *name) {
+    int saved_errno = errno, file = ORIGINAL(shm_open)(name, O_RDONLY | O_CLOEXEC, 0);
+    bool is_there = file >= 0 || errno == EACCES;
+    if (file >= 0)
+        close(file);
+    errno = saved_errno;
+    return is_there;
+}
+
+/* Made by somebody who is not of this job. */
+static bool is_foreign(const char *name) {
+    char mark[NAME_ROOM];
+    if (snprintf(mark, sizeof mark, "%s.%s.0", name, shim_job_name()) >= NAME_ROOM)
+        return true;
+    for (int look = 0; look < 2; look++) /* rank 0 may be removing both */
+        if (!exists(name) || exists(mark))
+            return false;
+    return true;
+}
+
+static void leave_mark(const char *mark) {
+    int saved_errno = errno, file = ORIGINAL(shm_open)(mark, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (file >= 0)
+        close(file);
+    errno = saved_errno;
+}
+
+int hook_shm_open(const char *name, int flags, unsigned mode) {
+    char own[NAME_ROOM];
+    if (!is_ours(name) || is_foreign(name) || !own_name(name, own))
+        return ORIGINAL(shm_open)(name, flags, mode);
+    if (shim_slot())
+        return ORIGINAL(shm_open)(own, flags, mode);
+    if (flags & O_CREAT)
+        leave_mark(own);
+    return ORIGINAL(shm_open)(name, flags, mode);
+}
+
+int hook_shm_unlink(const char *name) {
+    char own[NAME_ROOM];
+    if (!is_ours(name) || is_foreign(name) || !own_name(name, own))
+        return ORIGINAL(shm_unlink)(name);
+    if (shim_slot())
+        return ORIGINAL(shm_unlink)(own);
+    int result = ORIGINAL(shm_unlink)(name), saved_errno = errno;
+    ORIGINAL(shm_unlink)(own);
+    errno = saved_errno;
+    return result;
+}
