@@ -168,6 +168,11 @@ END
 
 # ---- how files look
 
+@test "nothing stands at the top but what belongs there" { # what a program leaves where it was run goes into a commit easily
+    files '*' | cut -d/ -f1 | sort -u | grep -vxE '\.ci|\.clang-format|\.gitignore|Makefile|README\.md|config|docs|hooks|launcher|shim|tests' |
+        nothing "not of the tree"
+}
+
 @test "no file is longer than 420 lines" {
     mapfile -t all < <(files '*.c' '*.h' '*.def' '*.bats' '*.bash' '*.py' '*.cpp' '*.mk' | grep -v '^tests/.*\.bats$')
     wc -l "${all[@]}" | awk '$2 != "total" && $1 > 420' | nothing "files"
