@@ -7,13 +7,10 @@
 #include "python.h"
 
 static const char code[] =
-    "import importlib, itertools, types\n"
-    "def found(module, *names):\n"
-    "    thing = importlib.import_module(module)\n"
-    "    for name in names:\n"
-    "        thing = getattr(thing, name, None)\n"
-    "    return thing\n"
-    "base, numbers = importlib.import_module('concurrent.futures._base'), itertools.count()\n"
+    "import itertools, multiprocessing.pool, types\n"
+    "import concurrent.futures._base as base\n"
+    "import torch.utils.data.dataloader as loaders\n"
+    "numbers = itertools.count()\n"
     "def numbered(original):\n"
     "    def __init__(self, *values, **named):\n"
     "        self._accel_run_number = next(numbers)\n"
@@ -30,8 +27,7 @@ static const char code[] =
     "base._accel_run_as_completed = types.FunctionType(original.__code__, original.__globals__, 'as_completed', original.__defaults__)\n"
     "base.Future.__init__ = numbered(base.Future.__init__)\n"
     "original.__code__ = as_completed.__code__\n"
-    "pool = found('multiprocessing.pool', 'Pool')\n"
-    "pool.imap_unordered = lambda self, *values, **named: self.imap(*values, **named)\n"
+    "multiprocessing.pool.Pool.imap_unordered = multiprocessing.pool.Pool.imap\n"
     "def in_order(original):\n"
     "    def __init__(self, loader):\n"
     "        wanted = loader.in_order\n"
@@ -41,9 +37,8 @@ static const char code[] =
     "        finally:\n"
     "            loader.in_order = wanted\n"
     "    return __init__\n"
-    "loaders = found('torch.utils.data.dataloader', '_MultiProcessingDataLoaderIter')\n"
-    "if 'in_order' in found('torch.utils.data', 'DataLoader', '__init__').__code__.co_varnames:\n"
-    "    loaders.__init__ = in_order(loaders.__init__)\n";
+    "if 'in_order' in loaders.DataLoader.__init__.__code__.co_varnames:\n"
+    "    loaders._MultiProcessingDataLoaderIter.__init__ = in_order(loaders._MultiProcessingDataLoaderIter.__init__)\n";
 
 /* Interpreter's lock held. */
 void arrivals_ready(struct object *base) {

@@ -94,7 +94,7 @@ static bool keep(int number, struct handled *signal, const siginfo_t *info) {
 static _Atomic pthread_t sender; /* a thread that is sending a signal to this process; 0: none */
 
 static bool is_own(void) {
-    return atomic_load(&sender) && pthread_equal(atomic_load(&sender), pthread_self());
+    return pthread_equal(atomic_load(&sender), pthread_self());
 }
 
 static void arrive(int number, siginfo_t *info, void *context) {
@@ -174,33 +174,29 @@ void *hook_signal(int number, void *handler) {
 
 /* ---- what the program sends to itself */
 
-static pthread_t send_begin(void) {
-    return atomic_exchange(&sender, pthread_self());
+static void send_end(pthread_t *outer) {
+    atomic_store(&sender, *outer);
 }
 
+#define SENDING_SCOPE __attribute__((cleanup(send_end), unused)) pthread_t outer_sender_ = atomic_exchange(&sender, pthread_self())
+
 int hook_raise(int number) {
-    pthread_t outer = send_begin();
-    int result = ORIGINAL(raise)(number);
-    atomic_store(&sender, outer);
-    return result;
+    SENDING_SCOPE;
+    return ORIGINAL(raise)(number);
 }
 
 int hook_kill(pid_t process, int number) {
     if (process != getpid())
         return ORIGINAL(kill)(process, number);
-    pthread_t outer = send_begin();
-    int result = ORIGINAL(kill)(process, number);
-    atomic_store(&sender, outer);
-    return result;
+    SENDING_SCOPE;
+    return ORIGINAL(kill)(process, number);
 }
 
 int hook_pthread_kill(pthread_t to, int number) {
     if (!pthread_equal(to, pthread_self()))
         return ORIGINAL(pthread_kill)(to, number);
-    pthread_t outer = send_begin();
-    int result = ORIGINAL(pthread_kill)(to, number);
-    atomic_store(&sender, outer);
-    return result;
+    SENDING_SCOPE;
+    return ORIGINAL(pthread_kill)(to, number);
 }
 
 unsigned hook_alarm(unsigned seconds) {

@@ -173,9 +173,8 @@ static void check_leaves(struct tensor **leaves, size_t count, bool are_used) {
     comm_note("types and sizes of the parameters", checksum_shapes(leaves, count));
     comm_all_gather_words("checksum of all parameters", checksum_bytes(0, sums, count * sizeof *sums), all);
     bool are_equal = comm_first_other(all) == shim_world_size();
-    if (!are_equal &&
-        (are_used ||
-         are_of_threads)) /* a thread of C++ may have taken another task there: those of one model would be given to another one */
+    /* Of threads: one of C++ may have taken another task there, and the values of one model would be given to another one. */
+    if (!are_equal && (are_used || are_of_threads))
         shim_problem(
             "AR-RANKS-PARTED",
             "Make the models in one thread, one after the other, or let each draw from a generator of its own (threads that draw from the "

@@ -17,8 +17,8 @@ void start_check_new_leaves(void);
 void start_check_used_leaf(size_t ordinal);
 
 struct leaves_client {
-    void (*are_equal)(struct tensor *const *leaves,
-                      size_t count); /* on all ranks, from now on; NULL: gone. A collective, communication lock held. */
+    /* On all ranks, from now on; NULL: gone. A collective, communication lock held. */
+    void (*are_equal)(struct tensor *const *leaves, size_t count);
 };
 extern const struct leaves_client leaves_client; /* defined by hooks/reduce */
 

@@ -20,13 +20,9 @@
 
 enum { NAME_ROOM = NAME_MAX + 2 };
 
-static bool is_ours(const char *name) {
-    return shim_job_name() && strncmp(name, "/torch_", 7) != 0;
-}
-
-/* The rank's own name; rank 0's is that of its mark. False: it would be too long. */
-static bool own_name(const char *name, char *own) {
-    return snprintf(own, NAME_ROOM, "%s.%s.%u", name, shim_job_name(), shim_slot()) < NAME_ROOM;
+/* What stands for the name on a rank; for rank 0, its mark. False: it would be too long. */
+static bool name_of(const char *name, uint32_t rank, char *out) {
+    return snprintf(out, NAME_ROOM, "%s.%s.%u", name, shim_job_name(), rank) < NAME_ROOM;
 }
 
 static bool exists(const char *name) {
@@ -39,14 +35,18 @@ static bool exists(const char *name) {
 }
 
 /* Made by somebody who is not of this job. */
-static bool is_foreign(const char *name) {
-    char mark[NAME_ROOM];
-    if (snprintf(mark, sizeof mark, "%s.%s.0", name, shim_job_name()) >= NAME_ROOM)
-        return true;
+static bool is_foreign(const char *name, const char *mark) {
     for (int look = 0; look < 2; look++) /* rank 0 may be removing both */
         if (!exists(name) || exists(mark))
             return false;
     return true;
+}
+
+/* own: for this rank. False: the program's name holds as it is. */
+static bool find_own(const char *name, char *own) {
+    char mark[NAME_ROOM];
+    bool is_ours = shim_job_name() && strncmp(name, "/torch_", 7) != 0;
+    return is_ours && name_of(name, 0, mark) && name_of(name, shim_slot(), own) && !is_foreign(name, mark);
 }
 
 static void leave_mark(const char *mark) {
@@ -58,7 +58,7 @@ static void leave_mark(const char *mark) {
 
 int hook_shm_open(const char *name, int flags, unsigned mode) {
     char own[NAME_ROOM];
-    if (!is_ours(name) || is_foreign(name) || !own_name(name, own))
+    if (!find_own(name, own))
         return ORIGINAL(shm_open)(name, flags, mode);
     if (shim_slot())
         return ORIGINAL(shm_open)(own, flags, mode);
@@ -69,7 +69,7 @@ int hook_shm_open(const char *name, int flags, unsigned mode) {
 
 int hook_shm_unlink(const char *name) {
     char own[NAME_ROOM];
-    if (!is_ours(name) || is_foreign(name) || !own_name(name, own))
+    if (!find_own(name, own))
         return ORIGINAL(shm_unlink)(name);
     if (shim_slot())
         return ORIGINAL(shm_unlink)(own);
