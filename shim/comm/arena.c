@@ -4,27 +4,57 @@
 #define _GNU_SOURCE
 #include "arena_blocks.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 _Atomic uintptr_t arena_low, arena_high;
-struct arena arena = {.lock = {.mutex = PTHREAD_MUTEX_INITIALIZER}, .sharing = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
+struct arena arena;
 
 enum { REGION_BYTES_LEAST = 1 << 20, BLOCKS_FIRST = 64 };
+
+static bool take_at_once(struct arena_lock *lock) {
+    uintptr_t nobody = 0;
+    return atomic_compare_exchange_strong(&lock->holder, &nobody, (uintptr_t)pthread_self());
+}
+
+/* Whoever waits counts itself before it looks again: whoever releases the lock after that look sees it, and rings. */
+static void take_after_waiting(struct arena_lock *lock) {
+    int saved_errno = errno;
+    atomic_fetch_add(&lock->waiting, 1);
+    for (;;) {
+        uint32_t bell = atomic_load(&lock->bell);
+        if (take_at_once(lock)) {
+            break;
+        }
+        syscall(SYS_futex, &lock->bell, FUTEX_WAIT_PRIVATE, bell, NULL, NULL, 0);
+    }
+    atomic_fetch_sub(&lock->waiting, 1);
+    errno = saved_errno;
+}
 
 bool arena_lock_take(struct arena_lock *lock) {
     if (arena_is_held(lock)) {
         return false;
     }
-    pthread_mutex_lock(&lock->mutex);
-    atomic_store_explicit(&lock->holder, (uintptr_t)pthread_self(), memory_order_relaxed);
+    if (!take_at_once(lock)) {
+        take_after_waiting(lock);
+    }
     return true;
 }
 
 void arena_lock_release(struct arena_lock *lock) {
-    atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&lock->mutex);
+    atomic_store(&lock->holder, 0);
+    if (atomic_load(&lock->waiting)) {
+        int saved_errno = errno;
+        atomic_fetch_add(&lock->bell, 1);
+        syscall(SYS_futex, &lock->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        errno = saved_errno;
+    }
 }
 
 static size_t whole_pages(size_t bytes) {

@@ -49,10 +49,11 @@ struct arena_size {
 };
 
 /* Knows its holder: a thread that forks holds both locks while other handlers run, which may give memory back; and a signal handler that forks may have
-   interrupted a holder. */
+   interrupted a holder. One word says both that it is held and by whom: with a mutex beside it, such a handler could come in between, take its own thread
+   for another, and wait for itself (a rank hung so in one of many hundred runs). */
 struct arena_lock {
-    pthread_mutex_t mutex;
-    _Atomic uintptr_t holder; /* pthread_self(); 0: nobody */
+    _Atomic uintptr_t holder;       /* pthread_self(); 0: nobody */
+    _Atomic uint32_t waiting, bell; /* threads; futex: another value whenever one of them may try again */
 };
 
 struct arena {

@@ -407,3 +407,27 @@ static void forks_in_signals(void) {
 TEST("a signal handler may fork in the middle of a sum") {
     run_ranks(2, forks_in_signals, 0);
 }
+
+static volatile sig_atomic_t forks;
+
+static void fork_and_count(int unused) {
+    fork_in_handler(unused);
+    forks++;
+}
+
+/* Nothing but taking and giving back, so that many of the signals come while the lock changes hands. */
+static void forks_while_taking(void) {
+    struct sigaction action = {.sa_handler = fork_and_count, .sa_flags = SA_RESTART};
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    open_arena(8 << 20);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    while (forks < 2000) {
+        RANK_EXPECT(arena_give(memory_of(counts[3], 1)));
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+}
+
+TEST("a signal handler may fork while memory is taken or given back") {
+    run_ranks(1, forks_while_taking, 0);
+}
