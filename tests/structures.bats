@@ -86,6 +86,16 @@ same_side_by_side() {
     contains "$output" "several models"
 }
 
+@test "ranks that take results of two batches in different orders are stopped, though the shapes are the same" {
+    local what
+    for what in rows sums losses; do
+        run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/taken.py" "$what"
+        [ "$status" -eq 125 ]
+        contains "$output" AR-RANKS-PARTED
+        contains "$output" "batch that a"
+    done
+}
+
 @test "a program that loads libtorch and what it trains with at run time, in its own scope and in all" {
     local scope n
     for scope in local global; do

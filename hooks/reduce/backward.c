@@ -251,10 +251,18 @@ static bool some_are_marked(const struct vector *inputs) {
     return false;
 }
 
+/* Of two losses, alike in everything else, threads of a queue may have taken one on this rank and the other on the next. */
+static void note_origin(const struct record *root) {
+    SHIM_NOTE_SCOPE;
+    if (root->origin)
+        comm_note("batch that a loss comes from", root->origin);
+}
+
 static void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
     size_t count = seeds_count(inputs);
     for (size_t i = 0; i < count; i++) {
         struct record record = root_record(roots, i, count);
+        note_origin(&record);
         seeds->tensors[seeds->count++] = seed_for(&record, *vector_tensor(inputs, i));
     }
 }

@@ -124,7 +124,7 @@ void decide_shard(struct shard_call *call, int index, int dim) {
 }
 
 void decide_partial(struct shard_call *call, int index) {
-    decide_result(call, index, (struct record){.kind = RECORD_PARTIAL});
+    decide_result(call, index, (struct record){.kind = RECORD_PARTIAL, .origin = call->record.origin});
 }
 
 void decide_replicated(struct shard_call *call, int index) {

@@ -114,8 +114,9 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     return dims >= 2 ? data : NULL;
 }
 
-static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim) {
+static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim, uint64_t origin) {
     struct record record = record_shard(dim, argument_size(data, dim));
+    record.origin = origin;
     record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
     learned()->last_total = record.total;
@@ -136,10 +137,10 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
         return false;
     int64_t total = rule->entry == ENTRY_PACKED ? packed_sequences(call) : argument_size(data, dim);
     bool long_enough = is_long_enough(total);
+    uint64_t checksum = start_check_tensor(argument_tensor(data));
     {
         SHIM_NOTE_SCOPE;
-        comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
-                  start_check_tensor(argument_tensor(data)));
+        comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided", checksum);
     }
     recognise_batch(call, total, long_enough, shim_records() ? entry_layer(call) : 0);
     if (!long_enough)
@@ -149,7 +150,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     report_batch();
     shim_phase(BOARD_FORWARD, call->op->name);
     if (rule->entry != ENTRY_PACKED)
-        cut(call, rule, data, dim);
+        cut(call, rule, data, dim, checksum);
     explain_cut(call);
     return true;
 }

@@ -70,6 +70,12 @@ void note_layout(struct tensor *whole) {
     comm_note("memory layout of a divided tensor", layout);
 }
 
+/* Threads of a queue may have taken results of two batches, alike in everything else. */
+static void note_origin(const struct record *record) {
+    if (record->origin)
+        comm_note("batch that a value comes from", record->origin);
+}
+
 /* All ranks' rows, without history. The whole tensor is dense, so along its divided dimension memory is `blocks` blocks of all ranks' parts in turn. */
 static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
     struct tensor *whole = whole_empty(tensor, record);
@@ -90,6 +96,7 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
         bytes[r] = (size_t)(record->total / ranks + (r < record->total % ranks)) * inner;
     {
         SHIM_COMM_SCOPE;
+        note_origin(record);
         note_layout(host); /* ranks that lay their rows out differently would exchange garbage: with one row a layout is ambiguous */
         comm_all_gather(label, tensor_data(host), blocks, bytes);
     }
@@ -166,6 +173,7 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
 struct tensor *gather_partial(const char *label, struct tensor *tensor) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
+    struct record record = record_get(tensor);
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
     record_clear(plain.tensor);
     bool widen = tensor_dtype(tensor) == DTYPE_FLOAT32 || tensor_dtype(tensor) == DTYPE_FLOAT16 || tensor_dtype(tensor) == DTYPE_BFLOAT16;
@@ -173,6 +181,10 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
         widen ? TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(true), value_none())
               : TORCH_CALL("aten::clone", "", plain, value_none());
     record_clear(total.tensor);
+    {
+        SHIM_NOTE_SCOPE;
+        note_origin(&record);
+    }
     sum_in_place(label, total.tensor);
     if (widen)
         slot_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true),

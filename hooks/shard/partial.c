@@ -13,7 +13,7 @@ static void run_partial(struct shard_call *call) {
         struct stack *list = value_is_list(result) ? value_list(result) : &single;
         for (struct value *element = list->begin; element < list->end; element++)
             if (value_is_tensor(element))
-                record_set(element->tensor, (struct record){.kind = RECORD_PARTIAL});
+                record_set(element->tensor, (struct record){.kind = RECORD_PARTIAL, .origin = call->record.origin});
     }
 }
 

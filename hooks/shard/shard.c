@@ -41,6 +41,14 @@ static int call_count_tensors(const struct value *values, int count) {
     return tensors;
 }
 
+static uint64_t call_origin(const struct shard_call *call) {
+    uint64_t origin = 0;
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.origin > origin)
+            origin = call->arguments[i].record.origin;
+    return origin;
+}
+
 /* Finds the tensors again, after arguments changed. */
 void call_collect(struct shard_call *call) {
     call->argument_count = call->shards = call->partials = call->gathered = 0;
@@ -59,6 +67,7 @@ void call_collect(struct shard_call *call) {
             call->lead = &call->arguments[i];
     if (call->lead)
         call->record = call->lead->record;
+    call->record.origin = call_origin(call);
 }
 
 /* ---- no shard, no partial: replicated work. Only history that reaches back to a gathered shard is remembered. */

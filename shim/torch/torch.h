@@ -296,7 +296,9 @@ struct record {
     int64_t rows;  /* this rank's rows; the tensor has outer * rows * inner elements along dim, the whole one outer * total * inner */
     int64_t outer, inner; /* dimensions merged with the rows: (time, batch, head) viewed as one has outer = time, inner = heads; else 1 */
     int64_t packed;       /* PARTIAL: sequences of packed elements, all but the own zero (hooks/shard/packed.c); 0: any sum */
-    uint64_t layer;       /* where a replicated batch was cut into rows (hooks/shard/entry.c), 0: elsewhere; and along which dimension */
+    uint64_t
+        origin; /* of which batch, by a checksum that all ranks know; 0: not known. Of several batches, the largest: compared in collectives */
+    uint64_t layer; /* where a replicated batch was cut into rows (hooks/shard/entry.c), 0: elsewhere; and along which dimension */
     int layer_dim;
     bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
     void *node;               /* the autograd node it had when marked; roots are found by it first */
