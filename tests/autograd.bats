@@ -210,6 +210,10 @@ in_place_share() {
     same_part misfits.py debian wheel
 }
 
+@test "an index outside of what it indexes, on whichever rank its row is, throws on all, and a program that catches it goes on" {
+    same_part outside.py debian wheel
+}
+
 @test "strides of a view with gaps, autograd.grad of divided rows in a transform, traces, shared lists and torch.cond are refused by name" {
     stopped wheel AR-STRIDES refused.py gaps
     stopped wheel AR-GRAD-KIND refused.py mapped_grad

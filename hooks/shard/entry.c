@@ -107,6 +107,8 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
         return NULL;
     if (rule->entry == ENTRY_PACKED)
         return packed_sequences(call) ? data : NULL;
+    if (rule->entry == ENTRY_INDEX && !bounds_hold(call, 1, argument_size(call_argument(call, 0), 0)))
+        return NULL; /* throws, on all ranks */
     if (rule->entry == ENTRY_INDEX && dims == 1) {
         int64_t last = learned()->last_total;
         return !last || argument_size(data, 0) == last ? data : NULL;

@@ -145,6 +145,11 @@ static int64_t count_valid(struct tensor *targets, int64_t ignored) {
     return valid;
 }
 
+/* Targets, of those that this rank has, that are none of the classes, and not ignored. */
+static int64_t targets_outside(struct shard_call *call, const struct rule *rule) {
+    return bounds_count_outside(call->values[1].tensor, argument_size(call_argument(call, 0), 1), call_int(call, rule->b, -100));
+}
+
 /* The sum of the weights of the targets' classes. Ignored targets may lie outside the classes: class 0 is looked up instead. */
 static struct value sum_weights(struct value targets, struct value valid, struct value class_weights) {
     struct value inside = TORCH_CALL("aten::mul", "Tensor", targets, valid);
@@ -176,10 +181,14 @@ static double target_weight(struct shard_call *call, const struct rule *rule) {
     return number.tag == TAG_DOUBLE ? number.real : (double)number.integer;
 }
 
-/* The weight of all ranks' targets. Targets that are not divided yet are here as a whole, the same on all ranks. */
-static double whole_target_weight(struct shard_call *call, const struct rule *rule, bool divided) {
-    double weight = target_weight(call, rule);
-    return divided ? sum_double("loss denominator", weight) : weight;
+/* The weight of all ranks' targets. Targets that are not divided yet are here as a whole, the same on all ranks. False: one is none of the classes. */
+static bool whole_target_weight(struct shard_call *call, const struct rule *rule, bool divided, double *weight) {
+    int64_t outside = divided ? targets_outside(call, rule) : 0; /* else they were looked at before */
+    double sums[] = {outside ? 0 : target_weight(call, rule), (double)outside};
+    if (divided)
+        sum_doubles("loss denominator", sums, 2);
+    *weight = sums[0];
+    return sums[1] == 0;
 }
 
 /* Where the target of nll_loss has what its scores have at `dim`: the scores' classes are dimension 1, which targets lack. -1: classes are divided. */
@@ -217,8 +226,12 @@ RULE_FUNCTION(nll_loss) {
     if (weight && weight->record.kind == RECORD_SHARD)
         return RULE_GATHER;
     int64_t reduction = call_int(call, rule->a, REDUCTION_MEAN);
+    if (target->record.kind != RECORD_SHARD && targets_outside(call, rule))
+        return RULE_GATHER;
     if (reduction == REDUCTION_MEAN) {
-        double denominator = whole_target_weight(call, rule, target->record.kind == RECORD_SHARD);
+        double denominator;
+        if (!whole_target_weight(call, rule, target->record.kind == RECORD_SHARD, &denominator))
+            return RULE_GATHER;
         if (!weigh_classes(call, denominator))
             call->scale = 1 / denominator;
         call->values[rule->a].integer = REDUCTION_SUM;

@@ -54,12 +54,16 @@ RULE_FUNCTION(reduce_along) {
     return RULE_LOCAL;
 }
 
+enum { INDEX_AT = 2 }; /* gather, scatter: the indices' place, after the dimension's */
+
 /* softmax, cumsum, sort, gather...: a: position of the dimension they work along; the shape stays. */
 RULE_FUNCTION(along) {
     if (rule->a >= call->value_count || call->values[rule->a].tag != TAG_INT)
         return RULE_GATHER;
     int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
     if (at == call->record.dim || !decide_rows_at(call, call->record.dim))
+        return RULE_GATHER;
+    if (rule->a == INDEX_AT - 1 && call_argument(call, INDEX_AT) && !bounds_hold(call, INDEX_AT, argument_size(call_argument(call, 0), at)))
         return RULE_GATHER;
     decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;

@@ -249,8 +249,8 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor);
 bool gather_is_node(void *node);
 /* Sum over the ranks without history, in place; contiguous or dense tensors of any reducible type. */
 void sum_in_place(const char *label, struct tensor *tensor);
-/* One double, summed over the ranks. */
-double sum_double(const char *label, double value);
+/* Each summed over the ranks. */
+void sum_doubles(const char *label, double *values, size_t count);
 /* An uninitialised tensor of the whole batch's shape and layout for a shard: same type and device. Owned. */
 struct tensor *whole_empty(struct tensor *tensor, const struct record *record);
 /* Folds the order of a whole tensor's memory into what the ranks compare at their next collective. Communication lock held. */
@@ -295,6 +295,12 @@ bool packed_enter(struct shard_call *call);
 
 /* ---- partial sums (partial.c): a call with partial and without shard arguments. True when it has been executed. */
 bool partial_execute(struct shard_call *call, const struct rule *rule);
+
+/* ---- indices (bounds.c) */
+/* How many are outside [0, size) and not `ignored`; 0 also where they are not integers, or lie where they cannot be looked through. */
+int64_t bounds_count_outside(struct tensor *indices, int64_t size, int64_t ignored);
+/* The same of the argument at a position, when it is not divided yet: true when none is outside. */
+bool bounds_hold(struct shard_call *call, int position, int64_t size);
 
 /* ---- memory, element by element (extent.c) */
 /* From the first element to the end of the last. */
