@@ -107,21 +107,30 @@ limited() {
     done
 }
 
-@test "ports that the program listens on are rank 0's; every rank reaches itself: torch.distributed with one process, a server" {
-    local ports
-    requires file "$BUILD/venv/bin/python"
-    unset ACCEL_RUN_SHIM
-    command=("$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/ports.py")
+# same_ports PROGRAM PYTHON: what each of three ranks prints is what the plain run does; a run has two free ports
+same_ports() {
+    local ports log
+    command=("$2" "$REPOSITORY/tests/programs/$1")
     free_ports() {
         python3 -c 'import socket
 all = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
 print(*(one.getsockname()[1] for one in all))'
     }
+    unset ACCEL_RUN_SHIM
     read -ra ports < <(free_ports)
     "${command[@]}" "${ports[@]}" >plain
     read -ra ports < <(free_ports)
     run -0 --separate-stderr "$ACCEL_RUN" -n 3 --log-dir logs "${command[@]}" "${ports[@]}"
     for log in logs/rank-*.out; do "$REPOSITORY/tests/compare" plain "$log"; done
+}
+
+@test "ports that the program listens on are rank 0's; every rank reaches itself: torch.distributed with one process, a server" {
+    requires file "$BUILD/venv/bin/python"
+    same_ports ports.py "$BUILD/venv/bin/python"
+}
+
+@test "every rank's children have its ports, too, and so has it before torch is imported" {
+    same_ports ports_of_children.py /usr/bin/python3
 }
 
 @test "a daemon that the program leaves behind is ended and named" {

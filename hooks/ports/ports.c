@@ -4,24 +4,35 @@
  * Rules of hooks/ports/
  *  - Rank 0 has the port. Each other rank listens on one that is free, is told the number that it asked for, and reaches itself there: what it says to
  *    itself on that port it hears itself, as the one process would. Nobody else sees the other ranks' ports.
- *  - Only numbered ports of internet addresses, of processes that are ranks. What a rank may not bind (below 1024) fails on all alike.
+ *  - So it is with a rank's children, and before `import torch`: who listens, and who reaches whom, is known in all processes that the rank has started,
+ *    by a table in memory that has the job's and the rank's number in its name (removed by launcher/shared_names.c). Below another launcher, in the rank alone.
+ *  - Only numbered ports of internet addresses. What a rank may not bind (below 1024) fails on all alike.
  *  - Entries are for ever, few: a rank asks for a number again and again, or leaves it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../../shim/shim.h"
 
 enum { PORTS = 64, PRIVILEGED = 1024 };
 
-/* One word each: asked << 32 | own << 16 | type of socket; 0: free. Network byte order. */
-static _Atomic uint64_t ports[PORTS];
-static _Atomic int count;
+struct table {
+    _Atomic uint64_t ports[PORTS]; /* one word each: asked << 32 | own << 16 | type of socket; 0: free. Network byte order. */
+    _Atomic uint32_t count;
+};
+
+static struct table alone; /* of this process, where no name for one of all is known */
+static _Atomic(struct table *) shared;
 
 static uint64_t entry_of(uint16_t asked, uint16_t own, int type) {
     return (uint64_t)asked << 32 | (uint64_t)own << 16 | (uint64_t)type;
@@ -52,13 +63,50 @@ static int socket_type(int descriptor) {
 }
 
 static bool is_other_rank(void) {
-    return shim_active() && shim_rank();
+    return shim_active() ? shim_rank() > 0 : shim_job_name() && shim_slot() > 0;
 }
 
-/* The last one that was asked for under this number; or, by own, who has it. 0: none. */
+/* By system calls: no row of hooks/files need see it. NULL: not made, or not to be had. */
+static struct table *map_shared(int flags) {
+    char path[128];
+    snprintf(path, sizeof path, "/dev/shm/accel_ports.%s.%u", shim_job_name(), shim_slot());
+    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, S_IRUSR | S_IWUSR);
+    if (file < 0)
+        return NULL;
+    void *memory = ftruncate(file, sizeof(struct table)) ? MAP_FAILED /* zeros, for whoever comes first */
+                                                         : mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* The rank's table; NULL: nothing has been entered by anybody. */
+static struct table *table_of(bool to_enter) {
+    struct table *known = atomic_load(&shared), *nobodys = NULL;
+    if (known || !shim_job_name())
+        return known ? known : &alone;
+    int saved_errno = errno;
+    struct table *mapped = map_shared(to_enter ? O_CREAT : 0);
+    errno = saved_errno;
+    if (!mapped && to_enter)
+        mapped = &alone;
+    if (!mapped || atomic_compare_exchange_strong(&shared, &nobodys, mapped))
+        return mapped;
+    if (mapped != &alone)
+        munmap(mapped, sizeof *mapped);
+    return nobodys;
+}
+
+static bool has_entries(void) {
+    const struct table *table = is_other_rank() ? table_of(false) : NULL;
+    return table && atomic_load(&table->count);
+}
+
+/* The last one that was asked for under this number; or, by own, who has it. 0: none. There must be entries. */
 static uint64_t find(uint16_t port, int type, uint16_t (*number_of)(uint64_t entry)) {
-    for (int i = atomic_load(&count); i-- > 0;) {
-        uint64_t entry = atomic_load(&ports[i % PORTS]);
+    struct table *table = table_of(false);
+    uint32_t count = atomic_load(&table->count), few = count < PORTS ? count : PORTS;
+    for (uint32_t i = 1; i <= few; i++) {
+        uint64_t entry = atomic_load(&table->ports[(count - i) % PORTS]);
         if (entry && number_of(entry) == port && type_of(entry) == type)
             return entry;
     }
@@ -66,7 +114,8 @@ static uint64_t find(uint16_t port, int type, uint16_t (*number_of)(uint64_t ent
 }
 
 static void remember(uint64_t entry) {
-    atomic_store(&ports[atomic_fetch_add(&count, 1) % PORTS], entry);
+    struct table *table = table_of(true);
+    atomic_store(&table->ports[atomic_fetch_add(&table->count, 1) % PORTS], entry);
 }
 
 int hook_bind(int descriptor, const void *address, unsigned length) {
@@ -85,7 +134,7 @@ int hook_bind(int descriptor, const void *address, unsigned length) {
 
 /* The program is shown the number that it has asked for. */
 static void show_asked(int descriptor, void *address, const unsigned *length) {
-    uint16_t *port = is_other_rank() && atomic_load(&count) ? port_in(address, *length) : NULL;
+    uint16_t *port = has_entries() ? port_in(address, *length) : NULL;
     uint64_t entry = port ? find(*port, socket_type(descriptor), own_of) : 0;
     if (entry)
         *port = asked_of(entry);
@@ -136,7 +185,7 @@ static bool is_here(const struct sockaddr *address) {
 
 /* The address that is meant, in *own where it is another one. */
 static const void *meant(int descriptor, const void *address, unsigned length, struct sockaddr_storage *own) {
-    const uint16_t *asked = is_other_rank() && atomic_load(&count) ? port_in(address, length) : NULL;
+    const uint16_t *asked = has_entries() ? port_in(address, length) : NULL;
     uint64_t entry = asked ? find(*asked, socket_type(descriptor), asked_of) : 0;
     if (!entry || !is_here(address))
         return address;
@@ -166,7 +215,7 @@ ssize_t hook_sendmsg(int descriptor, const void *message, int flags) {
 
 /* One that is not here may have the same number. */
 static void show_asked_here(int descriptor, void *address, const unsigned *length) {
-    if (is_other_rank() && atomic_load(&count) && port_in(address, *length) && is_here(address))
+    if (has_entries() && port_in(address, *length) && is_here(address))
         show_asked(descriptor, address, length);
 }
 
