@@ -1,4 +1,4 @@
-/* What is left of shared memory that ranks made under names of their own (hooks/shared). */
+/* What is left of what ranks had under names of their own: shared memory (hooks/shared, hooks/ports), folders of trackers (hooks/files). */
 #ifndef ACCEL_RUN_SHARED_NAMES_H
 #define ACCEL_RUN_SHARED_NAMES_H
 

@@ -108,6 +108,11 @@ thread.join()'
     [ -z "$(find /dev/shm -name 'accel_test_*.accel-run-*')" ]
 }
 
+@test "a tracker whose own process writes what the run logs writes it once, and the other ranks' leave nothing" {
+    both_builds tracked.py
+    [ -z "$(find /tmp -maxdepth 3 -path '/tmp/accel-run.*' -name offline-run-second 2>&1)" ]
+}
+
 @test "a package that puts its files in their place by system calls of its own" {
     both_builds own_calls.py
 }

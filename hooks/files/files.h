@@ -103,6 +103,11 @@ int sink_make(int flags);
 /* There is no room for a copy of the file: stops the job (AR-FILE-COPY), with what errno says. */
 __attribute__((noreturn)) void sink_refuse(const char *path);
 
+/* ---- trackers that write from another process (trackers.c) */
+
+/* A file that is opened for writing may be the first of a run. Any thread; the interpreter's lock need not be held. */
+void trackers_look_at(const char *path);
+
 /* ---- opening (open.c) */
 
 enum { OPEN_PASS = -2 };

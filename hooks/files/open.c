@@ -178,6 +178,7 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     enum files_place place;
     if (!path || !writes(flags) || (place = files_place()) == FILES_PASS)
         return OPEN_PASS;
+    trackers_look_at(path);
     if (place == FILES_EARLY)
         return early_open(path, flags, mode);
     char whole[PATH_MAX], viewed[PATH_MAX], real[PATH_MAX];
