@@ -65,11 +65,16 @@ static bool is_imported(const struct python_api *python) {
     return settings;
 }
 
-/* The releases that were tried (0.18, 0.19, 0.21, 0.31) open a log in a folder that is called after them before they tell the other process of the run. */
+/* The releases that were tried (0.18, 0.19, 0.21, 0.31) open such a log before they tell the other process of the run. */
+static bool is_first_log(const char *path) {
+    const char *folder = strstr(path, "wandb/");
+    return folder && strstr(folder, "/logs/debug");
+}
+
 void trackers_look_at(const char *path) {
     static const struct python_method method = {"private", private_folder, PYTHON_VARARGS, NULL};
     static _Atomic bool is_done;
-    const struct python_api *python = !is_done && strstr(path, "wandb") && shim_job_name() && shim_slot() ? python_api() : NULL;
+    const struct python_api *python = !is_done && is_first_log(path) && shim_job_name() && shim_slot() ? python_api() : NULL;
     if (!python)
         return;
     int state = python->lock();

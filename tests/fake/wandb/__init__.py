@@ -19,6 +19,7 @@ class Run:
         self.settings = Settings(name)
         self.dir = self.settings.files_dir
         os.makedirs(self.dir)
+        os.makedirs(os.path.dirname(self.settings.log_user))
         with open(self.settings.log_user, "a") as log:
             print("begins", file=log)
         told = self.settings.to_proto()

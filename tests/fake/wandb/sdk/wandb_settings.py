@@ -17,7 +17,7 @@ class Settings:
         self.wandb_dir = os.path.abspath("wandb") + "/"
         self.sync_dir = os.path.join(self.wandb_dir, "offline-run-" + name)
         self.files_dir = os.path.join(self.sync_dir, "files")
-        self.log_user = os.path.join(self.sync_dir, "debug.log")
+        self.log_user = os.path.join(self.sync_dir, "logs", "debug.log")
 
     def to_proto(self):
         told = Told()
