@@ -44,12 +44,18 @@ struct board_host {
     char name[BOARD_HOST_CHARS]; /* for messages */
 };
 
+enum board_waiting {
+    BOARD_WAITS_NOT,
+    BOARD_WAITS,          /* inside a collective */
+    BOARD_WAITS_FOR_TURN, /* before it: a thread whose turn has not come */
+};
+
 struct board_rank {
     _Atomic int32_t pid;
     _Atomic uint32_t phase;        /* enum board_phase */
     _Atomic uint64_t step;         /* backwards finished */
     _Atomic uint64_t collective;   /* collectives entered */
-    _Atomic uint32_t waiting;      /* 1 while inside a collective: a rank with 0 is the one the others wait for */
+    _Atomic uint32_t waiting;      /* enum board_waiting: a rank that does not wait is the one the others wait for */
     char where[BOARD_WHERE_CHARS]; /* label of the last collective or phase; may be torn, for messages only */
 } __attribute__((aligned(128)));
 

@@ -33,7 +33,7 @@ static uint32_t process_state(pid_t pid) {
 
 static bool is_same_place(const struct together_line *a, const struct together_line *b) {
     return a->generation == b->generation && a->phase == b->phase && a->step == b->step && a->collective == b->collective &&
-           a->meetings == b->meetings && a->is_waiting == b->is_waiting;
+           a->meetings == b->meetings && a->waiting == b->waiting;
 }
 
 void board_line(struct job *job, uint32_t number, struct together_line *line) {
@@ -52,7 +52,7 @@ void board_line(struct job *job, uint32_t number, struct together_line *line) {
     line->step = atomic_load_explicit(&shown->step, memory_order_relaxed);
     line->collective = atomic_load_explicit(&shown->collective, memory_order_relaxed);
     line->meetings = atomic_load_explicit(&board->meetings.arrivals[number].number, memory_order_relaxed);
-    line->is_waiting = atomic_load_explicit(&shown->waiting, memory_order_relaxed) != 0;
+    line->waiting = atomic_load_explicit(&shown->waiting, memory_order_relaxed);
     memcpy(line->where, shown->where, sizeof line->where);
     line->where[BOARD_WHERE_CHARS - 1] = 0;
     for (char *c = line->where; *c; c++)
@@ -77,7 +77,8 @@ static void snapshot(struct job *job, uint32_t number) {
     seen->phase = line->phase;
     seen->step = line->step;
     seen->collective = line->collective + line->meetings; /* who has been to fewer is waited for */
-    seen->is_waiting = line->is_waiting;
+    seen->is_waiting = line->waiting != BOARD_WAITS_NOT;
+    seen->waits_for_turn = line->waiting == BOARD_WAITS_FOR_TURN;
     seen->is_stopped = line->process == 'T' || line->process == 't';
     memcpy(seen->where, line->where, sizeof seen->where);
 }
@@ -119,6 +120,15 @@ static void stalled(struct job *job, const struct watch_result *result) {
     notices_problem(&job->notices, "warning", &problem);
 }
 
+static void crossed(struct job *job, const struct watch_result *result) {
+    struct problem problem;
+    problem_set(&problem, 0, "AR-RANK-STALLED",
+                "do threads take tasks from a queue, or a lock, in another order on each rank (docs/limits.md)? accel-run goes on waiting",
+                "all %u ranks have waited for %llu s for the others: in each of them another thread has come", result->waiting,
+                (unsigned long long)(result->still_ms / 1000));
+    notices_problem(&job->notices, "warning", &problem);
+}
+
 void board_look(struct job *job, uint64_t now_ms) {
     if (job->first) /* the first host looks at all ranks, and tells */
         return;
@@ -131,6 +141,8 @@ void board_look(struct job *job, uint64_t now_ms) {
         stalled(job, &result);
     else if (result.finding == WATCH_RESUMED)
         notices_say(&job->notices, "rank %u goes on", result.rank);
+    else if (result.finding == WATCH_CROSSED)
+        crossed(job, &result);
 }
 
 void board_forget_clocks(struct job *job) {

@@ -17,7 +17,7 @@ static uint64_t mark_of(const struct watch_rank *rank) {
     mark = mark * 1000003u + rank->phase;
     mark = mark * 1000003u + rank->step;
     mark = mark * 1000003u + rank->collective;
-    return mark * 1000003u + rank->is_waiting;
+    return mark * 1000003u + rank->is_waiting + rank->waits_for_turn;
 }
 
 /*
@@ -60,6 +60,29 @@ static void refresh(struct watch_rank *rank, uint64_t now_ms) {
     }
 }
 
+/* Since when all have waited for their turn in the same collective; 0: they do not. */
+static uint64_t crossed_since(const struct watch_rank *ranks, uint32_t world_size) {
+    uint64_t since_ms = 1;
+    for (uint32_t i = 0; i < world_size; i++) {
+        bool is_alike = ranks[i].generation == ranks[0].generation && ranks[i].collective == ranks[0].collective;
+        if (!is_alike || !ranks[i].waits_for_turn || ranks[i].is_stopped || ranks[i].has_ended)
+            return 0;
+        since_ms = ranks[i].since_ms > since_ms ? ranks[i].since_ms : since_ms;
+    }
+    return since_ms;
+}
+
+static void look_for_crossed(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, uint64_t stall_ms,
+                             struct watch_result *result) {
+    uint64_t since_ms = world_size > 1 ? crossed_since(ranks, world_size) : 0;
+    bool is_long = since_ms && now_ms - since_ms >= stall_ms;
+    if (is_long && !ranks[0].is_crossed && !result->finding) {
+        *result = (struct watch_result){WATCH_CROSSED, 0, 1, world_size, now_ms - since_ms};
+        ranks[0].is_crossed = true;
+    }
+    ranks[0].is_crossed &= is_long;
+}
+
 struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, uint64_t stall_ms) {
     struct watch_result result = {WATCH_NOTHING, 0, 0, 0, 0};
     for (uint32_t i = 0; i < world_size && result.finding != WATCH_EARLY; i++) {
@@ -77,6 +100,7 @@ struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, ui
             result = (struct watch_result){WATCH_RESUMED, i, other, waiting, still_ms};
         }
     }
+    look_for_crossed(ranks, world_size, now_ms, stall_ms, &result);
     return result;
 }
 

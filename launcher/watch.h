@@ -17,13 +17,14 @@ struct watch_rank {
     uint32_t generation;    /* claims so far: progress is compared within the same one (segment.h); 0: none */
     uint32_t phase;
     uint64_t step, collective;
-    bool is_waiting;
+    bool is_waiting, waits_for_turn;
     bool is_stopped; /* by a signal or a debugger */
     char where[BOARD_WHERE_CHARS];
     /* kept by watch_look */
     uint64_t mark; /* of the state above when it changed last */
     uint64_t since_ms;
     bool is_named;
+    bool is_crossed; /* of rank 0: that all wait has been said */
 };
 
 enum watch_finding {
@@ -31,6 +32,7 @@ enum watch_finding {
     WATCH_EARLY,   /* `rank` has ended, `other` waits for it for ever */
     WATCH_STALLED, /* `rank` has made no progress for stall_ms, `other` (and maybe more) wait for it; waiting 0: all others have ended */
     WATCH_RESUMED, /* `rank`, named before, goes on */
+    WATCH_CROSSED, /* all wait for a turn in one collective, and nobody is late: in each rank another thread waits. `rank`: 0 */
 };
 
 struct watch_result {

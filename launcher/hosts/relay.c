@@ -42,7 +42,7 @@ static void show_line(struct job *job, const struct together_line *line) {
     atomic_store(&shown->phase, line->phase);
     atomic_store(&shown->step, line->step);
     atomic_store(&shown->collective, line->collective);
-    atomic_store(&shown->waiting, line->is_waiting);
+    atomic_store(&shown->waiting, line->waiting);
     memcpy(shown->where, line->where, sizeof shown->where);
     if (job->first > 0) /* on the first host the ranks' arrivals come with what they are about, and rank 0 waits for them */
         atomic_store(&board->meetings.arrivals[line->rank].number, line->meetings);

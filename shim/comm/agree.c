@@ -157,7 +157,7 @@ void agree_enter(const char *label, const struct agree_call *call) {
     segment.statistics.bytes += call->bytes;
     copy_text(shown->where, label, sizeof shown->where);
     atomic_store_explicit(&shown->collective, segment.sequence, memory_order_relaxed);
-    atomic_store_explicit(&shown->waiting, 1, memory_order_relaxed);
+    atomic_store_explicit(&shown->waiting, BOARD_WAITS, memory_order_relaxed);
 
     post->sequence = segment.sequence;
     post->kind = call->kind;

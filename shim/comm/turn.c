@@ -22,7 +22,7 @@ int turn_are_several(void) {
 static void show_waiting(void) {
     struct board_rank *shown = &segment.board->ranks[segment.options.rank];
     atomic_store_explicit(&shown->collective, segment.sequence + 1, memory_order_relaxed);
-    atomic_store_explicit(&shown->waiting, 1, memory_order_relaxed);
+    atomic_store_explicit(&shown->waiting, BOARD_WAITS_FOR_TURN, memory_order_relaxed);
 }
 
 static void show_going(void) {
@@ -30,7 +30,7 @@ static void show_going(void) {
         return;
     }
     struct board_rank *shown = &segment.board->ranks[segment.options.rank];
-    atomic_store_explicit(&shown->waiting, 0, memory_order_relaxed);
+    atomic_store_explicit(&shown->waiting, BOARD_WAITS_NOT, memory_order_relaxed);
     atomic_store_explicit(&shown->collective, segment.sequence, memory_order_relaxed);
 }
 

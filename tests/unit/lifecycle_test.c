@@ -89,6 +89,20 @@ TEST("a rank that was stopped while it waited is named when the others are furth
     EXPECT(watch_look(chain, 3, 2000, 500).finding == WATCH_NOTHING);
 }
 
+TEST("ranks that all wait for a turn, each in another thread, are told of once, and again when they have gone on in between") {
+    struct watch_rank ranks[2] = {{.generation = 1, .collective = 5, .is_waiting = true, .waits_for_turn = true},
+                                  {.generation = 1, .collective = 5, .is_waiting = true, .waits_for_turn = true}};
+    EXPECT(watch_look(ranks, 2, 1000, 500).finding == WATCH_NOTHING);
+    struct watch_result result = watch_look(ranks, 2, 1500, 500);
+    EXPECT(result.finding == WATCH_CROSSED && result.waiting == 2 && result.still_ms == 500);
+    EXPECT(watch_look(ranks, 2, 3000, 500).finding == WATCH_NOTHING);
+    ranks[0].collective = ranks[1].collective = 6;
+    EXPECT(watch_look(ranks, 2, 3001, 500).finding == WATCH_NOTHING);
+    EXPECT(watch_look(ranks, 2, 3501, 500).finding == WATCH_CROSSED);
+    ranks[1].collective = 7;
+    EXPECT(watch_look(ranks, 2, 4500, 500).finding != WATCH_CROSSED);
+}
+
 TEST("a rank that was stopped by a signal when all others have ended is named, one that goes on by itself is not") {
     struct watch_rank ranks[2] = {{.generation = 1, .collective = 5, .has_ended = true},
                                   {.generation = 1, .collective = 5, .is_stopped = true}};
