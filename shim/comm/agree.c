@@ -16,11 +16,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     AGREE_TEXT = 1024,
-    KEPT = 64,
+    KEPT_FIRST = 16,
+    KEPT_MOST = 4096, /* threads that have noted something and not had their turn yet */
     PATIENCE_PAUSES = 3,
     PATIENCE_LEAST_MS = 1000,
     PATIENCE_MOST_MS = 10000,
@@ -76,16 +78,16 @@ static void forget_notes(struct segment_post *post) {
 
 /* ---- threads */
 
-/* What threads have noted between their turns. One that never has a turn again loses its place to others. */
+/* What threads have noted between their turns. Of very many, one that never has a turn again loses its place to others. */
 static struct kept {
     uint64_t thread;
     int is_used;
     struct segment_post notes;
-} kept[KEPT];
-static unsigned kept_next, kept_count;
+} * kept;
+static unsigned kept_next, kept_count, kept_room;
 
 static struct kept *kept_find(uint64_t thread) {
-    for (int i = 0; kept_count && i < KEPT; i++) {
+    for (unsigned i = 0; kept_count && i < kept_room; i++) {
         if (kept[i].is_used && kept[i].thread == thread) {
             return &kept[i];
         }
@@ -93,12 +95,29 @@ static struct kept *kept_find(uint64_t thread) {
     return NULL;
 }
 
+static struct kept *kept_free(void) {
+    for (unsigned i = 0; i < kept_room; i++) {
+        if (!kept[i].is_used) {
+            return &kept[i];
+        }
+    }
+    unsigned room = kept_room ? 2 * kept_room : KEPT_FIRST;
+    struct kept *more = room <= KEPT_MOST ? realloc(kept, room * sizeof *kept) : NULL;
+    if (!more) {
+        return kept_room ? &kept[kept_next++ % kept_room] : NULL;
+    }
+    memset(more + kept_room, 0, (room - kept_room) * sizeof *kept);
+    kept = more;
+    kept_room = room;
+    return &kept[room / 2];
+}
+
 static struct segment_post *kept_of(uint64_t thread) {
     struct kept *found = kept_find(thread);
-    for (int i = 0; !found && i < KEPT; i++) {
-        found = kept[i].is_used ? NULL : &kept[i];
+    found = found ? found : kept_free();
+    if (!found) {
+        segment.options.fail("AR-MEMORY", "no memory is left for what a thread has to tell the other ranks");
     }
-    found = found ? found : &kept[kept_next++ % KEPT];
     if (!found->is_used || found->thread != thread) {
         forget_notes(&found->notes);
     }
