@@ -47,10 +47,17 @@ static bool unit_follows(const struct text *text) {
     return false;
 }
 
-/* "12:01" and ":01": hours, minutes, seconds. */
-static bool clock_touches(const char *begin, const struct text *text, char before) {
-    bool two = text->at - begin <= 2;
-    return two && ((text->at < text->end && *text->at == ':' && is_digit_at(text, 1)) || (before == ':' && text->at - begin == 2));
+/* "12:01" and ":01": hours, minutes, seconds; ":01.038", too. whole: its digits before the point. */
+static bool clock_touches(ptrdiff_t whole, const struct text *text, char before) {
+    return (whole <= 2 && text->at < text->end && *text->at == ':' && is_digit_at(text, 1)) || (before == ':' && whole == 2);
+}
+
+/* Python's logging writes ":01,038". */
+static void pass_milliseconds(struct text *text) {
+    size_t digits = 0;
+    while (text->at < text->end && *text->at == ',' && is_digit_at(text, 1 + digits))
+        digits++;
+    text->at += digits == 3 ? 1 + digits : 0;
 }
 
 static struct number read_number(struct text *text) {
@@ -60,6 +67,7 @@ static struct number read_number(struct text *text) {
     text->at += *text->at == '-' || *text->at == '+';
     while (is_digit_at(text, 0))
         text->at++;
+    ptrdiff_t whole = text->at - begin;
     if (text->at < text->end && *text->at == '.' && (is_digit_at(text, 1) || text->at > begin)) {
         const char *point = text->at++;
         while (is_digit_at(text, 0))
@@ -80,7 +88,10 @@ static struct number read_number(struct text *text) {
     memcpy(digits, begin, n);
     digits[n] = 0;
     number.value = strtod(digits, NULL);
-    number.is_time = unit_follows(text) || clock_touches(begin, text, before);
+    bool is_clock = clock_touches(whole, text, before);
+    if (is_clock && before == ':')
+        pass_milliseconds(text);
+    number.is_time = is_clock || unit_follows(text);
     text->before = '0';
     return number;
 }

@@ -164,6 +164,9 @@ TEST("white space is white space") {
 TEST("times are not compared") {
     EXPECT(same("epoch 1 took 1.31 s", "epoch 1 took 2.7 s"));
     EXPECT(same("[12:01:33] start", "[12:01:34] start"));
+    EXPECT(same("2026-11-23 02:50:23,038 - loss 0.25", "2026-11-23 02:50:24,940 - loss 0.25")); /* Python's logging */
+    EXPECT(same("02:50:23.038 | INFO", "02:50:24.940 | INFO") && same("2026-11-23T02:50:23.038Z", "2026-11-23T02:50:24.940Z"));
+    EXPECT(!same("02:50:23,038 loss 0.25", "02:50:23,038 loss 0.35") && !same("[1,038]", "[1,039]"));
     EXPECT(same("3.2it/s, 12ms", "9.1it/s, 15ms"));
     EXPECT(!same("epoch 1 took 1.31 s", "epoch 2 took 1.31 s"));
     EXPECT(!same("5 samples", "6 samples"));
