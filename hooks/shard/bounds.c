@@ -5,31 +5,36 @@
  */
 #include "shard.h"
 
-static int64_t outside_long(const int64_t *indices, int64_t count, int64_t size, int64_t ignored) {
-    int64_t outside = 0;
-    for (int64_t i = 0; i < count; i++)
-        outside += (uint64_t)indices[i] >= (uint64_t)size && indices[i] != ignored;
-    return outside;
+static int64_t index_at(const void *memory, enum torch_dtype dtype, int64_t place) {
+    if (dtype == DTYPE_INT64)
+        return ((const int64_t *)memory)[place];
+    return dtype == DTYPE_INT32 ? ((const int32_t *)memory)[place] : ((const uint8_t *)memory)[place];
 }
 
-static int64_t outside_int(const int32_t *indices, int64_t count, int64_t size) {
-    int64_t outside = 0;
-    for (int64_t i = 0; i < count; i++)
-        outside += indices[i] < 0 || indices[i] >= size;
+static int64_t count_in(struct tensor *dense, int64_t size, int64_t ignored) {
+    enum torch_dtype dtype = tensor_dtype(dense);
+    const void *memory = tensor_data(dense);
+    int64_t count = tensor_elements(dense), outside = 0;
+    for (int64_t place = 0; place < count; place++) {
+        int64_t index = index_at(memory, dtype, place);
+        outside += (uint64_t)index >= (uint64_t)size && index != ignored;
+    }
     return outside;
 }
 
 int64_t bounds_count_outside(struct tensor *indices, int64_t size, int64_t ignored) {
-    if (!tensor_is_plain(indices) || !tensor_is_on_host(indices) || !tensor_is_dense(indices))
+    enum torch_dtype dtype = tensor_dtype(indices);
+    bool is_index = dtype == DTYPE_INT64 || dtype == DTYPE_INT32 || dtype == DTYPE_UINT8;
+    if (!is_index || !tensor_is_plain(indices) || !tensor_is_on_host(indices))
         return 0;
-    switch (tensor_dtype(indices)) {
-    case DTYPE_INT64:
-        return outside_long(tensor_data(indices), tensor_elements(indices), size, ignored);
-    case DTYPE_INT32:
-        return outside_int(tensor_data(indices), tensor_elements(indices), size);
-    default:
-        return 0;
-    }
+    if (tensor_is_dense(indices))
+        return count_in(indices, size, ignored);
+    OPAQUE_SCOPE;
+    struct value dense =
+        TORCH_CALL("aten::contiguous", "", value_tensor(indices), value_int(0)); /* a column of a table, words but for the last */
+    int64_t outside = count_in(dense.tensor, size, ignored);
+    value_drop(dense);
+    return outside;
 }
 
 bool bounds_hold(struct shard_call *call, int position, int64_t size) {

@@ -35,7 +35,7 @@ RULE_FUNCTION(index_select) {
     }
     bool all_rows =
         argument_dims(index) == 1 && argument_size(index, 0) == call->record.total && record_total(&call->record) == call->record.total;
-    if (!all_rows || call->op->is_out || index->record.kind == RECORD_PARTIAL)
+    if (!all_rows || call->op->is_out || index->record.kind == RECORD_PARTIAL || !bounds_hold(call, 2, argument_size(self, dim)))
         return RULE_GATHER;
     reorder_rows(call);
     return RULE_DONE;

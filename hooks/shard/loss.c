@@ -76,7 +76,8 @@ RULE_FUNCTION(squeezed_loss) {
     return decide_loss(call, rule, dims[0]);
 }
 
-/* multi_margin_loss, multilabel_margin_loss_forward (self, target, ..., weight of the classes, reduction): the mean over rows of a figure for each. */
+/* multi_margin_loss, multilabel_margin_loss_forward (self, target, ..., weight of the classes, reduction): the mean over rows of a figure for each. b: what ends
+   a row of targets, else 0. */
 RULE_FUNCTION(row_loss) {
     struct argument *both[] = {call_argument(call, 0), call_argument(call, 1)};
     if (!both[0] || !both[1] || argument_dims(both[0]) != 2)
@@ -86,6 +87,8 @@ RULE_FUNCTION(row_loss) {
                                                  : argument_dims(both[i]) < 1 || argument_size(both[i], 0) != record_total(&call->record))
             return RULE_GATHER;
     if (call->shards > (both[0]->record.kind == RECORD_SHARD) + (both[1]->record.kind == RECORD_SHARD))
+        return RULE_GATHER;
+    if (both[1]->record.kind != RECORD_SHARD && bounds_count_outside(argument_tensor(both[1]), argument_size(both[0], 1), rule->b))
         return RULE_GATHER;
     for (int i = 0; i < 2; i++)
         if (both[i]->record.kind != RECORD_SHARD)

@@ -10,7 +10,7 @@ optimizer = torch.optim.SGD(parameters, lr=0.1)
 
 
 def scores_of(words):
-    return head(torch.tanh(hidden(embedding(words))))
+    return head(torch.tanh(hidden(embedding(torch.stack([words, words], 1)[:, 0]))))
 
 
 def loss_of(kind, scores, targets):
@@ -18,6 +18,18 @@ def loss_of(kind, scores, targets):
         return -scores.log_softmax(1).gather(1, targets[:, None]).mean()
     if kind == "weighted":
         return functional.cross_entropy(scores, targets, torch.arange(1.0, 6.0))
+    if kind == "byte":
+        return functional.cross_entropy(scores, targets.abs().to(torch.uint8))
+    if kind == "column":
+        return functional.cross_entropy(scores, torch.stack([targets, targets], 1)[:, 1])
+    if kind == "wide":
+        return functional.cross_entropy(scores[:, :, None].expand(-1, -1, 3), targets[:, None].expand(-1, 3))
+    if kind == "select":
+        return scores.index_select(0, targets.abs() + (targets > 5) * 100).mean()
+    if kind == "margin":
+        return functional.multi_margin_loss(scores, targets)
+    if kind == "margins":
+        return functional.multilabel_margin_loss(scores, torch.stack([targets, *[torch.full_like(targets, -1)] * 4], 1))
     if kind == "own":  # targets that are divided already
         return functional.cross_entropy(scores, targets + scores.argmax(1) * 0)
     if kind == "scatter":
@@ -26,10 +38,10 @@ def loss_of(kind, scores, targets):
     return functional.cross_entropy(scores, targets, reduction=kind).mean()
 
 
-for kind in ("mean", "sum", "none", "weighted", "own", "gather", "scatter"):
+for kind in ("mean", "sum", "none", "weighted", "own", "byte", "column", "wide", "gather", "scatter", "select", "margin", "margins"):
     for place in (None, 0, 13):
         words, targets = torch.randint(0, 11, (14,)), torch.randint(0, 5, (14,))
-        if kind != "gather" and kind != "scatter":
+        if kind in ("mean", "sum", "none", "weighted", "own", "column", "wide"):
             targets[3] = -100
         for what in ("targets", "words"):
             if place is not None:
