@@ -43,12 +43,13 @@ __attribute__((noreturn)) static void comm_failed(const char *id, const char *wh
         explain_send(EXPLAIN_STOPPED, "the program was stopped");
         link_wait_for_end();
     }
-    shim_problem(id,
-                 strcmp(id, "AR-COLLECTIVE-TIMEOUT")
-                     ? "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
-                       "randomness that accel-run does not know, seed it."
-                     : "Is it stopped, or does it wait for something of its own? If it is only slow: --collective-timeout SECONDS.",
-                 "%s", what);
+    shim_problem(
+        id,
+        strcmp(id, "AR-COLLECTIVE-TIMEOUT")
+            ? "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
+              "randomness that accel-run does not know, seed it; if its threads take results by the clock, or from a queue, let one do it."
+            : "Is it stopped, or does it wait for something of its own? If it is only slow: --collective-timeout SECONDS.",
+        "%s", what);
 }
 
 static void kind_open_comm(void) {

@@ -86,14 +86,39 @@ same_side_by_side() {
     contains "$output" "several models"
 }
 
-@test "ranks that take results of two batches in different orders are stopped, though the shapes are the same" {
+@test "ranks that take results of two batches, or steps, in different orders are stopped, though the shapes are the same" {
     local what
-    for what in rows sums losses; do
+    for what in rows sums losses steps average packed; do
         run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/taken.py" "$what"
         [ "$status" -eq 125 ]
         contains "$output" AR-RANKS-PARTED
         contains "$output" "batch that a"
     done
+    ranks_run 2 debian-O2 structures taken
+    [ "$(cat "$ranks/status")" -eq 125 ]
+    contains "$(cat "$ranks/err")" "batch that a"
+}
+
+@test "threads of which another one has come on each rank are warned of, and stopped at the deadline" {
+    run "$ACCEL_RUN" -n 2 --stall-timeout 1 --collective-timeout 4 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/crossed.py"
+    [ "$status" -eq 125 ]
+    contains "$output" "AR-RANK-STALLED: all 2 ranks have waited for 1 s"
+    contains "$output" AR-COLLECTIVE-TIMEOUT
+}
+
+@test "a program whose batches are nothing but indices of one dimension is divided" {
+    local n
+    for n in 2 3; do
+        plain_run debian factors.py
+        ranks_run "$n" debian factors.py
+        same_status && "$COMPARE" "$plain/out" "$ranks/out"
+        lacks "$(cat "$ranks/err")" AR-NOTHING-DIVIDED
+        rm -r "$ranks"
+    done
+}
+
+@test "a hundred tasks at a time, each with a batch of its own" {
+    same_structure tasks 2 3
 }
 
 @test "a program that loads libtorch and what it trains with at run time, in its own scope and in all" {

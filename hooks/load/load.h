@@ -43,7 +43,6 @@ static inline bool call_site_same(struct call_site one, struct call_site other) 
 /* The rows of one list of indices that this rank was given. */
 struct list_rows {
     int64_t total, first, rows; /* rows == total: all */
-    uint64_t origin;            /* of the indices; 0: not known */
 };
 
 struct worker {

@@ -37,7 +37,7 @@ static void loader_begin(struct loader *loader, void *sampler, const struct load
     loader->batch = view->batch * (shim_scales_batch() ? shim_world_size() : 1);
     loader->divided = 0;
     loader->is_noted = false;
-    loader->tail = (struct list_rows){.rows = 0};
+    loader->tail = (struct list_rows){0, 0, 0};
     atomic_store(&loader->short_lists, 0);
     atomic_store(&loader->shapes, 0); /* which dead loader's place it takes is another one on each rank */
     loader->is_at_end = false;

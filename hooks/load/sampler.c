@@ -111,13 +111,12 @@ static bool divides(const struct loader *loader, int64_t total) {
 }
 
 static struct list_rows list_cut(struct loader *loader, struct list *list) {
-    struct list_rows rows = {.total = (int64_t)list->count,
-                             .origin = checksum_bytes(0, list->indices, list->count * sizeof *list->indices)};
+    struct list_rows rows = {.total = (int64_t)list->count};
     record_rows(rows.total, shim_rank(), &rows.first, &rows.rows);
     int64_t witness = choose_witness(loader, rows.total), place = -1;
     {
         SHIM_NOTE_SCOPE;
-        comm_note("indices of a batch", rows.origin);
+        comm_note("indices of a batch", checksum_bytes(0, list->indices, list->count * sizeof *list->indices));
     }
     uint64_t read_by_all = witness >= 0 ? list->indices[witness] : 0;
     memmove(list->indices, list->indices + rows.first, (size_t)rows.rows * sizeof *list->indices);
@@ -155,7 +154,7 @@ static void note_epoch(struct loader *loader) {
 
 static void hand_out(struct loader *loader, struct list *list) {
     int64_t total = (int64_t)list->count;
-    struct list_rows rows = {.total = total, .rows = total};
+    struct list_rows rows = {total, 0, total};
     bool divided = divides(loader, total), is_tail = total < (int64_t)loader->batch;
     if (divided)
         rows = list_cut(loader, list);

@@ -12,7 +12,6 @@ void stack_mark(struct tensor *tensor, struct list_rows rows) {
     struct record record = record_shard(0, rows.total);
     record.first = rows.first;
     record.rows = rows.rows;
-    record.origin = rows.origin;
     record_set(tensor, record);
 }
 
@@ -20,10 +19,10 @@ void stack_mark(struct tensor *tensor, struct list_rows rows) {
 
 /* Which list has this many examples? Lists are handed out so that there is one answer (sampler.c). rows 0: none. */
 static struct list_rows rows_of_length(const struct loader *loader, size_t length) {
-    struct list_rows full = {.total = (int64_t)loader->batch}, none = {.rows = 0};
+    struct list_rows full = {.total = (int64_t)loader->batch}, none = {0, 0, 0};
     record_rows(full.total, shim_rank(), &full.first, &full.rows);
     if (length == loader->batch)
-        return (struct list_rows){.total = full.total, .rows = full.total};
+        return (struct list_rows){full.total, 0, full.total};
     if (atomic_load(&loader->short_lists) > 0 && (int64_t)length == full.rows)
         return full;
     return (int64_t)length == loader->tail.rows ? loader->tail : none;

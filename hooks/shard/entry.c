@@ -8,6 +8,7 @@
 struct learned {
     int64_t last_total; /* rows of the last batch that it has cut: one-dimensional indices are cut only when they are as many */
     int usual_dim;      /* where it cuts sequences at layers that it has not met: what was learned last */
+    uint64_t origins;   /* given out */
 };
 
 static struct learned main_learned;
@@ -15,6 +16,12 @@ static struct threads_kept all_learned = {&main_learned, sizeof main_learned, {N
 
 static struct learned *learned(void) {
     return threads_own_kept(&all_learned);
+}
+
+struct origin entry_new_origin(void) {
+    uint64_t number = ++learned()->origins << 32 | (uint32_t)(threads_own() * 0x9E3779B97F4A7C15ull >> 32);
+    uint64_t drawn = checksum_bytes(0, &number, sizeof number);
+    return (struct origin){number, 1ull << (drawn & 63) | 1ull << (drawn >> 6 & 63) | 1ull << (drawn >> 12 & 63)};
 }
 
 int64_t *entry_last_batch(void) {
@@ -116,9 +123,8 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     return dims >= 2 ? data : NULL;
 }
 
-static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim, uint64_t origin) {
+static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim) {
     struct record record = record_shard(dim, argument_size(data, dim));
-    record.origin = origin;
     record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
     learned()->last_total = record.total;
@@ -139,10 +145,10 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
         return false;
     int64_t total = rule->entry == ENTRY_PACKED ? packed_sequences(call) : argument_size(data, dim);
     bool long_enough = is_long_enough(total);
-    uint64_t checksum = start_check_tensor(argument_tensor(data));
     {
         SHIM_NOTE_SCOPE;
-        comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided", checksum);
+        comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
+                  start_check_tensor(argument_tensor(data)));
     }
     recognise_batch(call, total, long_enough, shim_records() ? entry_layer(call) : 0);
     if (!long_enough)
@@ -152,7 +158,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     report_batch();
     shim_phase(BOARD_FORWARD, call->op->name);
     if (rule->entry != ENTRY_PACKED)
-        cut(call, rule, data, dim, checksum);
+        cut(call, rule, data, dim);
     explain_cut(call);
     return true;
 }

@@ -18,7 +18,13 @@ static struct tensor *to_host(struct tensor *tensor, struct tensor **owned) {
     return tensor;
 }
 
-void sum_in_place(const char *label, struct tensor *tensor) {
+/* Communication lock held. */
+static void note_origin(struct origin origin) {
+    if (origin.newest)
+        comm_note("batch that a value comes from", origin_word(origin));
+}
+
+static void sum_of_origin(const char *label, struct tensor *tensor, struct origin origin) {
     enum comm_dtype dtype;
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(tensor), &dtype, &factor))
@@ -28,12 +34,17 @@ void sum_in_place(const char *label, struct tensor *tensor) {
     struct comm_span span = {tensor_data(host), (size_t)tensor_elements(host) * factor};
     {
         SHIM_COMM_SCOPE;
+        note_origin(origin);
         comm_all_reduce(label, &span, 1, dtype, COMM_SUM);
     }
     if (owned) {
         value_drop(TORCH_CALL("aten::copy_", "", value_tensor(tensor), value_tensor(owned), value_bool(false)));
         tensor_release(owned);
     }
+}
+
+void sum_in_place(const char *label, struct tensor *tensor) {
+    sum_of_origin(label, tensor, (struct origin){0, 0});
 }
 
 void sum_doubles(const char *label, double *values, size_t count) {
@@ -69,12 +80,6 @@ void note_layout(struct tensor *whole) {
     comm_note("memory layout of a divided tensor", layout);
 }
 
-/* Threads of a queue may have taken results of two batches, alike in everything else. */
-static void note_origin(const struct record *record) {
-    if (record->origin)
-        comm_note("batch that a value comes from", record->origin);
-}
-
 /* All ranks' rows, without history. The whole tensor is dense, so along its divided dimension memory is `blocks` blocks of all ranks' parts in turn. */
 static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
     struct tensor *whole = whole_empty(tensor, record);
@@ -95,7 +100,7 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
         bytes[r] = (size_t)(record->total / ranks + (r < record->total % ranks)) * inner;
     {
         SHIM_COMM_SCOPE;
-        note_origin(record);
+        note_origin(record->origin);
         note_layout(host); /* ranks that lay their rows out differently would exchange garbage: with one row a layout is ambiguous */
         comm_all_gather(label, tensor_data(host), blocks, bytes);
     }
@@ -107,7 +112,7 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
 }
 
 /* The gradient of a gathered value: each rank has its part of the sum; the sum is what flows into the own rows. */
-static struct tensor *sum_gradient(struct tensor *gradient, const char *label) {
+static struct tensor *sum_gradient(struct tensor *gradient, const char *label, struct origin origin) {
     if (!tensor_has_memory(gradient))
         shim_problem("AR-GRAD-KIND", "Ask for the gradients one by one, use torch.func.vjp within the transform, or run with -n 1.",
                      "%s: a gradient that a transform of torch.func or a class of Python's has wrapped, or that is sparse, flows into "
@@ -117,7 +122,7 @@ static struct tensor *sum_gradient(struct tensor *gradient, const char *label) {
         return gather_partial(label, gradient);
     struct value copy = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_int(0));
     record_clear(copy.tensor);
-    sum_in_place(label, copy.tensor);
+    sum_of_origin(label, copy.tensor, origin);
     return copy.tensor;
 }
 
@@ -135,10 +140,12 @@ static void gathered_node(void *node, bool lives) {
 struct gathered {
     const char *label;
     void *node;
+    struct origin origin;
 };
 
-static struct tensor *sum_hook(struct tensor *gradient, void *gathered) {
-    return sum_gradient(gradient, ((struct gathered *)gathered)->label);
+static struct tensor *sum_hook(struct tensor *gradient, void *context) {
+    const struct gathered *gathered = context;
+    return sum_gradient(gradient, gathered->label, gathered->origin);
 }
 
 static void sum_hook_released(void *gathered) {
@@ -146,9 +153,9 @@ static void sum_hook_released(void *gathered) {
     free(gathered);
 }
 
-static void add_sum_hook(struct tensor *tensor, const char *label) {
+static void add_sum_hook(struct tensor *tensor, const char *label, struct origin origin) {
     struct gathered *gathered = malloc(sizeof *gathered);
-    *gathered = (struct gathered){label, tensor_node(tensor)};
+    *gathered = (struct gathered){label, tensor_node(tensor), origin};
     gathered_node(gathered->node, true);
     tensor_add_hook(tensor, (struct hook_closure){sum_hook, sum_hook_released, gathered});
 }
@@ -164,7 +171,7 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
     if (!tensor_is_recorded(tensor))
         return values;
     rows_put(values, record, tensor);
-    add_sum_hook(values, label);
+    add_sum_hook(values, label, record->origin);
     return values;
 }
 
@@ -172,7 +179,7 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
 struct tensor *gather_partial(const char *label, struct tensor *tensor) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
-    struct record record = record_get(tensor);
+    struct origin origin = record_get(tensor).origin;
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
     record_clear(plain.tensor);
     bool widen = tensor_dtype(tensor) == DTYPE_FLOAT32 || tensor_dtype(tensor) == DTYPE_FLOAT16 || tensor_dtype(tensor) == DTYPE_BFLOAT16;
@@ -180,11 +187,7 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
         widen ? TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(true), value_none())
               : TORCH_CALL("aten::clone", "", plain, value_none());
     record_clear(total.tensor);
-    {
-        SHIM_NOTE_SCOPE;
-        note_origin(&record);
-    }
-    sum_in_place(label, total.tensor);
+    sum_of_origin(label, total.tensor, origin);
     if (widen)
         slot_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true),
                                         value_none()));
@@ -198,7 +201,7 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
         value_drop(sum_plain);
         value_drop(rest);
         value_drop(total);
-        add_sum_hook(sum.tensor, label);
+        add_sum_hook(sum.tensor, label, origin);
         total = sum;
     }
     value_drop(plain);

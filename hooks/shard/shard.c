@@ -41,11 +41,19 @@ static int call_count_tensors(const struct value *values, int count) {
     return tensors;
 }
 
-static uint64_t call_origin(const struct shard_call *call) {
-    uint64_t origin = 0;
+/* Rows that a loader has read, or that were cut just now, get theirs here, where a thread's calls come in the same order on all ranks. */
+static struct origin call_origin(struct shard_call *call) {
+    struct origin origin = {0, 0};
     for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].record.origin > origin)
-            origin = call->arguments[i].record.origin;
+        origin = origin_join(origin, call->arguments[i].record.origin);
+    if (origin.newest || !(call->shards + call->partials))
+        return origin;
+    origin = entry_new_origin();
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind == RECORD_SHARD || call->arguments[i].record.kind == RECORD_PARTIAL) {
+            call->arguments[i].record.origin = origin;
+            record_set_origin(argument_tensor(&call->arguments[i]), origin);
+        }
     return origin;
 }
 
@@ -65,9 +73,10 @@ void call_collect(struct shard_call *call) {
     for (int i = 0; i < call->argument_count && !call->lead; i++)
         if (call->arguments[i].record.kind == RECORD_SHARD)
             call->lead = &call->arguments[i];
+    struct origin origin = call_origin(call);
     if (call->lead)
         call->record = call->lead->record;
-    call->record.origin = call_origin(call);
+    call->record.origin = origin;
 }
 
 /* ---- no shard, no partial: replicated work. Only history that reaches back to a gathered shard is remembered. */

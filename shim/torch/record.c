@@ -189,6 +189,13 @@ void record_set(struct tensor *tensor, struct record record) {
         *tensor_policy(tensor) &= (uint8_t)~POLICY_CUSTOM_SIZES;
 }
 
+void record_set_origin(struct tensor *tensor, struct origin origin) {
+    TABLE_SCOPE;
+    struct entry *entry = table[table_place(tensor)];
+    if (entry)
+        entry->record.origin = origin;
+}
+
 /* The tensor that record_each shows just now, which another thread may be about to end. */
 static _Atomic(struct tensor *) visited;
 

@@ -288,6 +288,13 @@ enum record_kind {
     RECORD_GATHERED, /* replicated, but computed from shards: its backward must be summed like a shard's */
 };
 
+/* Which batches a value was computed from: the same on all ranks, which compare it where they exchange. Results of two batches, alike in everything else, may be
+   taken from a queue by threads that come in another order on each rank. */
+struct origin {
+    uint64_t newest;  /* a number of the thread that has used the batch first, larger than those before; 0: not used yet */
+    uint64_t batches; /* some bits for each */
+};
+
 struct record {
     enum record_kind kind;
     int dim;       /* SHARD: the divided dimension */
@@ -296,8 +303,7 @@ struct record {
     int64_t rows;  /* this rank's rows; the tensor has outer * rows * inner elements along dim, the whole one outer * total * inner */
     int64_t outer, inner; /* dimensions merged with the rows: (time, batch, head) viewed as one has outer = time, inner = heads; else 1 */
     int64_t packed;       /* PARTIAL: sequences of packed elements, all but the own zero (hooks/shard/packed.c); 0: any sum */
-    uint64_t
-        origin; /* of which batch, by a checksum that all ranks know; 0: not known. Of several batches, the largest: compared in collectives */
+    struct origin origin;
     uint64_t layer; /* where a replicated batch was cut into rows (hooks/shard/entry.c), 0: elsewhere; and along which dimension */
     int layer_dim;
     bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
@@ -331,10 +337,20 @@ static inline int64_t record_local(const struct record *record) {
 static inline bool record_same_rows(const struct record *one, const struct record *other) {
     return one->total == other->total && one->inner == other->inner && one->outer == other->outer;
 }
+/* Of what is computed from both. Done once or many times, in any order, it is the same: what an operator does inside, on one rank alone, changes nothing. */
+static inline struct origin origin_join(struct origin one, struct origin other) {
+    return (struct origin){one.newest > other.newest ? one.newest : other.newest, one.batches | other.batches};
+}
+/* For the ranks to compare; 0: nothing. */
+static inline uint64_t origin_word(struct origin origin) {
+    return origin.newest ^ origin.batches * 0x9E3779B97F4A7C15ull;
+}
 /* A copy of the tensor's record; kind RECORD_NONE when there is none. Any thread. */
 struct record record_get(struct tensor *tensor);
 /* Marks a tensor (or marks it anew). Plain strided tensors only. */
 void record_set(struct tensor *tensor, struct record record);
+/* Of a tensor that has a record. */
+void record_set_origin(struct tensor *tensor, struct origin origin);
 /* Removes mark and record. */
 void record_clear(struct tensor *tensor);
 /* Around what gives a tensor another one's metadata (x.data = y): the mark of a leaf stays, and that of divided rows comes or goes with the rows. */

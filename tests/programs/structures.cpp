@@ -1,12 +1,13 @@
 // The same small regression written in the ways that programs are: an optimizer of the program's own, a closure, backward in a thread of
 // its own, models that threads train one after the other or side by side, graphs that a thread makes and drops meanwhile.
 //
-//   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | threads_make | beside | looks | often
+//   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | threads_make | beside | looks | often | tasks | taken
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -240,6 +241,48 @@ static void start_often(Net &net, const Data &data) {
     std::printf("%d numbers were wrong\n", wrong);
 }
 
+// Each batch of a test in a task of its own.
+static void test_in_tasks(Net &net, const Data &data) {
+    SignDescent optimizer(net.parameters(), 0.01);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        train(net, optimizer, data, "model");
+        std::vector<std::future<double>> parts;
+        for (int64_t i = 0; i < 100; i++) {
+            parts.push_back(std::async(std::launch::async, [&, i] {
+                torch::NoGradGuard no_grad;
+                return torch::mse_loss(net.forward(data.x.slice(0, i, i + 100)), data.y.slice(0, i, i + 100)).item<double>();
+            }));
+        }
+        double sum = 0;
+        for (auto &part : parts) {
+            sum += part.get();
+        }
+        std::printf("test %.5f\n", sum / 100);
+    }
+}
+
+struct Rows : torch::data::Dataset<Rows> {
+    torch::data::Example<> get(size_t index) override {
+        return {torch::full({6}, 0.01 * static_cast<double>(index)), torch::full({1}, 1.0)};
+    }
+    torch::optional<size_t> size() const override {
+        return 64;
+    }
+};
+
+// Results of batches that a worker has loaded are taken in another order on each rank, as from a queue by threads.
+static void take_results(Net &net) {
+    auto loader = torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(
+        Rows().map(torch::data::transforms::Stack<>()), torch::data::DataLoaderOptions().batch_size(8).workers(1));
+    std::vector<torch::Tensor> losses;
+    for (auto &batch : *loader) {
+        losses.push_back(torch::mse_loss(net.forward(batch.data), batch.target.squeeze(1)).detach());
+    }
+    const char *rank = std::getenv("ACCEL_RUN_RANK");
+    const size_t last = losses.size() - 1, first = rank && *rank != '0' ? 1 : 0;
+    std::printf("%.5f %.5f\n", losses[last - first].item<double>(), losses[last - 1 + first].item<double>());
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "own";
     torch::manual_seed(3);
@@ -261,6 +304,10 @@ int main(int argc, char **argv) {
         look_beside(net, data);
     } else if (!std::strcmp(mode, "often")) {
         start_often(net, data);
+    } else if (!std::strcmp(mode, "tasks")) {
+        test_in_tasks(net, data);
+    } else if (!std::strcmp(mode, "taken")) {
+        take_results(net);
     } else if (!std::strcmp(mode, "beside")) {
         train_beside(net, data);
     } else if (!std::strcmp(mode, "own_by_base")) {

@@ -1,27 +1,34 @@
-"""Results of two batches, alike in shape; which one is taken first differs between the ranks, as it does when threads take them from a queue.
+"""Results of two batches, or of two steps, alike in shape; which one is taken first differs between the ranks, as it does when threads take them from a queue.
 
-    taken.py rows | sums | losses
+    taken.py rows | sums | losses | steps | average | packed
 """
 import os
 import sys
 
 import torch
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 torch.manual_seed(0)
-model = torch.nn.Linear(4, 2)
-results = [torch.tanh(model(torch.randn(8, 4))) for _ in range(2)]
+what = sys.argv[1]
+model, recurrent = torch.nn.Linear(4, 2), torch.nn.LSTM(4, 3)
 order = (0, 1) if os.environ.get("ACCEL_RUN_RANK", "0") == "0" else (1, 0)
-if sys.argv[1] == "rows":
+same = torch.randn(8, 4)
+results = [torch.tanh(model(same if what == "steps" else torch.randn(8, 4))) for _ in range(2)]
+if what == "rows":
     print([results[i].tolist() for i in order])
-elif sys.argv[1] == "sums":
-    sums = [result.detach().sum() for result in results]
-    print([sums[i].item() for i in order])
-else:
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+elif what == "losses":
     losses = [result.square().mean() for result in results]
     for i in order:
-        optimizer.zero_grad()
+        model.zero_grad()
         losses[i].backward()
         with torch.no_grad():
             model.bias -= 0.1 * model.bias.grad
     print(model.bias.tolist())
+else:
+    sums = [result.detach().sum() for result in results]
+    if what == "average":
+        sums = [sums[0], 0.9 * sums[0] + 0.1 * sums[1]]
+    elif what == "packed":
+        batches = [pack_sequence([torch.randn(length, 4) for length in (5, 4, 4, 2)]) for _ in range(2)]
+        sums = [pad_packed_sequence(recurrent(batch)[0])[0].detach().sum() for batch in batches]
+    print([sums[i].item() for i in order])
