@@ -9,13 +9,15 @@
  *  - A signal is kept only while the next collective is near, at the pace of the last ones, and never longer: then the handler runs wherever the rank is, as
  *    it does before training, in other processes, and when the signal comes a second time.
  *  - What a thread sends to itself (raise) comes at once, at the same place on all ranks.
- *  - An alarm that is kept is gone when the program sets its timer anew, or stops it: it would come where nobody expects it any more.
+ *  - An alarm that is kept comes at the main thread's next rest (sleep) at the latest. It is gone when the program sets its timer anew, or stops it: it would
+ *    come where nobody expects it any more.
  *  - What the program has not asked for is left alone: no handler, no change.
  *  - The program is shown the handlers that it has set.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <ucontext.h>
@@ -208,4 +210,41 @@ int hook_setitimer(int which, const void *value, void *before) {
     if (which == ITIMER_REAL)
         take(handled_find(SIGALRM));
     return ORIGINAL(setitimer)(which, value, before);
+}
+
+/* ---- rests. The main thread of each rank comes to the same one: an alarm that is kept comes before it, one that ends it at its end. */
+
+static void run_alarm(void) {
+    int before = errno;
+    if (getpid() == (pid_t)syscall(SYS_gettid))
+        run_kept(SIGALRM, handled_find(SIGALRM));
+    errno = before;
+}
+
+unsigned hook_sleep(unsigned seconds) {
+    run_alarm();
+    unsigned rest = ORIGINAL(sleep)(seconds);
+    run_alarm();
+    return rest;
+}
+
+int hook_usleep(unsigned microseconds) {
+    run_alarm();
+    int result = ORIGINAL(usleep)(microseconds);
+    run_alarm();
+    return result;
+}
+
+int hook_nanosleep(const void *time, void *rest) {
+    run_alarm();
+    int result = ORIGINAL(nanosleep)(time, rest);
+    run_alarm();
+    return result;
+}
+
+int hook_clock_nanosleep(int clock, int flags, const void *time, void *rest) {
+    run_alarm();
+    int result = ORIGINAL(clock_nanosleep)(clock, flags, time, rest);
+    run_alarm();
+    return result;
 }

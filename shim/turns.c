@@ -34,7 +34,7 @@ static void step_aside(pthread_mutex_t *mutex, unsigned round) {
     if (round < YIELDS)
         sched_yield();
     else
-        nanosleep(&nap, NULL);
+        ORIGINAL(nanosleep)(&nap, NULL);
     python_take_again(python);
     python_lock(mutex);
 }

@@ -44,8 +44,9 @@ int network_describe(char *text, size_t room, uint32_t host) {
                     line->first + line->count - 1);
 }
 
-static void nap_ms(long milliseconds) {
-    nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
+/* Not by nanosleep(), in which the program's handlers run (shim/signals.c). */
+static void nap_ms(int milliseconds) {
+    poll(NULL, 0, milliseconds);
 }
 
 void network_fail_gone(uint32_t host, const char *how) {

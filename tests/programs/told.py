@@ -1,6 +1,6 @@
 """A program that saves when it is told to end.   told.py interrupt|flag|apart FILE, or told.py until STEPS FILE: as many steps, told by nobody.
 apart: a thread of each rank tells it, at another step than the others.   waits: trains, then waits to be told.
-itself: sends itself signals, and stops an alarm."""
+itself: sends itself signals, stops an alarm, and rests until another."""
 
 import os
 import signal
@@ -66,6 +66,9 @@ def tell_itself():
     for _ in range(3):
         model(data).sum().backward()
     print("none comes when the alarm has been stopped:", len(told) == before)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    time.sleep(0.9)
+    print("one comes in a rest at the end:", len(told) == before + 1)
 
 
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
