@@ -76,8 +76,8 @@ RULE_FUNCTION(squeezed_loss) {
     return decide_loss(call, rule, dims[0]);
 }
 
-/* multi_margin_loss, multilabel_margin_loss_forward (self, target, ..., weight of the classes, reduction): the mean over rows of a figure for each. b: what ends
-   a row of targets, else 0. */
+/* multi_margin_loss, multilabel_margin_loss_forward (self, target, ..., weight of the classes, reduction): the mean over rows of a figure for each. b: what
+   ends a row of targets, else 0. */
 RULE_FUNCTION(row_loss) {
     struct argument *both[] = {call_argument(call, 0), call_argument(call, 1)};
     if (!both[0] || !both[1] || argument_dims(both[0]) != 2)

@@ -20,9 +20,8 @@
 
 #include "../comm/comm.h"
 #include "leaf.h"
+#include "record.h"
 #include "types.h"
-
-enum { TORCH_DIMS_MAX = 12 };
 
 /* What calibration found. Read-only once shim_active(). */
 struct torch_facts {
@@ -280,36 +279,6 @@ extern const struct dispatch_client dispatch_client; /* defined by hooks/shard *
 void dispatch_count_divided(void);
 uint64_t dispatch_divided_count(void);
 
-/* ---- records (record.c) */
-enum record_kind {
-    RECORD_NONE = 0, /* replicated: the same on all ranks */
-    RECORD_SHARD,    /* this rank's rows of a tensor whose dimension `dim` is divided */
-    RECORD_PARTIAL,  /* the value is the sum of all ranks' tensors */
-    RECORD_GATHERED, /* replicated, but computed from shards: its backward must be summed like a shard's */
-};
-
-/* Which batches a value was computed from: the same on all ranks, which compare it where they exchange. Results of two batches, alike in everything else, may be
-   taken from a queue by threads that come in another order on each rank. */
-struct origin {
-    uint64_t newest;  /* a number of the thread that has used the batch first, larger than those before; 0: not used yet */
-    uint64_t batches; /* some bits for each */
-};
-
-struct record {
-    enum record_kind kind;
-    int dim;       /* SHARD: the divided dimension */
-    int64_t total; /* rows of the whole batch */
-    int64_t first; /* this rank's first row */
-    int64_t rows;  /* this rank's rows; the tensor has outer * rows * inner elements along dim, the whole one outer * total * inner */
-    int64_t outer, inner; /* dimensions merged with the rows: (time, batch, head) viewed as one has outer = time, inner = heads; else 1 */
-    int64_t packed;       /* PARTIAL: sequences of packed elements, all but the own zero (hooks/shard/packed.c); 0: any sum */
-    struct origin origin;
-    uint64_t layer; /* where a replicated batch was cut into rows (hooks/shard/entry.c), 0: elsewhere; and along which dimension */
-    int layer_dim;
-    bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
-    void *node;               /* the autograd node it had when marked; roots are found by it first */
-};
-
 /* An operator whose arguments are words in registers (direct.c). */
 enum { DIRECT_ARGUMENTS_MAX = 4 };
 struct direct_call {
@@ -321,58 +290,6 @@ struct direct_call {
     unsigned lent;        /* bits: values that the client has replaced by owned tensors, whatever it has decided */
     struct record record; /* the client's decision: what the result will be */
 };
-
-/* Rows [first, first + rows) of total are a rank's: the first total mod world size ranks have one more. */
-void record_rows(int64_t total, int64_t rank, int64_t *first, int64_t *rows);
-/* This rank's rows of `total` along dim, nothing merged with them. */
-struct record record_shard(int dim, int64_t total);
-/* Elements along the divided dimension: of the whole batch, of this rank. */
-static inline int64_t record_total(const struct record *record) {
-    return record->outer * record->total * record->inner;
-}
-static inline int64_t record_local(const struct record *record) {
-    return record->outer * record->rows * record->inner;
-}
-/* The same rows at the same places along the divided dimension, whichever that is. */
-static inline bool record_same_rows(const struct record *one, const struct record *other) {
-    return one->total == other->total && one->inner == other->inner && one->outer == other->outer;
-}
-/* Of what is computed from both. Done once or many times, in any order, it is the same: what an operator does inside, on one rank alone, changes nothing. */
-static inline struct origin origin_join(struct origin one, struct origin other) {
-    return (struct origin){one.newest > other.newest ? one.newest : other.newest, one.batches | other.batches};
-}
-/* For the ranks to compare; 0: nothing. */
-static inline uint64_t origin_word(struct origin origin) {
-    return origin.newest ^ origin.batches * 0x9E3779B97F4A7C15ull;
-}
-/* A copy of the tensor's record; kind RECORD_NONE when there is none. Any thread. */
-struct record record_get(struct tensor *tensor);
-/* Marks a tensor (or marks it anew). Plain strided tensors only. */
-void record_set(struct tensor *tensor, struct record record);
-/* Of a tensor that has a record. */
-void record_set_origin(struct tensor *tensor, struct origin origin);
-/* Removes mark and record. */
-void record_clear(struct tensor *tensor);
-/* Around what gives a tensor another one's metadata (x.data = y): the mark of a leaf stays, and that of divided rows comes or goes with the rows. */
-struct record_move {
-    bool is_active, was_parameter;
-};
-struct record_move record_move_begin(struct tensor *to);
-void record_move_end(const struct record_move *move, struct tensor *from, struct tensor *to);
-/* The record of the live tensor that is the numbered output of a node, else RECORD_NONE: then all entries are looked at. */
-struct record record_of_output(void *node, uint32_t number);
-size_t record_count(void);
-/* Calls visit, which clears none, for every live record, or for those of tensors that were part of a graph when they were marked. Any thread: tensors may
-   end meanwhile on others, but none while it is shown. */
-typedef void record_visit(struct tensor *tensor, const struct record *record, void *context);
-void record_each(bool in_graph, record_visit *visit, void *context);
-/* Sizes and strides of the whole batch: what the program sees. */
-struct record_told {
-    int dims;
-    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
-};
-/* NULL: it is not divided. As long as the tensor lives and is not marked anew. Any thread. */
-const struct record_told *record_told(struct tensor *tensor);
 
 /* ---- this rank's rows of a whole tensor (rows.c). Opaque; along dim the whole has record_total() elements. */
 /* The rows, with the tensor's history; a view where nothing is merged before them, else a copy in the same order of dimensions. Owned. */

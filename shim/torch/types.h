@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { TORCH_DIMS_MAX = 12 }; /* of a tensor that can be divided */
+
 /* ---- values: c10::IValue, 16 bytes in every release */
 
 struct tensor; /* c10::TensorImpl */
