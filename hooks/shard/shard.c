@@ -42,19 +42,21 @@ static int call_count_tensors(const struct value *values, int count) {
 }
 
 /* Rows that a loader has read, or that were cut just now, get theirs here, where a thread's calls come in the same order on all ranks. */
-static struct origin call_origin(struct shard_call *call) {
-    struct origin origin = {0, 0};
-    for (int i = 0; i < call->argument_count; i++)
-        origin = origin_join(origin, call->arguments[i].record.origin);
-    if (origin.newest || !(call->shards + call->partials))
-        return origin;
-    origin = entry_new_origin();
+static __attribute__((noinline)) struct origin give_origin(struct shard_call *call) {
+    struct origin origin = entry_new_origin();
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind == RECORD_SHARD || call->arguments[i].record.kind == RECORD_PARTIAL) {
             call->arguments[i].record.origin = origin;
             record_set_origin(argument_tensor(&call->arguments[i]), origin);
         }
     return origin;
+}
+
+static struct origin call_origin(struct shard_call *call) {
+    struct origin origin = call->arguments[0].record.origin;
+    for (int i = 1; i < call->argument_count; i++)
+        origin = origin_join(origin, call->arguments[i].record.origin);
+    return origin.newest ? origin : give_origin(call);
 }
 
 /* Finds the tensors again, after arguments changed. */
@@ -73,6 +75,8 @@ void call_collect(struct shard_call *call) {
     for (int i = 0; i < call->argument_count && !call->lead; i++)
         if (call->arguments[i].record.kind == RECORD_SHARD)
             call->lead = &call->arguments[i];
+    if (!(call->shards + call->partials))
+        return;
     struct origin origin = call_origin(call);
     if (call->lead)
         call->record = call->lead->record;

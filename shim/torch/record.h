@@ -22,19 +22,20 @@ struct origin {
     uint64_t batches; /* some bits for each */
 };
 
+/* Copied several times a call: 88 bytes. */
 struct record {
     enum record_kind kind;
-    int dim;       /* SHARD: the divided dimension */
-    int64_t total; /* rows of the whole batch */
-    int64_t first; /* this rank's first row */
-    int64_t rows;  /* this rank's rows; the tensor has outer * rows * inner elements along dim, the whole one outer * total * inner */
+    int16_t dim;              /* SHARD: the divided dimension */
+    int8_t layer_dim;         /* see layer */
+    bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
+    int64_t total;            /* rows of the whole batch */
+    int64_t first;            /* this rank's first row */
+    int64_t rows; /* this rank's rows; the tensor has outer * rows * inner elements along dim, the whole one outer * total * inner */
     int64_t outer, inner; /* dimensions merged with the rows: (time, batch, head) viewed as one has outer = time, inner = heads; else 1 */
     int64_t packed;       /* PARTIAL: sequences of packed elements, all but the own zero (hooks/shard/packed.c); 0: any sum */
     struct origin origin;
     uint64_t layer; /* where a replicated batch was cut into rows (hooks/shard/entry.c), 0: elsewhere; and along which dimension */
-    int layer_dim;
-    bool is_view_of_gathered; /* GATHERED: shares memory with a gathered copy; writes to it would be lost */
-    void *node;               /* the autograd node it had when marked; roots are found by it first */
+    void *node;     /* the autograd node it had when marked; roots are found by it first */
 };
 
 /* Rows [first, first + rows) of total are a rank's: the first total mod world size ranks have one more. */
