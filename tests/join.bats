@@ -151,14 +151,23 @@ END
 }
 
 @test "of nested launchers the nearest one is followed, and what is outside of it is said" {
+    # Hydra's mpirun dies of SIGPIPE now and then where its program ends at once: of 16 runs of /bin/true, two at a time, 2 did.
+    ends_well() {
+        local attempt
+        for attempt in 1 2 3 4 5; do
+            run --separate-stderr "$@"
+            [ "$status" -eq 13 ] || break
+        done
+        [ "$status" -eq 0 ] || { echo "attempt $attempt: status $status: $stderr" >&2 && return 1; }
+    }
     run_ranks() { # OUTER N INNER N: each of the outer's processes starts a job of the inner's
         local outer
         launched "$1" "$2"
         outer=("${launched[@]}")
         launched "$3" "$4"
-        run -0 --separate-stderr "${outer[@]}" "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo "rank $ACCEL_RUN_RANK"'
+        ends_well "${outer[@]}" "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo "rank $ACCEL_RUN_RANK"'
         [ "$(grep -c "rank 0" <<<"$output")" -eq "$2" ]
-        run -0 --separate-stderr "${outer[@]}" "${launched[@]}" "$ACCEL_RUN" --show-config
+        ends_well "${outer[@]}" "${launched[@]}" "$ACCEL_RUN" --show-config
     }
     run_ranks torchrun 2 openmpi 2
     contains "$output" "Open MPI's mpirun (OMPI_COMM_WORLD_LOCAL_RANK); ignored: RANK=1, outside of it (torchrun)"
