@@ -4,7 +4,7 @@
  * The parent-death signal reaches a rank's first process only; when that is a shell (bash train.sh), the trainer below it would live on.
  * The guard holds the read end of a pipe whose other end only the launcher has: end of file means the launcher is gone. Then every rank's
  * process group is killed, and every process that carries this job's socket name in its environment (one that left its group).
- * In the end, also when all is well, it removes what is left of the job's shared memory.
+ * In the end, also when all is well, it removes what the ranks had under names of their own (shared_names.h).
  */
 #ifndef ACCEL_RUN_GUARD_H
 #define ACCEL_RUN_GUARD_H

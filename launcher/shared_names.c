@@ -1,20 +1,10 @@
-#define _GNU_SOURCE
 #include "shared_names.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { DESCRIPTORS = 16 };
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status, (void)kind, (void)place;
-    remove(path);
-    return 0;
-}
+#include "tree.h"
 
 /* begin: what else the names begin with. */
 static void remove_from(const char *folder, const char *begin, const char *job) {
@@ -26,7 +16,7 @@ static void remove_from(const char *folder, const char *begin, const char *job) 
         if (strncmp(entry->d_name, begin, strlen(begin)) || !strstr(entry->d_name, part))
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+        tree_remove(path);
     }
     if (opened)
         closedir(opened);

@@ -2,7 +2,6 @@
 #include "trial.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "command.h"
 #include "../streams/compare.h"
 #include "../problem.h"
+#include "../tree.h"
 
 enum { RUN_MS = 50000 }; /* some seconds, but machines may be loaded */
 
@@ -23,10 +23,6 @@ static void on_signal(int number) {
 }
 
 /* ---- the folder */
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *where) {
-    return remove(path);
-}
 
 static int make_folder(struct trial *trial) {
     const char *base = config_variable(trial->environment, "TMPDIR");
@@ -214,7 +210,7 @@ int trial_run(const struct command_call *call) {
         trial_of_python(&trial);
     if (trial.wants_cpp && !trial_stop)
         trial_of_cpp(&trial);
-    nftw(trial.folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    tree_remove(trial.folder);
     free(environment);
     int status = verdict(&trial);
     return command_flush() ? EXIT_LAUNCHER : status;
