@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -38,18 +39,22 @@ static void kind_after_fork(void) {
 /* Static destructors of the program run after main and may call hooks (fact 8): values they read must still be whole, so the hooks stay active; only
    a process that is being torn down by exit() keeps its state, nothing is freed here on purpose (P25). */
 
+static const char *cure_of(const char *id) {
+    if (!strcmp(id, "AR-RANKS-PARTED"))
+        return "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
+               "randomness that "
+               "accel-run does not know, seed it; if its threads take results by the clock, or from a queue, let one do it.";
+    if (!strcmp(id, "AR-COLLECTIVE-TIMEOUT"))
+        return "Is it stopped, or does it wait for something of its own? If it is only slow: --collective-timeout SECONDS.";
+    return "See docs/troubleshooting.md for this id.";
+}
+
 __attribute__((noreturn)) static void comm_failed(const char *id, const char *what) {
     if (!strcmp(id, "AR-ABORTED")) { /* somebody else has told the launcher already, or is about to */
         explain_send(EXPLAIN_STOPPED, "the program was stopped");
         link_wait_for_end();
     }
-    shim_problem(
-        id,
-        strcmp(id, "AR-COLLECTIVE-TIMEOUT")
-            ? "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
-              "randomness that accel-run does not know, seed it; if its threads take results by the clock, or from a queue, let one do it."
-            : "Is it stopped, or does it wait for something of its own? If it is only slow: --collective-timeout SECONDS.",
-        "%s", what);
+    shim_problem(id, cure_of(id), "%s", what);
 }
 
 static void kind_open_comm(void) {
@@ -200,6 +205,10 @@ const char *shim_job_secret(void) {
 const char *shim_job_name(void) {
     link_snapshot();
     return link_job();
+}
+
+bool shim_own_name(const char *begin, uint32_t rank, char *name, size_t room) {
+    return (size_t)snprintf(name, room, "%s.%s.%u", begin, shim_job_name(), rank) < room;
 }
 
 /* ---- who may become a rank */

@@ -73,6 +73,9 @@ bool shim_shards_loading(void); /* not --no-shard-loading */
 const char *shim_job_secret(void);
 /* What processes of this job on this host may call it, and others may see; NULL outside a job, and below another launcher. */
 const char *shim_job_name(void);
+/* BEGIN.JOB.RANK, in a job that has a name: what is called so in /dev/shm, or begins with accel-run in /tmp, goes when the job ends (launcher/shared_names.c).
+   False: there is no room for it. */
+bool shim_own_name(const char *begin, uint32_t rank, char *name, size_t room);
 
 /* $TMPDIR, as the program may have set it meanwhile; NULL: none. */
 const char *shim_temporary_folder(void);

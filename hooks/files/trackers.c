@@ -17,7 +17,7 @@
 
 /* What wandb tells the other process of a run: among it, names of files below its folder. private(part) makes the folder for them. */
 static const char code[] = "import os, sys\n"
-                           "settings = getattr(sys.modules.get('wandb.sdk.wandb_settings'), 'Settings', None)\n"
+                           "settings = sys.modules['wandb.sdk.wandb_settings'].Settings\n"
                            "original = settings.to_proto\n"
                            "def to_proto(self, *arguments, **named):\n"
                            "    told = original(self, *arguments, **named)\n"
@@ -48,8 +48,8 @@ static struct object *private_folder(struct object *self, struct object *argumen
     const struct python_api *python = python_api();
     const char *part = python->bytes_text(python->tuple_get(arguments, 0));
     char folder[PATH_MAX / 2], whole[PATH_MAX];
-    snprintf(folder, sizeof folder, "/tmp/accel-run.%s.%u", shim_job_name(), shim_slot());
-    if ((size_t)snprintf(whole, sizeof whole, "%s/%s", folder, part) < sizeof whole)
+    if (shim_own_name("/tmp/accel-run", shim_slot(), folder, sizeof folder) &&
+        (size_t)snprintf(whole, sizeof whole, "%s/%s", folder, part) < sizeof whole)
         make_folders(whole);
     return python->bytes_new(folder, (int64_t)strlen(folder));
 }

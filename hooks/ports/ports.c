@@ -14,7 +14,6 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -69,7 +68,8 @@ static bool is_other_rank(void) {
 /* By system calls: no row of hooks/files need see it. NULL: not made, or not to be had. */
 static struct table *map_shared(int flags) {
     char path[128];
-    snprintf(path, sizeof path, "/dev/shm/accel_ports.%s.%u", shim_job_name(), shim_slot());
+    if (!shim_own_name("/dev/shm/accel_ports", shim_slot(), path, sizeof path))
+        return NULL;
     int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, S_IRUSR | S_IWUSR);
     if (file < 0)
         return NULL;
@@ -96,14 +96,18 @@ static struct table *table_of(bool to_enter) {
     return nobodys;
 }
 
-static bool has_entries(void) {
+/* NULL: nothing has been entered, or this is rank 0's process. */
+static const struct table *entries(void) {
     const struct table *table = is_other_rank() ? table_of(false) : NULL;
-    return table && atomic_load(&table->count);
+    return table && atomic_load(&table->count) ? table : NULL;
 }
 
-/* The last one that was asked for under this number; or, by own, who has it. 0: none. There must be entries. */
-static uint64_t find(uint16_t port, int type, uint16_t (*number_of)(uint64_t entry)) {
-    struct table *table = table_of(false);
+/* The last one that was asked for under this number; or, by own, who has it. 0: none. */
+static uint64_t find(uint16_t port, int descriptor, uint16_t (*number_of)(uint64_t entry)) {
+    const struct table *table = entries();
+    if (!table)
+        return 0;
+    int type = socket_type(descriptor);
     uint32_t count = atomic_load(&table->count), few = count < PORTS ? count : PORTS;
     for (uint32_t i = 1; i <= few; i++) {
         uint64_t entry = atomic_load(&table->ports[(count - i) % PORTS]);
@@ -134,8 +138,8 @@ int hook_bind(int descriptor, const void *address, unsigned length) {
 
 /* The program is shown the number that it has asked for. */
 static void show_asked(int descriptor, void *address, const unsigned *length) {
-    uint16_t *port = has_entries() ? port_in(address, *length) : NULL;
-    uint64_t entry = port ? find(*port, socket_type(descriptor), own_of) : 0;
+    uint16_t *port = port_in(address, *length);
+    uint64_t entry = port ? find(*port, descriptor, own_of) : 0;
     if (entry)
         *port = asked_of(entry);
 }
@@ -185,8 +189,8 @@ static bool is_here(const struct sockaddr *address) {
 
 /* The address that is meant, in *own where it is another one. */
 static const void *meant(int descriptor, const void *address, unsigned length, struct sockaddr_storage *own) {
-    const uint16_t *asked = has_entries() ? port_in(address, length) : NULL;
-    uint64_t entry = asked ? find(*asked, socket_type(descriptor), asked_of) : 0;
+    const uint16_t *asked = port_in(address, length);
+    uint64_t entry = asked ? find(*asked, descriptor, asked_of) : 0;
     if (!entry || !is_here(address))
         return address;
     memcpy(own, address, length < sizeof *own ? length : sizeof *own);
@@ -215,7 +219,7 @@ ssize_t hook_sendmsg(int descriptor, const void *message, int flags) {
 
 /* One that is not here may have the same number. */
 static void show_asked_here(int descriptor, void *address, const unsigned *length) {
-    if (has_entries() && port_in(address, *length) && is_here(address))
+    if (port_in(address, *length) && entries() && is_here(address))
         show_asked(descriptor, address, length);
 }
 

@@ -30,8 +30,7 @@ int64_t bounds_count_outside(struct tensor *indices, int64_t size, int64_t ignor
     if (tensor_is_dense(indices))
         return count_in(indices, size, ignored);
     OPAQUE_SCOPE;
-    struct value dense =
-        TORCH_CALL("aten::contiguous", "", value_tensor(indices), value_int(0)); /* a column of a table, words but for the last */
+    struct value dense = TORCH_CALL("aten::contiguous", "", value_tensor(indices), value_int(0)); /* was a column of a table */
     int64_t outside = count_in(dense.tensor, size, ignored);
     value_drop(dense);
     return outside;

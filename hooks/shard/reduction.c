@@ -63,7 +63,7 @@ RULE_FUNCTION(along) {
     int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
     if (at == call->record.dim || !decide_rows_at(call, call->record.dim))
         return RULE_GATHER;
-    if (rule->a == INDEX_AT - 1 && call_argument(call, INDEX_AT) && !bounds_hold(call, INDEX_AT, argument_size(call_argument(call, 0), at)))
+    if (rule->a == INDEX_AT - 1 && !bounds_hold(call, INDEX_AT, argument_size(call_argument(call, 0), at)))
         return RULE_GATHER;
     decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,11 +18,6 @@
 #include "../../shim/shim.h"
 
 enum { NAME_ROOM = NAME_MAX + 2 };
-
-/* What stands for the name on a rank; for rank 0, its mark. False: it would be too long. */
-static bool name_of(const char *name, uint32_t rank, char *out) {
-    return snprintf(out, NAME_ROOM, "%s.%s.%u", name, shim_job_name(), rank) < NAME_ROOM;
-}
 
 static bool exists(const char *name) {
     int saved_errno = errno, file = ORIGINAL(shm_open)(name, O_RDONLY | O_CLOEXEC, 0);
@@ -42,11 +36,12 @@ static bool is_foreign(const char *name, const char *mark) {
     return true;
 }
 
-/* own: for this rank. False: the program's name holds as it is. */
+/* own: what stands for the name on this rank; for rank 0, its mark. False: the program's name holds as it is. */
 static bool find_own(const char *name, char *own) {
     char mark[NAME_ROOM];
     bool is_ours = shim_job_name() && strncmp(name, "/torch_", 7) != 0;
-    return is_ours && name_of(name, 0, mark) && name_of(name, shim_slot(), own) && !is_foreign(name, mark);
+    return is_ours && shim_own_name(name, 0, mark, NAME_ROOM) && shim_own_name(name, shim_slot(), own, NAME_ROOM) &&
+           !is_foreign(name, mark);
 }
 
 static void leave_mark(const char *mark) {

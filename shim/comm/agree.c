@@ -317,7 +317,7 @@ int agree_same_list(void) {
 void agree_leave(void) {
     segment.left_ns = clock_ns();
     segment.statistics.wait_ns += segment.left_ns - segment.entered_ns;
-    atomic_store_explicit(&segment.board->ranks[segment.options.rank].waiting, 0, memory_order_relaxed);
+    atomic_store_explicit(&segment.board->ranks[segment.options.rank].waiting, BOARD_WAITS_NOT, memory_order_relaxed);
 }
 
 /* ---- wishes */
