@@ -125,8 +125,8 @@ struct board {
 
 /* The communication area (shim/comm/segment.h): one page of common words, a control block per rank, a ring of staging memory per rank. */
 #define BOARD_COMM_COMMON_BYTES 4096u
-#define BOARD_COMM_CONTROL_BYTES (8u << 10) /* per rank */
-#define BOARD_COMM_RING_BYTES (2u << 20)    /* per rank; more than a core's second-level cache holds: see shim/comm/segment.h */
+#define BOARD_COMM_CONTROL_BYTES (72u << 10) /* per rank; pages that nobody needs are never made */
+#define BOARD_COMM_RING_BYTES (2u << 20)     /* per rank; more than a core's second-level cache holds: see shim/comm/segment.h */
 
 static inline size_t board_bytes(void) {
     return (sizeof(struct board) + 4095) & ~(size_t)4095;

@@ -106,6 +106,16 @@ same_side_by_side() {
     contains "$output" AR-COLLECTIVE-TIMEOUT
 }
 
+@test "of a hundred threads that wait at a time, each rank may have others that came first" {
+    local n
+    plain_run wheel crowd.py
+    for n in 2 3; do
+        ranks_run "$n" wheel crowd.py
+        same_status && "$COMPARE" "$plain/out" "$ranks/out"
+        rm -r "$ranks"
+    done
+}
+
 @test "a program whose batches are nothing but indices of one dimension is divided" {
     local n
     for n in 2 3; do

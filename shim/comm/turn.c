@@ -54,20 +54,25 @@ static void give_up_turn(uint32_t late, uint64_t since_ns) {
 }
 
 static void ask(int kind, uint64_t thread) {
-    _Atomic uint64_t *waiting = segment_control(segment.options.rank)->turns[kind].waiting;
-    for (int i = 0; i < SEGMENT_WAITERS; i++) {
+    struct segment_turn *turn = &segment_control(segment.options.rank)->turns[kind];
+    for (uint32_t i = 0; i < SEGMENT_WAITERS; i++) {
         uint64_t empty = 0;
-        if (atomic_load(&waiting[i]) == thread + 1 || atomic_compare_exchange_strong(&waiting[i], &empty, thread + 1)) {
+        if (atomic_load(&turn->waiting[i]) == thread + 1 || atomic_compare_exchange_strong(&turn->waiting[i], &empty, thread + 1)) {
+            uint32_t used = atomic_load(&turn->used);
+            while (used <= i && !atomic_compare_exchange_weak(&turn->used, &used, i + 1)) {
+            }
             return;
         }
     }
 }
 
 static void ask_no_more(int kind, uint64_t thread) {
-    _Atomic uint64_t *waiting = segment_control(segment.options.rank)->turns[kind].waiting;
-    for (int i = 0; i < SEGMENT_WAITERS; i++) {
-        uint64_t own = thread + 1;
-        atomic_compare_exchange_strong(&waiting[i], &own, 0);
+    struct segment_turn *turn = &segment_control(segment.options.rank)->turns[kind];
+    uint32_t used = atomic_load(&turn->used);
+    for (uint32_t i = 0; i < used; i++) {
+        if (atomic_load(&turn->waiting[i]) == thread + 1) {
+            atomic_store(&turn->waiting[i], 0);
+        }
     }
 }
 
@@ -77,7 +82,8 @@ static enum comm_turn turn_there(const struct segment_turn *turn, uint64_t numbe
     if (!thread && atomic_load_explicit(&turn->alone, memory_order_acquire) >= number) {
         return COMM_TURN_TAKEN;
     }
-    for (int i = 0; i < SEGMENT_WAITERS; i++) {
+    uint32_t used = atomic_load_explicit(&turn->used, memory_order_acquire);
+    for (uint32_t i = 0; i < used; i++) {
         uint64_t waiting = atomic_load_explicit(&turn->waiting[i], memory_order_acquire);
         if (waiting == thread + 1) {
             return COMM_TURN_TAKEN;
