@@ -80,6 +80,10 @@ in_place_share() {
     same_part called_back.py debian wheel
 }
 
+@test "functions that the engine calls when a backward is through see whole gradients" {
+    same_part queued.py debian wheel
+}
+
 @test "what a backward computes again, and what functions for saved tensors give it back, has one process's gradients" {
     same_part recomputed.py debian wheel
 }

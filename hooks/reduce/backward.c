@@ -290,6 +290,10 @@ static void mark_retained_gradient(struct tensor *tensor, const struct record *r
     record_set(gradient, record->kind == RECORD_SHARD ? *record : (struct record){.kind = RECORD_PARTIAL});
 }
 
+void backward_mark_retained(void) {
+    record_each(true, mark_retained_gradient, NULL);
+}
+
 /* One call of the engine, as it was asked for; inputs are the seeds. */
 struct execution {
     void *result; /* variable_list: the gradients asked for by outputs, of torch::autograd::grad */
@@ -328,7 +332,7 @@ static void execute_divided(const struct execution *execution) {
     shim_phase(BOARD_REDUCE, "gradients");
     OPAQUE_SCOPE;
     reduce_gradients(&backward);
-    record_each(true, mark_retained_gradient, NULL);
+    backward_mark_retained();
     backward.finished = true;
     shim_step_done();
     comm_step();

@@ -7,18 +7,28 @@
 
 #include "reduce.h"
 
-enum { FUNCTION_MANAGER = 2, FUNCTION_INVOKER = 3, FUNCTION_DESTROY = 3 }; /* words of libstdc++'s std::function; the manager's operation */
+/* Words of libstdc++'s std::function; the manager's operation. It moves by its words alone. */
+enum { FUNCTION_MANAGER = 2, FUNCTION_INVOKER = 3, FUNCTION_DESTROY = 3 };
 
 struct user_hook {
     void *function[4];    /* the program's std::function, moved here */
     struct record record; /* of the tensor it was put on; RECORD_NONE: a leaf or another replicated tensor */
 };
 
+static void function_move(void **from, void **to) {
+    memcpy(to, from, 4 * sizeof *to);
+    from[FUNCTION_MANAGER] = NULL;
+}
+
+static void function_destroy(void **function) {
+    int (*manage)(void **, void **, int) = function[FUNCTION_MANAGER];
+    if (manage)
+        manage(function, NULL, FUNCTION_DESTROY);
+}
+
 static void user_hook_release(void *data) {
     struct user_hook *hook = data;
-    int (*manage)(void **, void **, int) = hook->function[FUNCTION_MANAGER];
-    if (manage)
-        manage(hook->function, NULL, FUNCTION_DESTROY);
+    function_destroy(hook->function);
     free(hook);
 }
 
@@ -140,8 +150,7 @@ unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
     if (!shim_active() || dispatch_is_opaque() || !tensor_requires_grad(*tensor))
         return ORIGINAL(register_hook)(tensor, function);
     struct user_hook *hook = malloc(sizeof *hook);
-    memcpy(hook->function, function, sizeof hook->function);
-    function[FUNCTION_MANAGER] = NULL; /* moved from */
+    function_move(function, hook->function);
     hook->record = record_get(*tensor);
     return tensor_add_hook(*tensor, (struct hook_closure){user_hook_called, user_hook_release, hook});
 }
@@ -153,6 +162,44 @@ void hook_retain_grad(struct tensor *const *tensor) {
     if (!shim_active() || dispatch_is_opaque() || !tensor_requires_grad(*tensor) || !tensor_node(*tensor) || !tensor_is_plain(*tensor))
         return;
     record_set(*tensor, tensor_is_marked(*tensor) ? record_get(*tensor) : (struct record){.kind = RECORD_GATHERED});
+}
+
+/* ---- functions that run when the engine is through */
+
+/* The program's function is what the first word of ours points to. The engine moves ours into its list, calls it there, and destroys it. */
+static int queued_manage(void **own, void *const *source, int operation) {
+    (void)source;
+    if (operation == FUNCTION_DESTROY) {
+        function_destroy(own[0]);
+        free(own[0]);
+    }
+    return 0;
+}
+
+static void queued_call(void *const *own) {
+    void **function = own[0];
+    void (*invoke)(void *) = function[FUNCTION_INVOKER];
+    BOUNDARY_SCOPE;
+    backward_mark_retained();
+    invoke(function);
+}
+
+struct queued {
+    void *function[4];
+};
+
+static void queued_drop(struct queued *queued) { /* it is still there when the engine has thrown */
+    function_destroy(queued->function);
+}
+
+void hook_queue_callback(void *engine, void **function) {
+    if (!shim_active()) {
+        ORIGINAL(queue_callback)(engine, function);
+        return;
+    }
+    __attribute__((cleanup(queued_drop))) struct queued queued = {{malloc(sizeof queued), NULL, queued_manage, queued_call}};
+    function_move(function, queued.function[0]);
+    ORIGINAL(queue_callback)(engine, queued.function);
 }
 
 /* ---- Python's hooks */

@@ -38,6 +38,8 @@ struct backward {
 bool backward_is_divided(void);
 /* Code of the program is about to run in this thread: it may look at the gradients that the backward has brought to leaves, so they are made final now. */
 void backward_pause(void);
+/* Gradients of tensors that are no leaves (retain_grad) are marked as what they are. */
+void backward_mark_retained(void);
 /* The gradient that AccumulateGrad has in hand in this thread lies in its leaf now. */
 void backward_has_arrived(void);
 
