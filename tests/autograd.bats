@@ -84,6 +84,10 @@ in_place_share() {
     same_part queued.py debian wheel
 }
 
+@test "a tensor that is given another one's data keeps its place in the graph" {
+    same_part given_data.py debian wheel
+}
+
 @test "what a backward computes again, and what functions for saved tensors give it back, has one process's gradients" {
     same_part recomputed.py debian wheel
 }

@@ -99,30 +99,15 @@ struct tensor *boundary_show(struct tensor *gradient, const struct record *recor
     return seen.tensor;
 }
 
-static bool has_form(const struct record *have, const struct record *wanted) {
-    if (have->kind == RECORD_SHARD && wanted->kind == RECORD_SHARD)
-        return have->dim == wanted->dim && record_same_rows(have, wanted);
-    return have->kind == wanted->kind || (have->kind == RECORD_GATHERED && wanted->kind == RECORD_NONE);
-}
-
 struct tensor *boundary_return(struct tensor *returned, const struct record *wanted) {
     if (returned == torch_facts.undefined)
         return returned;
-    struct record have = record_get(returned);
     OPAQUE_SCOPE;
-    if (has_form(&have, wanted))
-        return returned;
-    struct value whole = value_tensor(dispatch_client.whole(returned));
+    struct tensor *result = dispatch_client.in_form(returned, wanted);
+    if (result != returned)
+        record_clear(result);
     tensor_release(returned);
-    struct value result = whole;
-    if (wanted->kind == RECORD_PARTIAL)
-        result = TORCH_CALL("aten::mul", "Scalar", whole, value_real(1.0 / shim_world_size()));
-    else if (wanted->kind == RECORD_SHARD && tensor_dims(whole.tensor) > wanted->dim &&
-             tensor_size(whole.tensor, wanted->dim) == record_total(wanted))
-        result = value_tensor(rows_take(whole.tensor, wanted, wanted->dim));
-    if (result.tensor != whole.tensor)
-        value_drop(whole);
-    return result.tensor;
+    return result;
 }
 
 static struct tensor *make_whole(struct tensor *returned) {

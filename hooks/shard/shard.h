@@ -225,6 +225,8 @@ struct tensor *execute_sum_parts(const struct shard_call *call, struct tensor *t
 void execute_write_gathered(struct shard_call *call);
 /* This rank's part of what has been written to a whole tensor: its rows, or of a sum all on rank 0 and zeros elsewhere. With the whole's history. Owned. */
 struct value own_part(struct tensor *whole, const struct record *record);
+/* dispatch_client.in_form */
+struct tensor *write_in_form(struct tensor *tensor, const struct record *wanted);
 /* Does the operator write to this argument? By its schema; or as running statistics, which schemas do not mark. */
 bool schema_writes(const struct shard_call *call, const struct argument *argument);
 bool call_writes(const struct shard_call *call, const struct argument *argument);

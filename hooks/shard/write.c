@@ -61,6 +61,15 @@ static void refuse_shared(const struct shard_call *call) {
         }
 }
 
+/* The whole wherever the call has the tensor: libtorch refuses what would read what it has written. */
+static void put_whole(const struct shard_call *call, struct tensor *own, struct tensor *whole) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (argument_tensor(&call->arguments[i]) == own) {
+            tensor_retain(whole);
+            slot_replace(call->arguments[i].slot, value_tensor(whole));
+        }
+}
+
 /* Puts wholes into the places of all that is written. */
 static struct targets gather_targets(struct shard_call *call) {
     struct targets targets = {.list = malloc((size_t)call->argument_count * sizeof *targets.list)};
@@ -75,9 +84,8 @@ static struct targets gather_targets(struct shard_call *call) {
             refuse_write(call, "it has the elements of packed sequences, of which each rank has its own");
         struct tensor *whole = execute_gather_argument(call, argument);
         tensor_retain(own);
-        tensor_retain(whole);
         targets.list[targets.count++] = (struct target){own, whole, record};
-        slot_replace(argument->slot, value_tensor(whole));
+        put_whole(call, own, whole);
     }
     call_collect(call);
     return targets;
@@ -98,6 +106,33 @@ static struct value rank_zeros(struct tensor *whole) {
 
 struct value own_part(struct tensor *whole, const struct record *record) {
     return record->kind == RECORD_SHARD ? value_tensor(rows_take(whole, record, record->dim)) : rank_zeros(whole);
+}
+
+static bool has_form(const struct record *have, const struct record *wanted) {
+    if (have->kind == RECORD_SHARD && wanted->kind == RECORD_SHARD)
+        return have->dim == wanted->dim && record_same_rows(have, wanted);
+    return have->kind == wanted->kind || (have->kind == RECORD_GATHERED && wanted->kind == RECORD_NONE);
+}
+
+struct tensor *write_in_form(struct tensor *tensor, const struct record *wanted) {
+    struct record have = record_get(tensor);
+    if (has_form(&have, wanted)) {
+        tensor_retain(tensor);
+        return tensor;
+    }
+    OPAQUE_SCOPE;
+    struct tensor *whole = dispatch_client.whole(tensor);
+    bool is_part =
+        (wanted->kind == RECORD_PARTIAL && !wanted->packed) ||
+        (wanted->kind == RECORD_SHARD && tensor_dims(whole) > wanted->dim && tensor_size(whole, wanted->dim) == record_total(wanted));
+    if (!is_part)
+        return whole;
+    struct value own = own_part(whole, wanted);
+    if (tensor_storage(own.tensor) == tensor_storage(whole)) /* divided tensors have memory of their own; the order of dimensions stays */
+        slot_replace(&own, TORCH_CALL("aten::clone", "", own, value_none()));
+    tensor_release(whole);
+    record_set(own.tensor, *wanted);
+    return own.tensor;
 }
 
 static void take_back(struct shard_call *call, const struct target *target) {

@@ -58,9 +58,9 @@ typedef void shallow_copy_from(struct tensor *to, struct tensor **from);
 static shallow_copy_from *original_shallow_copy_from;
 
 static void own_shallow_copy_from(struct tensor *to, struct tensor **from) {
-    struct record_move move = record_move_begin(to);
-    original_shallow_copy_from(to, from);
-    record_move_end(&move, *from, to);
+    struct record_move move = record_move_begin(*from, to);
+    original_shallow_copy_from(to, &move.source);
+    record_move_end(&move, to);
 }
 
 /* Not exported: declared right after shallow_copy_and_detach in every release. That it is the right one shows in the self-check. */

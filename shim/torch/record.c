@@ -344,28 +344,39 @@ void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, voi
     return result;
 }
 
-struct record_move record_move_begin(struct tensor *to) {
-    struct record_move move = {.is_active = shim_active()};
+static struct tensor *source_of(struct tensor *from, struct tensor *to) {
+    if (!dispatch_is_opaque() && tensor_requires_grad(to) && (tensor_is_marked(from) || tensor_is_marked(to))) {
+        struct record form = record_get(to);
+        return dispatch_client.in_form(from, &form);
+    }
+    tensor_retain(from);
+    return from;
+}
+
+struct record_move record_move_begin(struct tensor *from, struct tensor *to) {
+    struct record_move move = {.is_active = shim_active(), .source = from};
     loans_return_of(to);
+    loans_return_of(from);
     if (move.is_active) {
+        move.source = source_of(from, to);
         move.was_parameter = tensor_is_parameter(to);
         record_clear(to);
     }
     return move;
 }
 
-void record_move_end(const struct record_move *move, struct tensor *from, struct tensor *to) {
+void record_move_end(const struct record_move *move, struct tensor *to) {
     if (!move->is_active)
         return;
     if (move->was_parameter)
         tensor_mark_parameter(to);
-    record_copy(from, to);
+    record_copy(move->source, to);
+    tensor_release(move->source);
 }
 
 /* x.data = y, Module::to, Module::clone: the tensor takes over y's key set, and with it loses the mark of a leaf or gains one of divided rows. */
 void hook_copy_metadata(struct tensor *from, struct tensor *to, void *version, char allow_change) {
-    struct record_move move = record_move_begin(to);
-    loans_return_of(from);
-    ORIGINAL(copy_metadata)(from, to, version, allow_change);
-    record_move_end(&move, from, to);
+    struct record_move move = record_move_begin(from, to);
+    ORIGINAL(copy_metadata)(move.source, to, version, allow_change);
+    record_move_end(&move, to);
 }

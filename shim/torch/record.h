@@ -69,12 +69,14 @@ void record_set(struct tensor *tensor, struct record record);
 void record_set_origin(struct tensor *tensor, struct origin origin);
 /* Removes mark and record. */
 void record_clear(struct tensor *tensor);
-/* Around what gives a tensor another one's metadata (x.data = y): the mark of a leaf stays, and that of divided rows comes or goes with the rows. */
+/* Around what gives a tensor another one's metadata (x.data = y): the mark of a leaf stays, and that of divided rows comes or goes with the rows. But a
+   tensor with a history keeps its form: source, owned until the end, is what is to be taken instead of `from`. A collective where it has another form. */
 struct record_move {
     bool is_active, was_parameter;
+    struct tensor *source;
 };
-struct record_move record_move_begin(struct tensor *to);
-void record_move_end(const struct record_move *move, struct tensor *from, struct tensor *to);
+struct record_move record_move_begin(struct tensor *from, struct tensor *to);
+void record_move_end(const struct record_move *move, struct tensor *to);
 /* The record of the live tensor that is the numbered output of a node, else RECORD_NONE: then all entries are looked at. */
 struct record record_of_output(void *node, uint32_t number);
 size_t record_count(void);

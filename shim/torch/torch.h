@@ -258,6 +258,9 @@ struct dispatch_client {
     struct tensor *(*whole)(
         struct tensor
             *tensor); /* the whole value of a marked tensor, owned, part of the graph where its rows are; every rank must call it alike */
+    /* A value that takes the place of one that was divided, or not, as a record says: in that form, owned, marked where it is divided. The value itself where
+       it has the form; its whole where it has other sizes. Every rank must call it alike. */
+    struct tensor *(*in_form)(struct tensor *tensor, const struct record *wanted);
     bool (*is_gathered)(void *node); /* a node of the graph: does a whole value there come from divided rows? Every rank answers alike. */
     /* The tensor whose memory the program shall see where it looks at a marked one's, or whose storage where it takes that; NULL: its own. Borrowed. */
     struct tensor *(*memory)(struct tensor *tensor), *(*storage)(struct tensor *tensor);
