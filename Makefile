@@ -6,6 +6,7 @@
 #   make bench      speed, as ratios within one run
 #   make soak       200 random faults in real runs on one host, and on two (as root), 400 kills while files are written: about an hour
 #   make fuzz-networks   NETWORKS=1000 random networks from seed NETWORKS_FIRST=1 on, with 2 and 3 ranks
+#   make fuzz-programs   PROGRAMS=1000 random programs, statement by statement, from seed PROGRAMS_FIRST=1 on
 #   make mutate     breaks each rule in turn: do the sweeps notice?
 #   make fuzz       what strangers can reach, FUZZ_SECONDS=600 each
 #   make install    PREFIX=/usr/local: both binaries, completions for bash, zsh and fish, and manual pages where there is pandoc

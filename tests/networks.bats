@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Random networks (tests/fuzz_networks): as one process, whatever they are made of. `make fuzz-networks` runs a thousand, `make check-matrix` others on each build.
+# Random networks and programs (tests/fuzz_networks): as one process, whatever they are made of. `make fuzz-networks` and `make fuzz-programs` run a thousand each,
+# `make check-matrix` others on each build.
 # Runs beside other files.
 
 bats_require_minimum_version 1.5.0
@@ -25,6 +26,11 @@ fuzz_stub() {
 @test "twenty random networks with two ranks are those of one process" {
     run -0 "$REPOSITORY/tests/fuzz_networks" --python "$PYTHON" --launcher "$ACCEL_RUN" --ranks 2 --first 1 --count 20
     contains "$output" "20 networks with [2] ranks: 0 failures, 0 stops by name, 0 that libtorch refuses"
+}
+
+@test "forty random programs, of views, writes, reads, branches, hooks and states, with two ranks are those of one process" {
+    run -0 "$REPOSITORY/tests/fuzz_networks" --programs --python "$PYTHON" --launcher "$ACCEL_RUN" --ranks 2 --first 101 --count 40
+    contains "$output" "40 networks with [2] ranks: 0 failures"
 }
 
 @test "the comparison of random networks notices another figure, a missing network and a crash, and goes on after a stop by name" {

@@ -94,14 +94,20 @@ $(O)/fuzz/%: tests/fuzz/%.c $$(call UNIT_SOURCES,tests/fuzz/%.c) $(wildcard conf
 fuzz: $(FUZZERS)
 	@tests/fuzz/run $(FUZZ_SECONDS) $(FUZZERS)
 
-# ---- random networks, NETWORKS of them from seed NETWORKS_FIRST on, with 2 and 3 ranks; rules broken one at a time (half an hour for all)
+# ---- random networks and programs, NETWORKS and PROGRAMS of them from seeds NETWORKS_FIRST and PROGRAMS_FIRST on, with 2 and 3 ranks; rules broken one at a time (half an hour for all)
 NETWORKS ?= 1000
 NETWORKS_FIRST ?= 1
 NETWORKS_PYTHON ?= $(PYTHON_wheel)
 
-.PHONY: fuzz-networks mutate
+PROGRAMS ?= 1000
+PROGRAMS_FIRST ?= 1
+
+.PHONY: fuzz-networks fuzz-programs mutate
 fuzz-networks: all
 	@tests/fuzz_networks --first $(NETWORKS_FIRST) --count $(NETWORKS) --python $(NETWORKS_PYTHON) --launcher $(O)/accel-run
+
+fuzz-programs: all
+	@tests/fuzz_networks --programs --first $(PROGRAMS_FIRST) --count $(PROGRAMS) --python $(NETWORKS_PYTHON) --launcher $(O)/accel-run
 
 mutate: all
 	@tests/mutate $(O)/mutate --python $(PYTHON_wheel) --schemas $(O)/schemas-wheel.json
