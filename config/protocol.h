@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 7
+#define PROTOCOL_VERSION 8
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -46,6 +46,8 @@ enum protocol_type {
     PROTOCOL_LOOKED = 9, /* launcher → shim: struct protocol_looked and data */
     PROTOCOL_CHILD =
         10, /* a rank's forked child → launcher, on a connection of its own: struct protocol_child; the launcher stops the job with it */
+    PROTOCOL_CHILD_TRAINS =
+        11, /* a rank's child → launcher, on a connection of its own: struct protocol_claim; it has begun a backward of its own */
 };
 
 struct protocol_header {

@@ -234,6 +234,16 @@ static void handle_child(struct claims *claims, struct claims_connection *connec
     connection_close(connection);
 }
 
+static void handle_child_trains(struct claims *claims, struct claims_connection *connection, const struct message *message) {
+    struct protocol_claim claim;
+    bool is_whole = message->header.bytes == sizeof claim;
+    if (is_whole)
+        memcpy(&claim, message->payload, sizeof claim);
+    if (is_whole && claim.version == PROTOCOL_VERSION && cookie_is_right(claims, claim.cookie) && is_local(claims, claim.rank))
+        claims->events.child(claims->events.context, claim.rank);
+    connection_close(connection);
+}
+
 static void handle_message(struct claims *claims, struct claims_connection *connection, struct message *message) {
     uint32_t bytes = message->header.bytes;
     message->payload[bytes] = 0;
@@ -243,6 +253,10 @@ static void handle_message(struct claims *claims, struct claims_connection *conn
     }
     if (message->header.type == PROTOCOL_CHILD) {
         handle_child(claims, connection, message);
+        return;
+    }
+    if (message->header.type == PROTOCOL_CHILD_TRAINS) {
+        handle_child_trains(claims, connection, message);
         return;
     }
     if (connection->rank < 0) { /* only ranks are listened to */

@@ -35,6 +35,8 @@ struct claims_events {
     void (*log)(void *context, uint32_t rank, char level, const char *text);
     void (*problem)(void *context, uint32_t rank, const struct protocol_problem *problem);
     void (*report)(void *context, uint32_t rank, const char *text);
+    /* a child of the rank's process trains by itself */
+    void (*child)(void *context, uint32_t rank);
     /* body: struct protocol_meeting and texts, not looked at yet */
     void (*meeting)(void *context, uint32_t rank, const char *body, uint32_t bytes);
     /* body: struct protocol_look and a path, not looked at yet */

@@ -29,6 +29,24 @@ static void hear_problem(void *context, uint32_t rank, const struct protocol_pro
     supervise_problem(job, &problem);
 }
 
+/* Not of a rank that has trained itself: its children may compute gradients besides. */
+static void hear_child(void *context, uint32_t rank) {
+    struct job *job = context;
+    struct together_line line = {0};
+    struct problem advice;
+    board_line(job, rank, &line);
+    if (job->world_size < 2 || line.step || job->child_has_trained || job->config->log_level < CONFIG_LEVEL_WARN)
+        return;
+    job->child_has_trained = true;
+    problem_set(&advice, 0, "AR-CHILD-TRAINS",
+                "call the function that trains instead of starting a process for it, or import torch in that process alone",
+                "a child process of rank %u trains, and the process that had imported torch before, which is the rank, does not: each of "
+                "the %u ranks has such a child, which does all of the work and writes its files",
+                rank, job->world_size);
+    streams_catch_up(&job->streams);
+    notices_problem(&job->notices, "warning", &advice);
+}
+
 static void hear_report(void *context, uint32_t rank, const char *text) {
     struct job *job = context;
     if (job->explain && rank == 0 && !job->explain->is_over && explain_hear(job->explain, text))
@@ -64,7 +82,7 @@ static void raise_open_files(struct job *job) {
 
 static int open_claims(struct job *job) {
     job->claims.ranks = job->ranks;
-    job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, hear_meeting, hear_look, job};
+    job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, hear_child, hear_meeting, hear_look, job};
     job->claims.first = job->first;
     job->claims.local_size = job->local_size;
     job->claims.leader_listener = job->hosts ? job->hosts->leader_listener : -1;

@@ -52,6 +52,13 @@ static bool is_of_the_moment(const char *digits, size_t length) {
     return length >= 10 && llabs(away) < NEAR_DAYS * 24 * 3600;
 }
 
+/* What follows the seconds in str(time.time()); a run number, as in events.out.tfevents.SECONDS.HOST.PROCESS.1, is shorter. */
+static size_t fraction_of_a_second(const char *text, size_t seconds) {
+    enum { SECONDS_DIGITS = 10, FRACTION_DIGITS = 4 };
+    size_t digits = seconds == SECONDS_DIGITS && *text == '.' ? strspn(text + 1, "0123456789") : 0;
+    return digits >= FRACTION_DIGITS ? 1 + digits : 0;
+}
+
 /* out: as long as the path. */
 static void spell_for_all(const char *path, char *out) {
     size_t folder = strlen(start);
@@ -62,6 +69,7 @@ static void spell_for_all(const char *path, char *out) {
         if (digits && is_of_the_moment(path, digits)) {
             *out++ = '\1';
             path += digits;
+            path += fraction_of_a_second(path, digits);
             continue;
         }
         do

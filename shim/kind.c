@@ -161,6 +161,14 @@ bool shim_training_begins(void) {
     return shim_active();
 }
 
+void shim_trains_elsewhere(void) {
+    static _Atomic bool is_said;
+    uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
+    bool is_child = kind == SHIM_WORKER || (kind == SHIM_OTHER && shim_job_secret());
+    if (is_child && !atomic_exchange(&is_said, true))
+        link_say_child_trains();
+}
+
 uint32_t shim_rank(void) {
     return grant.rank;
 }

@@ -310,6 +310,14 @@ static bool tell_of_child(const struct protocol_problem *problem) {
     return !link_connect() && link_send(PROTOCOL_CHILD, &message, sizeof message);
 }
 
+void link_say_child_trains(void) {
+    struct protocol_claim claim = own_claim();
+    if (joined_is_here() || joined_has_parent() || link_connect())
+        return;
+    link_send(PROTOCOL_CHILD_TRAINS, &claim, sizeof claim);
+    own_close(&connection);
+}
+
 /* The launcher stops the job, however little the program cares for its child's end. */
 __attribute__((noreturn)) static void end_as_child(const struct protocol_problem *problem) {
     if (joined_has_parent())

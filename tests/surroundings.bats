@@ -133,6 +133,20 @@ print(*(one.getsockname()[1] for one in all))'
     same_ports ports_of_children.py /usr/bin/python3
 }
 
+@test "a child that trains in its rank's place is warned of once; one of a rank that trains itself is not" {
+    local way
+    unset ACCEL_RUN_SHIM
+    export ACCEL_RUN_LOG_LEVEL=warn
+    for way in fork spawn; do
+        run --separate-stderr "$ACCEL_RUN" -n 2 /usr/bin/python3 "$REPOSITORY/tests/programs/child_trains.py" "$way"
+        [ "$status" -eq 0 ]
+        [ "$(grep -c AR-CHILD-TRAINS <<<"$stderr")" -eq 1 ]
+    done
+    run --separate-stderr "$ACCEL_RUN" -n 2 /usr/bin/python3 "$REPOSITORY/tests/programs/child_trains.py" fork also
+    [ "$status" -eq 0 ]
+    lacks "$stderr" AR-CHILD-TRAINS
+}
+
 @test "a daemon that the program leaves behind is ended and named" {
     for_training restless
     ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr timeout 60 "$ACCEL_RUN" -n 2 "${command[@]}" daemon

@@ -399,7 +399,10 @@ static void execute_at_user_level(void *result, void *engine, void *roots, void 
 
 void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
                           void *outputs) {
-    if (!shim_training_begins() || dispatch_is_opaque() || regions_is_helper()) /* a backward within a backward belongs to the outer one */
+    bool is_rank = shim_training_begins();
+    if (!is_rank)
+        shim_trains_elsewhere();
+    if (!is_rank || dispatch_is_opaque() || regions_is_helper()) /* a backward within a backward belongs to the outer one */
         return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
     execute_at_user_level(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
     shim_run_signals();

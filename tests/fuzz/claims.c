@@ -35,6 +35,18 @@ static void hear_report(void *context, uint32_t rank, const char *text) {
         abort();
 }
 
+static void hear_child(void *context, uint32_t rank) {
+    (void)context;
+    if (!secret_was_sent || rank >= RANKS)
+        abort();
+}
+
+static void hear_look(void *context, uint32_t rank, const char *body, uint32_t bytes) {
+    (void)context, (void)body, (void)bytes;
+    if (rank >= RANKS)
+        abort();
+}
+
 static void hear_meeting(void *context, uint32_t rank, const char *body, uint32_t bytes) {
     if (rank >= RANKS || bytes > PROTOCOL_TEXT_MAX)
         abort();
@@ -85,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct rank ranks[RANKS] = {0};
     struct claims claims = {.listener = -1,
                             .ranks = ranks,
-                            .events = {hear_log, hear_problem, hear_report, hear_meeting, NULL},
+                            .events = {hear_log, hear_problem, hear_report, hear_child, hear_meeting, hear_look, NULL},
                             .local_size = RANKS,
                             .leader_listener = -1};
     int peers[PEERS];
