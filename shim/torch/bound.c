@@ -51,6 +51,14 @@ static void **class_table(const char *symbol) {
     return table + FIRST_SLOT;
 }
 
+void bound_begin_seeds(void) {
+    static _Atomic bool is_done;
+    void **table = atomic_exchange(&is_done, true) ? NULL : resolve_data("libtorch_cpu", "_ZTVN2at16CPUGeneratorImplE");
+    void **slot = table ? slot_find(table + FIRST_SLOT, HOOK_torch_seed) : NULL;
+    if (slot && *slot != hook_table[HOOK_torch_seed].own)
+        virtual_write(slot, hook_table[HOOK_torch_seed].own);
+}
+
 /* ---- copies of metadata */
 
 typedef void shallow_copy_from(struct tensor *to, struct tensor **from);
