@@ -220,6 +220,11 @@ static void handle_problem(struct claims *claims, uint32_t rank, const void *pay
     claims->events.problem(claims->events.context, rank, &problem);
 }
 
+/* Of a child, which has the job's secret from its rank. */
+static bool is_of_a_rank(const struct claims *claims, const struct protocol_claim *claim) {
+    return claim->version == PROTOCOL_VERSION && cookie_is_right(claims, claim->cookie) && is_local(claims, claim->rank);
+}
+
 /* A forked child has no part in its parent's connection: it comes once, with the job's secret, to say why it cannot go on. */
 static void handle_child(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_child child;
@@ -228,18 +233,19 @@ static void handle_child(struct claims *claims, struct claims_connection *connec
         return;
     }
     memcpy(&child, message->payload, sizeof child);
-    bool is_of_the_job = child.claim.version == PROTOCOL_VERSION && cookie_is_right(claims, child.claim.cookie);
-    if (is_of_the_job && is_local(claims, child.claim.rank))
+    if (is_of_a_rank(claims, &child.claim))
         handle_problem(claims, child.claim.rank, &child.problem, sizeof child.problem);
     connection_close(connection);
 }
 
 static void handle_child_trains(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_claim claim;
-    bool is_whole = message->header.bytes == sizeof claim;
-    if (is_whole)
-        memcpy(&claim, message->payload, sizeof claim);
-    if (is_whole && claim.version == PROTOCOL_VERSION && cookie_is_right(claims, claim.cookie) && is_local(claims, claim.rank))
+    if (message->header.bytes != sizeof claim) {
+        deny(connection, "malformed message");
+        return;
+    }
+    memcpy(&claim, message->payload, sizeof claim);
+    if (is_of_a_rank(claims, &claim))
         claims->events.child(claims->events.context, claim.rank);
     connection_close(connection);
 }

@@ -32,9 +32,9 @@ void link_meeting(const struct protocol_meeting *meeting, const char *path, cons
 /* Of first_host.c: struct protocol_look and a path; struct protocol_looked and data, within a moment, or 0. */
 bool link_send_look(const void *body, uint32_t bytes);
 bool link_receive_look(void *body, size_t capacity);
-/* One line of the summary for the launcher. */
 /* In a child of a rank: says that it trains by itself. Nobody answers. */
 void link_say_child_trains(void);
+/* One line of the summary for the launcher. */
 void link_report(const char *line);
 /* Waits to be ended by the launcher; ends the process itself when the launcher is gone. */
 void link_wait_for_end(void) __attribute__((noreturn));

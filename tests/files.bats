@@ -62,6 +62,7 @@ PYTHON
 
 @test "Python: logging, pickle, tempfile, shutil, sqlite3, memmap, csv, caches, names with the time: the plain run's tree" {
     both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/files.py" .
+    lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
 }
 
 @test "Python: names that are drawn, spelled in two ways or many, a cache of its own, several handles of one file and of a data base" {

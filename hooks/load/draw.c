@@ -17,8 +17,8 @@ void *hook_default_generator(void) {
     if (shim_active()) {
         atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed);
         shim_note_draw();
-    } else if (shim_job_secret()) { /* torch::manual_seed, which is inline, may be the first that the program calls */
-        bound_begin_seeds();
+    } else {
+        bound_begin_seeds(); /* torch::manual_seed, which is inline, may be the first that the program calls */
     }
     return ORIGINAL(default_generator)();
 }

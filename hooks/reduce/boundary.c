@@ -3,8 +3,6 @@
  * rank's tensor is a part of, so that whatever the program does with it follows the rules. Hooks that a C++ program puts on tensors; the others have
  * files of their own.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "reduce.h"
@@ -179,15 +177,10 @@ static void queued_drop(struct queued *queued) { /* it is still there when the e
     function_destroy(queued->function);
 }
 
-/* DistributedDataParallel's, for one process: it puts back what it has taken of the gradients while they arrived, which are to be summed after it. */
-static bool is_of_libtorch(void *const *function) {
-    Dl_info function_in, engine_in;
-    return dladdr(function[FUNCTION_INVOKER], &function_in) && dladdr((void *)(uintptr_t)ORIGINAL(queue_callback), &engine_in) &&
-           function_in.dli_fbase == engine_in.dli_fbase;
-}
-
+/* libtorch's own is DistributedDataParallel's, for one process: it puts back what it has taken of the gradients while they arrived, which are to be summed
+   after it. */
 void hook_queue_callback(void *engine, void **function) {
-    if (!shim_active() || is_of_libtorch(function)) {
+    if (!shim_active() || torch_has_function(function[FUNCTION_INVOKER])) {
         ORIGINAL(queue_callback)(engine, function);
         return;
     }

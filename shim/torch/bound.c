@@ -53,7 +53,9 @@ static void **class_table(const char *symbol) {
 
 void bound_begin_seeds(void) {
     static _Atomic bool is_done;
-    void **table = atomic_exchange(&is_done, true) ? NULL : resolve_data("libtorch_cpu", "_ZTVN2at16CPUGeneratorImplE");
+    if (atomic_load_explicit(&is_done, memory_order_relaxed) || atomic_exchange(&is_done, true) || !shim_job_secret())
+        return;
+    void **table = resolve_data("libtorch_cpu", "_ZTVN2at16CPUGeneratorImplE");
     void **slot = table ? slot_find(table + FIRST_SLOT, HOOK_torch_seed) : NULL;
     if (slot && *slot != hook_table[HOOK_torch_seed].own)
         virtual_write(slot, hook_table[HOOK_torch_seed].own);

@@ -231,7 +231,7 @@ void direct_install(struct operator *op, const struct handle *handle) {
     __atomic_store_n(place, op->is_in_place ? (void *)direct_reference : (void *)direct_value, __ATOMIC_RELEASE);
 }
 
-static bool is_of_libtorch(const void *function) {
+bool torch_has_function(const void *function) {
     Dl_info info;
     return function && dladdr(function, &info) && info.dli_fname && strstr(info.dli_fname, "libtorch_cpu");
 }
@@ -242,7 +242,7 @@ static bool has_place(const char *name, const char *overload, long place) {
     uint64_t key_set = torch_facts.plain_keys;
     torch_functions.find_schema(&handle, torch_functions.dispatcher(), name, overload);
     char *own = dispatch_row(&handle, torch_facts.key_shard), *row = dispatch_row_below(&handle, &key_set);
-    return torch_facts.table_stride >= place + 16 && is_of_libtorch(*(void **)(row + place)) && !*(void **)(own - 8) &&
+    return torch_facts.table_stride >= place + 16 && torch_has_function(*(void **)(row + place)) && !*(void **)(own - 8) &&
            !*(void **)(own + place);
 }
 

@@ -58,8 +58,10 @@ extern struct torch_facts torch_facts;
 
 /* Calibrates, registers the fallback, runs the self-check. Stops the job when libtorch is not supported. */
 void torch_begin(void);
-/* Any process of a job, before the above: in a libtorch that is bound to itself (bound.c), sees that seeds are set. Once. */
+/* Before the above, in any process of a job: in a libtorch that is bound to itself (bound.c), sees that seeds are set. Every draw calls it; it acts once. */
 void bound_begin_seeds(void);
+/* Is the code one of libtorch_cpu's own functions? */
+bool torch_has_function(const void *function);
 /* Runs a small network forward and backward through every hook, on private tensors; stops the job when something is not as it must be. Hooks are active. */
 void torch_selfcheck(void);
 

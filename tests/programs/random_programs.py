@@ -135,22 +135,20 @@ class Program:
         return [self.names[f"p{number}"] for number in range(4)]
 
 
-def written(seed, skipped):
-    """The program again, its statements known but for those skipped."""
-    first, again = Program(seed), Program(seed)
-    count = min(first.pick([6, 10, 16, 24]), option("--until", 99))
-    first.batch()
-    first.forward(count)
-    again.lines = [line for number, line in enumerate(first.lines, 1) if str(number) not in skipped]
-    return again, count
+def without(written, seed, skipped):
+    """The program again, from the beginning, its statements known but for those skipped."""
+    again = Program(seed)
+    again.lines = [line for number, line in enumerate(written.lines, 1) if str(number) not in skipped]
+    return again
 
 
 def run(seed):
+    program = Program(seed)
+    count = min(program.pick([6, 10, 16, 24]), option("--until", 99))
     if "--skip" in sys.argv:
-        program, count = written(seed, sys.argv[sys.argv.index("--skip") + 1].split(","))
-    else:
-        program = Program(seed)
-        count = min(program.pick([6, 10, 16, 24]), option("--until", 99))
+        program.batch()
+        program.forward(count)
+        program = without(program, seed, sys.argv[sys.argv.index("--skip") + 1].split(","))
     optimizer = torch.optim.SGD(program.parameters(), 0.05)
     try:
         for _ in range(STEPS):

@@ -132,6 +132,14 @@ for written in [None, "weights", "wide"]:
         print(written, str(error).split(":")[0])
     first.weight.grad = None
 
+# Reads what it writes: libtorch refuses it.
+rows = first(images).detach()
+try:
+    rows.scatter_(0, torch.zeros_like(rows, dtype=torch.long), rows)
+except RuntimeError as error:
+    print(str(error).split(".")[0])
+show("not written", rows)
+
 # Sizes that libtorch refuses.
 rows = first(images)
 for sizes in [(-1, -1), (-2, 4), (5, 5), (0, -1), (-1, 0), (len(images) + 1, -1)]:
