@@ -20,7 +20,6 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-import threading
 import time
 
 import numpy
@@ -107,20 +106,6 @@ with open(events, "ab") as file:
     file.write(b"more")
 print("events:", os.path.getsize(events), open(events, "rb").read())
 os.rename(events, "events")
-
-
-def write_in_a_folder_of_the_moment():
-    folder = "%.6f" % time.time()  # as tensorboard's add_hparams calls it; a time on each rank, the same one for all
-    os.makedirs(folder)
-    with open(os.path.join(folder, "part"), "w") as file:
-        file.write("part")
-    print("folder of the moment:", open(os.path.join(folder, "part")).read())
-    shutil.rmtree(folder)
-
-
-writer = threading.Thread(target=write_in_a_folder_of_the_moment)
-writer.start()
-writer.join()
 
 with open("plot.txt", "w") as file:
     file.write("text for a child")
