@@ -140,54 +140,64 @@ static enum replace_way judge_failure(const struct replacement *replacement, int
     return replacement->mode || problem == ENAMETOOLONG ? REPLACE_DIRECT : REPLACE_FAIL;
 }
 
+/* Where this process finds a file that has no name. */
+static void link_to(int file, char *link) {
+    snprintf(link, REPLACE_LINK_BYTES, "/proc/self/fd/%d", file);
+}
+
+/* A file without a name beside the target, which can also be opened anew; or -1. */
+static int make_unnamed(struct replacement *replacement, int flags, mode_t mode) {
+    char directory[PATH_MAX], link[REPLACE_LINK_BYTES];
+    strcpy(directory, replacement->target);
+    cut_base(directory);
+    int file = open(directory, O_TMPFILE | flags, mode);
+    link_to(file, link);
+    if (file < 0 || access(link, replacement->is_borrowed ? F_OK : W_OK) || !imitate(file, replacement)) {
+        if (file >= 0)
+            close(file);
+        return -1;
+    }
+    if (!replacement->is_borrowed)
+        flock(file, LOCK_EX | LOCK_NB);
+    return file;
+}
+
+/* What a file without a name is called by, where only a name will do: nothing is there. Returns 0 or an errno. */
+static int call_unnamed(struct replacement *replacement) {
+    for (unsigned i = 0; i < TRIES; i++) {
+        if (!temporary_name(replacement->name, replacement->target, (unsigned)getpid() + i * 0x9E3779B1u))
+            return ENAMETOOLONG;
+        if (lstat(replacement->name, &(struct stat){0}))
+            return 0;
+    }
+    return EEXIST;
+}
+
+/* Returns 0 or an errno. */
+static int make_temporary(struct replacement *replacement, int flags, mode_t mode) {
+    remove_leftovers(replacement->target);
+    replacement->file = make_unnamed(replacement, flags, mode);
+    replacement->is_unnamed = replacement->file >= 0;
+    return replacement->is_unnamed ? 0 : make_named(replacement, flags, mode);
+}
+
 enum replace_way replace_begin(struct replacement *replacement, const char *path) {
     SHIM_FILES_ASIDE;
     int saved_errno = errno;
     enum replace_way way = judge(replacement, path);
     if (way == REPLACE_WHOLE) {
-        remove_leftovers(replacement->target);
-        int problem = make_named(replacement, O_WRONLY | O_CLOEXEC, 0666);
+        int problem = make_temporary(replacement, O_WRONLY | O_CLOEXEC, 0666);
+        if (replacement->is_unnamed && (problem = call_unnamed(replacement)))
+            replace_discard(replacement);
         way = problem ? judge_failure(replacement, problem) : REPLACE_WHOLE;
     }
     errno = saved_errno;
     return way;
 }
 
-/* A file without a name beside the target, or -1. */
-static int make_unnamed(struct replacement *replacement, int flags, mode_t mode) {
-    char directory[PATH_MAX], link[64];
-    strcpy(directory, replacement->target);
-    cut_base(directory);
-    int file = open(directory, O_TMPFILE | flags, mode);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    if (file < 0 || access(link, F_OK) || !imitate(file, replacement)) {
-        if (file >= 0)
-            close(file);
-        return -1;
-    }
-    strcpy(replacement->name, link);
-    return file;
-}
-
-void replace_unname(struct replacement *replacement) {
-    SHIM_FILES_ASIDE;
-    char name[PATH_MAX];
-    int saved_errno = errno;
-    strcpy(name, replacement->name);
-    int file = make_unnamed(replacement, O_WRONLY | O_CLOEXEC, 0666);
-    if (file >= 0 && access(replacement->name, W_OK)) {
-        close(file);
-        file = -1;
-        strcpy(replacement->name, name);
-    }
-    if (file >= 0) {
-        flock(file, LOCK_EX | LOCK_NB);
-        unlink(name);
-        close(replacement->file);
-        replacement->file = file;
-        replacement->is_unnamed = true;
-    }
-    errno = saved_errno;
+const char *replace_path(const struct replacement *replacement, char *link) {
+    link_to(replacement->file, link);
+    return replacement->is_unnamed ? link : replacement->name;
 }
 
 enum replace_way replace_open(struct replacement *replacement, const char *path, int flags, mode_t mode) {
@@ -196,11 +206,8 @@ enum replace_way replace_open(struct replacement *replacement, const char *path,
     enum replace_way way = judge(replacement, path);
     if (way == REPLACE_WHOLE) {
         flags &= O_ACCMODE | O_APPEND | O_CLOEXEC | O_SYNC | O_DSYNC | O_LARGEFILE | O_NOATIME | O_NONBLOCK;
-        remove_leftovers(replacement->target);
         replacement->is_borrowed = true;
-        replacement->file = make_unnamed(replacement, flags, mode);
-        replacement->is_unnamed = replacement->file >= 0;
-        int problem = replacement->is_unnamed ? 0 : make_named(replacement, flags, mode);
+        int problem = make_temporary(replacement, flags, mode);
         way = problem ? judge_failure(replacement, problem) : REPLACE_WHOLE;
     }
     errno = saved_errno;
@@ -208,11 +215,11 @@ enum replace_way replace_open(struct replacement *replacement, const char *path,
 }
 
 /* Gives the unnamed file a name beside the target. Returns 0 or an errno. */
-static int name_file(struct replacement *replacement, char *name) {
+static int name_file(struct replacement *replacement, const char *link) {
     for (unsigned i = 0; i < TRIES; i++) {
-        if (!temporary_name(name, replacement->target, (unsigned)getpid() + i * 0x9E3779B1u))
+        if (!temporary_name(replacement->name, replacement->target, (unsigned)getpid() + i * 0x9E3779B1u))
             return ENAMETOOLONG;
-        if (!linkat(AT_FDCWD, replacement->name, AT_FDCWD, name, AT_SYMLINK_FOLLOW))
+        if (!linkat(AT_FDCWD, link, AT_FDCWD, replacement->name, AT_SYMLINK_FOLLOW))
             return 0;
         if (errno != EEXIST)
             return errno;
@@ -226,18 +233,30 @@ static void let_go(struct replacement *replacement) {
     replacement->file = -1;
 }
 
+/* It was opened by its name after all, by a call that nobody saw (a libstdc++ that is part of libtorch): that is the file. */
+static void adopt_named(struct replacement *replacement) {
+    if (!replacement->is_unnamed || replacement->is_borrowed)
+        return;
+    int file = open(replacement->name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0)
+        return;
+    imitate(file, replacement);
+    close(replacement->file);
+    replacement->file = file;
+    replacement->is_unnamed = false;
+}
+
 int replace_commit(struct replacement *replacement) {
     SHIM_FILES_ASIDE;
-    char name[PATH_MAX];
+    char link[REPLACE_LINK_BYTES];
     int saved_errno = errno, problem = 0;
+    adopt_named(replacement);
+    link_to(replacement->file, link);
     /* A target that is not there yet: its name at once. */
-    bool is_new = replacement->is_unnamed && !replacement->mode &&
-                  !linkat(AT_FDCWD, replacement->name, AT_FDCWD, replacement->target, AT_SYMLINK_FOLLOW);
-    if (replacement->is_unnamed && !is_new) {
-        problem = name_file(replacement, name);
-        if (!problem)
-            strcpy(replacement->name, name);
-    }
+    bool is_new =
+        replacement->is_unnamed && !replacement->mode && !linkat(AT_FDCWD, link, AT_FDCWD, replacement->target, AT_SYMLINK_FOLLOW);
+    if (replacement->is_unnamed && !is_new)
+        problem = name_file(replacement, link);
     replacement->is_unnamed = replacement->is_unnamed && problem;
     if (!problem && !is_new && rename(replacement->name, replacement->target))
         problem = errno;
@@ -254,6 +273,7 @@ void replace_discard(struct replacement *replacement) {
         return;
     SHIM_FILES_ASIDE;
     int saved_errno = errno;
+    adopt_named(replacement);
     if (!replacement->is_unnamed)
         unlink(replacement->name);
     let_go(replacement);

@@ -2,9 +2,9 @@
  * A file is replaced whole: what is written goes to a temporary file in the same directory, which takes the target's name at the end. A
  * reader, or a crash at any moment, finds the old file or the new one.
  *
- *  - The temporary file has no name (O_TMPFILE) where the file system has such: it is gone with its process. Elsewhere (NFS), and until
- *    replace_unname(), it is called after the target: model.pt is written as model.accel-0123abcd. libtorch writes the file's stem into its
- *    archives (name.pt becomes name/data.pkl) and cuts at the last dot, so the bytes are those of a plain run.
+ *  - The temporary file has no name (O_TMPFILE) where the file system has such: it is gone with its process. Elsewhere (NFS) it is called after the target:
+ *    model.pt is written as model.accel-0123abcd. libtorch writes the file's stem into its archives (name.pt becomes name/data.pkl) and cuts at the last dot,
+ *    so the bytes are those of a plain run.
  *  - A named one that a killed job has left behind is removed by the next replacement of the same target. Locks tell: a living job holds
  *    one on its own.
  *  - Not synchronised to the disk: against dying processes, not against a power cut.
@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+enum { REPLACE_LINK_BYTES = 32 }; /* of /proc/self/fd/N */
+
 enum replace_way {
     REPLACE_WHOLE,
     REPLACE_DIRECT, /* must be opened by its path: a device, a pipe, a file with several names, a directory where nothing can be created */
@@ -25,7 +27,7 @@ enum replace_way {
 
 struct replacement {
     char target[PATH_MAX]; /* the file that is replaced, without symbolic links */
-    char name[PATH_MAX];   /* of the temporary file, or /proc/self/fd/N */
+    char name[PATH_MAX];   /* of the temporary file; of one without a name: what it is called by */
     int file;              /* the temporary file, locked; -1: none */
     bool is_unnamed;       /* it has no name yet */
     bool is_borrowed;      /* the file is the caller's to close */
@@ -35,11 +37,11 @@ struct replacement {
 /* The real path: of the file, or of its directory when the file does not exist yet. false: it cannot be opened. real[PATH_MAX]. */
 bool replace_locate(const char *path, char *real);
 
-/* Decides; if WHOLE makes the named temporary file. */
+/* Decides; if WHOLE makes the temporary file, for somebody who opens it by replacement->name, and whose call of open is given replace_path() instead. */
 enum replace_way replace_begin(struct replacement *replacement, const char *path);
-/* Exchanges the named temporary file, still empty, for one without a name where the file system has such; name changes. */
-void replace_unname(struct replacement *replacement);
-/* Both at once, opened for the caller: flags and mode as for open(). The descriptor in replacement->file is then the caller's to close, and
+/* Where the temporary file is to be opened. link[REPLACE_LINK_BYTES] may be where the answer is. */
+const char *replace_path(const struct replacement *replacement, char *link);
+/* Decides, and opens the temporary file for the caller: flags and mode as for open(). The descriptor in replacement->file is then the caller's to close, and
    commit and discard leave it open. */
 enum replace_way replace_open(struct replacement *replacement, const char *path, int flags, mode_t mode);
 

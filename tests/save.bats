@@ -41,6 +41,15 @@ FILE_LIMIT=32768
     done
 }
 
+@test "nothing but the file appears while it is saved, so that nothing else is there after a kill" {
+    "$(python_of debian)" -c 'import os; os.open(".", os.O_TMPFILE | os.O_WRONLY)' || skip "this file system has no files without a name"
+    for build in $(builds); do
+        both "$BUILD/programs/$build/save_modes" watched file.pt
+        contains "$(cat "$RANKS.out")" "appeared: file.pt"
+        rm "$PLAIN/file.pt" "$RANKS/file.pt"
+    done
+}
+
 @test "names that no two processes have, temporary ones, with the time, with the process number, are saved to as in one process" {
     local python n folder=$BATS_TEST_TMPDIR/saved
     for python in $(pythons); do

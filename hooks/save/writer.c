@@ -107,12 +107,11 @@ void hook_writer_old_3(void *writer, void *path, char checksums) {
 /* ---- the file is opened: inside the constructor, by a call into another library, which is seen in a libtorch that is bound to itself, too */
 
 void *hook_writer_file(void *buffer, const char *path, int mode) {
+    char link[REPLACE_LINK_BYTES];
     struct save *save = save_current;
-    if (!save || save->way != SAVE_REPLACE || save->file.is_unnamed || strcmp(path, save->opened.text))
-        return ORIGINAL(writer_file)(buffer, path, mode);
-    replace_unname(&save->file);
-    save_set_string(&save->opened, save->file.name);
-    return ORIGINAL(writer_file)(buffer, save->opened.text, mode);
+    if (save && save->way == SAVE_REPLACE && !strcmp(path, save->opened.text))
+        path = replace_path(&save->file, link);
+    return ORIGINAL(writer_file)(buffer, path, mode);
 }
 
 /* ---- records and the end */

@@ -1,6 +1,6 @@
 // Trains a few steps, then saves in one of the ways in which programs save, and reads back what it has saved.
 //
-//   save_modes model|optimizer|output|script|stream|function|large|caught|again FILE
+//   save_modes model|optimizer|output|script|stream|function|large|caught|again|watched FILE
 //
 // Prints what it read, so that a rank that reads something else shows.
 #include <torch/script.h>
@@ -10,6 +10,8 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 static torch::Tensor train(torch::nn::Linear &model, torch::optim::Optimizer &optimizer) {
     torch::Tensor output;
@@ -35,6 +37,21 @@ static torch::Tensor read_tensor(const std::string &file) {
     torch::Tensor tensor;
     torch::load(tensor, file);
     return tensor;
+}
+
+// What appears in the folder while a model is saved there.
+static void save_watched(const torch::nn::Linear &model, const std::string &file) {
+    alignas(inotify_event) char events[4096];
+    int watch = inotify_init1(IN_NONBLOCK);
+    inotify_add_watch(watch, file.substr(0, file.rfind('/') + 1).c_str(), IN_CREATE);
+    torch::save(model, file);
+    ssize_t bytes = read(watch, events, sizeof events);
+    for (ssize_t at = 0; at < bytes;) {
+        auto event = reinterpret_cast<const inotify_event *>(events + at);
+        std::printf("appeared: %s\n", event->name);
+        at += sizeof *event + event->len;
+    }
+    close(watch);
 }
 
 int main(int argc, char **argv) {
@@ -99,5 +116,7 @@ int main(int argc, char **argv) {
             torch::save(model, file);
             std::printf("saved %d\n", i);
         }
+    } else if (mode == "watched") {
+        save_watched(model, file);
     }
 }

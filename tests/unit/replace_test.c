@@ -1,0 +1,146 @@
+// sources: shim/replace.c
+/*
+ * Files that are replaced whole: what is in a folder before, during and after.
+ */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../shim/shim.h"
+
+_Thread_local uint8_t shim_files_aside_now;
+
+static struct replacement replacement;
+
+static void enter_folder(void) {
+    char name[] = "/tmp/replace-test-XXXXXX";
+    EXPECT(mkdtemp(name) && !chdir(name));
+}
+
+static void leave_folder(void) {
+    char name[PATH_MAX], command[PATH_MAX + 16];
+    EXPECT(getcwd(name, sizeof name) && !chdir("/"));
+    snprintf(command, sizeof command, "rm -r '%s'", name);
+    EXPECT(!system(command));
+}
+
+static void write_file(const char *name, const char *text) {
+    FILE *file = fopen(name, "w");
+    EXPECT(file && fputs(text, file) >= 0 && !fclose(file));
+}
+
+/* The only file of the folder is called so, and has this text. */
+static bool is_alone(const char *name, const char *text) {
+    char found[64] = "";
+    int others = 0;
+    DIR *entries = opendir(".");
+    for (struct dirent *entry; (entry = readdir(entries));)
+        others += strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && strcmp(entry->d_name, name);
+    closedir(entries);
+    FILE *file = fopen(name, "r");
+    size_t length = file ? fread(found, 1, sizeof found - 1, file) : 0;
+    if (file)
+        fclose(file);
+    return file && !others && length == strlen(text) && !strcmp(found, text);
+}
+
+static bool is_empty_folder(void) {
+    write_file("probe", "");
+    bool is_so = is_alone("probe", "");
+    unlink("probe");
+    return is_so;
+}
+
+/* As libtorch opens it, its call being given what is to be opened. */
+static void write_redirected(const char *text) {
+    char link[REPLACE_LINK_BYTES];
+    write_file(replace_path(&replacement, link), text);
+}
+
+TEST("a new file has its own name or none at any moment: a kill leaves nothing") {
+    enter_folder();
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    EXPECT(!strncmp(strrchr(replacement.name, '/'), "/model.accel-", 13));
+    if (replacement.is_unnamed) {
+        EXPECT(is_empty_folder());
+        write_redirected("new");
+        EXPECT(is_empty_folder());
+    } else {
+        write_redirected("new");
+    }
+    EXPECT(!replace_commit(&replacement));
+    EXPECT(is_alone("model.pt", "new"));
+    leave_folder();
+}
+
+TEST("an old file is there until the new one is whole, which has its permissions") {
+    struct stat now;
+    enter_folder();
+    write_file("model.pt", "old");
+    EXPECT(!chmod("model.pt", 0640));
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    write_redirected("new");
+    EXPECT(!replacement.is_unnamed || is_alone("model.pt", "old"));
+    EXPECT(!replace_commit(&replacement));
+    EXPECT(is_alone("model.pt", "new") && !stat("model.pt", &now) && (now.st_mode & 07777) == 0640);
+    leave_folder();
+}
+
+TEST("what is given up leaves the old file, or none") {
+    enter_folder();
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    write_redirected("new");
+    replace_discard(&replacement);
+    EXPECT(is_empty_folder());
+    write_file("model.pt", "old");
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    write_redirected("new");
+    replace_discard(&replacement);
+    EXPECT(is_alone("model.pt", "old"));
+    leave_folder();
+}
+
+TEST("a file that was opened by its name, by a call that was not seen, is the one") {
+    struct stat now;
+    enter_folder();
+    write_file("model.pt", "old");
+    EXPECT(!chmod("model.pt", 0640));
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    write_file(replacement.name, "new");
+    EXPECT(!replace_commit(&replacement));
+    EXPECT(is_alone("model.pt", "new") && !stat("model.pt", &now) && (now.st_mode & 07777) == 0640);
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    write_file(replacement.name, "newer");
+    replace_discard(&replacement);
+    EXPECT(is_alone("model.pt", "new"));
+    leave_folder();
+}
+
+TEST("what a killed job has left for a name is removed by the next one, and a living one's is not") {
+    char name[64];
+    enter_folder();
+    write_file("model.accel-7fffffff", "no process has this number");
+    snprintf(name, sizeof name, "model.accel-%08x", (unsigned)getppid());
+    write_file(name, "its process lives");
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    EXPECT(access("model.accel-7fffffff", F_OK) && !access(name, F_OK));
+    replace_discard(&replacement);
+    leave_folder();
+}
+
+TEST("what cannot be replaced whole is written in its place, or fails as opening it does") {
+    enter_folder();
+    write_file("one", "text");
+    EXPECT(!link("one", "two") && !mkfifo("pipe", 0600) && !mkdir("folder", 0700));
+    EXPECT(replace_begin(&replacement, "one") == REPLACE_DIRECT);
+    EXPECT(replace_begin(&replacement, "pipe") == REPLACE_DIRECT);
+    EXPECT(replace_begin(&replacement, "/dev/null") == REPLACE_DIRECT);
+    EXPECT(replace_begin(&replacement, "folder") == REPLACE_FAIL);
+    EXPECT(replace_begin(&replacement, "none/model.pt") == REPLACE_FAIL);
+    leave_folder();
+}
