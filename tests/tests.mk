@@ -27,18 +27,22 @@ include tests/structures.mk
 # ---- the templates of hooks/null/
 include tests/templates.mk
 
-# ---- what a newcomer types. The second make sees the virtual environment which the first one may have made.
+# ---- what a newcomer types. The wheel comes in while what needs it not is compiled; the last makes see the virtual environment which that has made.
 BATS_FILES := $(filter-out tests/matrix.bats tests/compilers.bats,$(sort $(wildcard tests/*.bats)))
 export O
 
-.PHONY: deps demo check check-programs check-all check-bats bench bench-all
+.PHONY: deps deps-wheel demo check check-programs check-all check-bats bench bench-all
 deps:
 	@tests/deps $(O)
+deps-wheel:
+	@tests/deps $(O) wheel
 
 demo:
 	@tests/demo
 
-check: deps
+check:
+	@tests/deps $(O) packages
+	@$(MAKE) --no-print-directory -j$(JOBS) deps-wheel check-programs PROGRAM_TORCH=
 	@$(MAKE) --no-print-directory -j$(JOBS) check-programs
 	@$(MAKE) --no-print-directory check-all
 
