@@ -170,6 +170,10 @@ in_place_share() {
     same_part writes.py debian wheel
 }
 
+@test "views of rows follow what is written to their tensor, with its history" {
+    same_part rewritten.py debian wheel
+}
+
 @test "out= tensors, lists, running statistics and sums over the batch are written as one process writes them" {
     same_part written.py debian wheel
 }

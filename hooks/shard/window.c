@@ -127,21 +127,26 @@ static void write_back(struct window *window) {
     record_set(window->source, window->record);
 }
 
-/* The copy's values anew. A collective. */
+/* With its history, or the values alone. Owned. */
+static struct value seen(struct tensor *tensor, bool has_history) {
+    if (!has_history)
+        return TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    tensor_retain(tensor);
+    return value_tensor(tensor);
+}
+
+/* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. */
 static void renew(struct window *window) {
     check_unturned(window);
-    if (tensor_requires_grad(window->whole) && grad_mode_is_enabled())
-        shim_problem(
-            "AR-WRITE", "Take the view anew after the write (h[3] again), or write under no_grad.",
-            "a divided tensor, or a sum over the batch, is written while a view of it that was put together from all ranks and has a "
-            "history is still in use");
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(window->source));
+    bool has_history = grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
+    struct record mark = record_get(window->whole);
+    struct value source = seen(window->source, has_history), whole = seen(window->whole, has_history);
     struct value fresh =
-        value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", plain.tensor, &window->record)
-                                                         : gather_partial("view of a sum after a write", plain.tensor));
-    struct value whole = TORCH_CALL("aten::detach", "", value_tensor(window->whole));
+        value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", source.tensor, &window->record)
+                                                         : gather_partial("view of a sum after a write", source.tensor));
     value_drop(TORCH_CALL("aten::copy_", "", whole, fresh, value_bool(false)));
-    value_drop(plain);
+    record_set(window->whole, mark);
+    value_drop(source);
     value_drop(fresh);
     value_drop(whole);
 }
