@@ -48,15 +48,29 @@ static void free_targets(struct targets *targets) {
     free(targets->list);
 }
 
-/* Operators of libtorch's write what they read element by element, or check for overlaps themselves; others, and lists, may count on shared memory, which
-   the wholes do not have. */
+/* Dense tensors of one memory that are not the same elements in the same order: libtorch refuses to write one while it reads the other (its
+   at::get_overlap_status). The wholes have no memory in common, so that it would not see it. */
+static bool overlaps(struct tensor *one, struct tensor *other) {
+    struct sizes a = tensor_strides(one), b = tensor_strides(other);
+    const char *begin = tensor_data(one), *other_begin = tensor_data(other);
+    size_t bytes = (size_t)tensor_elements(one) * dtype_bytes(tensor_dtype(one)),
+           other_bytes = (size_t)tensor_elements(other) * dtype_bytes(tensor_dtype(other));
+    if (!tensor_is_dense(one) || !tensor_is_dense(other) || begin >= other_begin + other_bytes || other_begin >= begin + bytes)
+        return false;
+    bool is_same = begin == other_begin && bytes == other_bytes && a.count == b.count;
+    return !is_same || memcmp(a.data, b.data, a.count * sizeof *a.data);
+}
+
+/* Operators of libtorch's write what they read element by element, or refuse an overlap; others, and lists, may count on shared memory, which the wholes do
+   not have. */
 static void refuse_shared(const struct shard_call *call) {
     bool is_free = call->op->short_name != call->op->name && strncmp(call->op->short_name, "_foreach", 8);
-    for (int i = 0; i < call->argument_count && !is_free; i++)
+    for (int i = 0; i < call->argument_count; i++)
         for (int j = 0; j < call->argument_count; j++) {
             const struct argument *one = &call->arguments[i], *other = &call->arguments[j];
             if (i != j && one->record.kind != RECORD_NONE && other->record.kind != RECORD_NONE && call_writes(call, one) &&
-                tensor_storage(argument_tensor(one)) == tensor_storage(argument_tensor(other)))
+                tensor_storage(argument_tensor(one)) == tensor_storage(argument_tensor(other)) &&
+                (!is_free || overlaps(argument_tensor(one), argument_tensor(other))))
                 refuse_write(call, "its rows are divided among the ranks, and another argument shares memory with it");
         }
 }

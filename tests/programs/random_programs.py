@@ -11,6 +11,7 @@ import sys
 import warnings
 
 import torch
+import torch.utils.checkpoint  # or whether it is there depends on the seeds before
 from random_programs_statements import STATEMENTS
 
 warnings.simplefilter("ignore")
