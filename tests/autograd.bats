@@ -166,6 +166,11 @@ in_place_share() {
     same_part second_derivative.py debian wheel
 }
 
+@test "so they are through a normalisation over the batch; a third derivative there is refused by name" {
+    same_part second_derivative_norm.py debian wheel
+    stopped wheel AR-THIRD-DERIVATIVE refused.py third_derivative
+}
+
 @test "what is written in place to divided rows, and to views of them, is where one process has it" {
     same_part writes.py debian wheel
 }

@@ -7,10 +7,11 @@
  * are right as they are. Its derivative of the input lacks the part that flows through the statistics; as that part is a projection, a hook
  * on the input adds it:
  *     gradient - mean(gradient) - normalised * mean(gradient * normalised)        means over all rows and positions
+ * Where the gradient is to be differentiated again: normalise_twice.c.
  */
 #include <stdlib.h>
 
-#include "shard.h"
+#include "normalise.h"
 
 /* layer_norm, native_layer_norm, rms_norm (input, normalized_shape, ...): over the last dimensions, never the rows. */
 RULE_FUNCTION(layer_norm) {
@@ -152,17 +153,6 @@ static void update_running(struct shard_call *call, int position, const double *
 
 /* ---- backward */
 
-/* Shared by the hooks of one normalisation; lives with the graph. */
-struct normalised {
-    _Atomic int references;
-    struct tensor *input, *mean, *variance; /* input shares the memory that the kernel's own derivative keeps */
-    double epsilon;
-    double count;   /* elements per channel, of all rows */
-    double *slope;  /* weight / deviation; NULL: there are no gradients of weight and bias that could be used */
-    double *sums;   /* per channel the sum of the output's gradient, then of the output's gradient * normalised: this rank's rows */
-    int sums_known; /* bits: 1 the former, 2 the latter, kept from this backward */
-};
-
 static void normalised_release(void *data) {
     struct normalised *normalised = data;
     if (atomic_fetch_sub(&normalised->references, 1) > 1)
@@ -170,6 +160,10 @@ static void normalised_release(void *data) {
     tensor_release(normalised->input);
     tensor_release(normalised->mean);
     tensor_release(normalised->variance);
+    tensor_release(normalised->source);
+    if (normalised->weight)
+        tensor_release(normalised->weight);
+    normalise_forget_gradient(normalised);
     free(normalised->slope);
     free(normalised->sums);
     free(normalised);
@@ -183,8 +177,13 @@ static void add_hook(struct tensor *tensor, struct normalised *normalised, struc
 /* The gradients of bias and weight are the sums that the input's gradient needs, up to weight / deviation: kept in passing when a backward
    computes them. Hooks run in this order: output, then bias and weight (their aliases are younger than the input's: the engine takes the
    youngest node first), then input. */
-static struct tensor *forget_sums(struct tensor *gradient, void *data) {
-    ((struct normalised *)data)->sums_known = 0;
+static struct tensor *meet_output_gradient(struct tensor *gradient, void *data) {
+    struct normalised *normalised = data;
+    normalised->sums_known = 0;
+    if (grad_mode_is_enabled())
+        normalise_keep_gradient(normalised, gradient);
+    else
+        normalise_forget_gradients();
     tensor_retain(gradient);
     return gradient;
 }
@@ -197,8 +196,14 @@ static struct tensor *keep_bias_gradient(struct tensor *gradient, void *data) {
     return gradient;
 }
 
-static struct tensor *keep_weight_gradient(struct tensor *gradient, void *data) {
+static struct tensor *meet_weight_gradient(struct tensor *gradient, void *data) {
     struct normalised *normalised = data;
+    if (grad_mode_is_enabled())
+        return normalise_weight_gradient(normalised);
+    if (!normalised->sums) {
+        tensor_retain(gradient);
+        return gradient;
+    }
     channels_read(gradient, normalised->sums + tensor_size(normalised->mean, 0));
     normalised->sums_known |= 2;
     tensor_retain(gradient);
@@ -241,11 +246,12 @@ static void gradient_sums(const struct normalised *normalised, struct tensor *gr
 }
 
 static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
-    const struct normalised *normalised = data;
-    if (grad_mode_is_enabled())
-        shim_problem("AR-SECOND-DERIVATIVE",
-                     "Run the program with -n 1, or take the normalisation over the batch out of what is differentiated twice.",
-                     "a gradient through a normalisation over the batch is to be differentiated again (create_graph)");
+    struct normalised *normalised = data;
+    if (grad_mode_is_enabled()) {
+        struct tensor *centred = normalise_input_gradient(normalised);
+        normalise_forget_gradient(normalised);
+        return centred;
+    }
     int64_t channels = tensor_size(normalised->mean, 0);
     NUMBERS sums = malloc(2 * (size_t)channels * sizeof *sums);
     gradient_sums(normalised, gradient, sums, channels);
@@ -308,23 +314,31 @@ static struct value run_with_hooks(struct shard_call *call, const struct normali
     tensor_retain(normalised->variance);
     normalised->references = 1;
     normalised->input = plain_of(call->values[0].tensor);
+    normalised->source = call->values[0].tensor;
+    tensor_retain(normalised->source);
+    normalised->weight = call_is_none(call, 1) ? NULL : call->values[1].tensor;
     struct value input = value_tensor(alias_of(call->values[0].tensor)), weight = call->values[1], bias = call->values[2];
     add_hook(input.tensor, normalised, centre_gradient);
-    bool in_passing = has_sums_in_passing(call);
-    if (in_passing) {
+    if (has_sums_in_passing(call)) {
         normalised->slope = slope_of(weight, facts);
         normalised->sums = malloc(2 * (size_t)tensor_size(facts->mean, 0) * sizeof *normalised->sums);
+    }
+    if (normalised->weight)
+        tensor_retain(normalised->weight);
+    if (normalised->weight && tensor_is_recorded(normalised->weight)) {
         weight = value_tensor(alias_of(weight.tensor));
+        add_hook(weight.tensor, normalised, meet_weight_gradient);
+    }
+    if (normalised->sums) {
         bias = value_tensor(alias_of(bias.tensor));
-        add_hook(weight.tensor, normalised, keep_weight_gradient);
         add_hook(bias.tensor, normalised, keep_bias_gradient);
     }
     struct value result = run_kernel(facts, input, weight, bias);
-    if (in_passing) {
-        add_hook(result.tensor, normalised, forget_sums);
+    add_hook(result.tensor, normalised, meet_output_gradient);
+    if (normalised->weight && weight.tensor != normalised->weight)
         value_drop(weight);
+    if (normalised->sums)
         value_drop(bias);
-    }
     value_drop(input);
     normalised_release(normalised);
     return result;

@@ -100,6 +100,12 @@ def shared():
     return second(hidden)
 
 
+def third_derivative():
+    values = torch.nn.functional.batch_norm(first(images), None, None, training=True).sin()
+    (gradient,) = torch.autograd.grad(values.sum(), first.weight, create_graph=True)
+    return torch.autograd.grad(gradient.pow(2).sum(), first.weight, create_graph=True)
+
+
 def cond():
     return second(torch.cond(images.sum() > 0, lambda x: first(x), lambda x: first(x) * 2, (images,)))
 
