@@ -116,8 +116,8 @@ def views():
 
 @torch.no_grad()
 def bits():
-    """A sum seen as another type: written on one side and read on the other, to and fro."""
-    total = scores().sum(0)
+    """A sum seen as another type, of whole numbers, whose every bit is known: written on one side and read on the other, to and fro."""
+    total = scores().mul(8).round().sum(0)
     halves, signs = total.view(torch.float16), total.view(torch.int32)
     total.add_(1)
     show("signs", signs.view(torch.float32))
