@@ -43,7 +43,7 @@ static const char *cure_of(const char *id) {
     if (!strcmp(id, "AR-RANKS-PARTED"))
         return "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
                "randomness that accel-run does not know, seed it; if its threads take results by the clock, or from a queue, let one do "
-               "it.";
+               "it; if it goes through a set that is ordered by addresses, let it sort.";
     if (!strcmp(id, "AR-COLLECTIVE-TIMEOUT"))
         return "Is it stopped, or does it wait for something of its own? If it is only slow: --collective-timeout SECONDS.";
     return "See docs/troubleshooting.md for this id.";

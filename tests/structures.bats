@@ -99,6 +99,18 @@ same_side_by_side() {
     contains "$(cat "$ranks/err")" "batch that a"
 }
 
+@test "ranks that take results of one batch in different orders, as from a set ordered by addresses, are stopped; what they only add up is right" {
+    local what program=$REPOSITORY/tests/programs/taken_apart.py
+    for what in numbers largest pieces normalised answers drawn; do
+        run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$program" "$what"
+        [ "$status" -eq 125 ]
+        contains "$output" "AR-RANKS-PARTED: rank 1 has another operation that a value comes from"
+    done
+    "$BUILD/venv/bin/python" "$program" total >"$BATS_TEST_TMPDIR/plain"
+    "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$program" total >"$BATS_TEST_TMPDIR/ranks"
+    "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks"
+}
+
 @test "threads of which another one has come on each rank are warned of, and stopped at the deadline" {
     run "$ACCEL_RUN" -n 2 --stall-timeout 1 --collective-timeout 4 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/crossed.py"
     [ "$status" -eq 125 ]

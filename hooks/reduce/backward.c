@@ -254,8 +254,10 @@ static bool some_are_marked(const struct vector *inputs) {
 /* Of two losses, alike in everything else, threads of a queue may have taken one on this rank and the other on the next. */
 static void note_origin(const struct record *root) {
     SHIM_NOTE_SCOPE;
-    if (root->origin.newest)
-        comm_note("batch that a loss comes from", origin_word(root->origin));
+    if (!root->origin.newest)
+        return;
+    comm_note("batch that a loss comes from", origin_word(root->origin));
+    comm_note("operation that a loss comes from", root->origin.calls);
 }
 
 static void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {

@@ -34,6 +34,7 @@ bool direct_decide(struct direct_call *direct) {
     call.arguments = arguments;
     call.result_count = 0;
     call.scale = 1;
+    call.number = origin_next_number(call.op);
     call_collect(&call);
     if (!call.shards || call.partials || call.gathered || shim_records() || transform_is_open(&call) || execute_are_saves_seen())
         return false;
@@ -43,6 +44,7 @@ bool direct_decide(struct direct_call *direct) {
         !lend(&call, direct))
         return false;
     dispatch_count_divided();
+    origin_begin_call(&call);
     direct->record = call.results[0];
     return true;
 }

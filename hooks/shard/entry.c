@@ -8,7 +8,6 @@
 struct learned {
     int64_t last_total; /* rows of the last batch that it has cut: one-dimensional indices are cut only when they are as many */
     int usual_dim;      /* where it cuts sequences at layers that it has not met: what was learned last */
-    uint64_t origins;   /* given out */
 };
 
 static struct learned main_learned;
@@ -16,12 +15,6 @@ static struct threads_kept all_learned = {&main_learned, sizeof main_learned, {N
 
 static struct learned *learned(void) {
     return threads_own_kept(&all_learned);
-}
-
-struct origin entry_new_origin(void) {
-    uint64_t number = ++learned()->origins << 32 | (uint32_t)(threads_own() * 0x9E3779B97F4A7C15ull >> 32);
-    uint64_t drawn = checksum_bytes(0, &number, sizeof number);
-    return (struct origin){number, 1ull << (drawn & 63) | 1ull << (drawn >> 6 & 63) | 1ull << (drawn >> 12 & 63)};
 }
 
 int64_t *entry_last_batch(void) {

@@ -48,7 +48,7 @@ static void scale_result(struct value *result, double scale) {
     value_drop(factor);
 }
 
-static void mark_result(struct shard_call *call, struct value *result, const struct record *record) {
+static void mark_result(struct shard_call *call, struct value *result, const struct record *record, int index) {
     if (!value_is_tensor(result))
         return;
     if (record->kind == RECORD_PARTIAL && call->scale != 1)
@@ -56,7 +56,9 @@ static void mark_result(struct shard_call *call, struct value *result, const str
     if (record->kind == RECORD_SHARD)
         execute_check_rows(call->op, result->tensor, record);
     if (record->kind == RECORD_SHARD || record->kind == RECORD_PARTIAL) {
-        record_set(result->tensor, *record);
+        struct record own = *record;
+        own.origin = origin_of_result(own.origin, index);
+        record_set(result->tensor, own);
         return;
     }
     record_clear(result->tensor);
@@ -69,28 +71,21 @@ static void unmark_result(struct value *result) {
         record_clear(result->tensor);
 }
 
-typedef void result_visitor(struct shard_call *call, struct value *result, const struct record *record);
+typedef void result_visitor(struct shard_call *call, struct value *result, const struct record *record, int index);
 
 static void visit_results(struct shard_call *call, result_visitor *visit, const struct record *records, int record_count) {
     struct stack *stack = call->dispatch->stack;
-    int index = 0;
-    for (struct value *result = stack->begin; result < stack->end; result++, index++) {
-        const struct record *record = record_count ? &records[index < record_count ? index : record_count - 1] : NULL;
-        if (!value_is_list(result)) {
-            visit(call, result, record);
-            continue;
-        }
-        struct stack *list = value_list(result);
-        for (struct value *element = list->begin; element < list->end; element++)
-            visit(call, element, record);
+    int place = 0, index = 0;
+    for (struct value *result = stack->begin; result < stack->end; result++, place++) {
+        const struct record *record = record_count ? &records[place < record_count ? place : record_count - 1] : NULL;
+        struct stack single = {result, result + 1, result + 1};
+        struct stack *list = value_is_list(result) ? value_list(result) : &single;
+        for (struct value *element = list->begin; element < list->end; element++, index++)
+            visit(call, element, record, index);
     }
 }
 
-static void visit_marked(struct shard_call *call, struct value *result, const struct record *record) {
-    mark_result(call, result, record);
-}
-
-static void visit_unmarked(struct shard_call *call, struct value *result, const struct record *record) {
+static void visit_unmarked(struct shard_call *call, struct value *result, const struct record *record, int index) {
     unmark_result(result);
 }
 
@@ -181,7 +176,7 @@ void execute_local(struct shard_call *call) {
         dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     OPAQUE_SCOPE;
     if (call->result_count)
-        visit_results(call, visit_marked, call->results, call->result_count);
+        visit_results(call, mark_result, call->results, call->result_count);
     else
         visit_results(call, visit_unmarked, NULL, 0);
 }

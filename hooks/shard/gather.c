@@ -18,13 +18,8 @@ static struct tensor *to_host(struct tensor *tensor, struct tensor **owned) {
     return tensor;
 }
 
-/* Communication lock held. */
-static void note_origin(struct origin origin) {
-    if (origin.newest)
-        comm_note("batch that a value comes from", origin_word(origin));
-}
-
-static void sum_of_origin(const char *label, struct tensor *tensor, struct origin origin) {
+/* Without history; contiguous or dense tensors of any reducible type. */
+static void sum_in_place(const char *label, struct tensor *tensor, struct origin origin) {
     enum comm_dtype dtype;
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(tensor), &dtype, &factor))
@@ -34,7 +29,7 @@ static void sum_of_origin(const char *label, struct tensor *tensor, struct origi
     struct comm_span span = {tensor_data(host), (size_t)tensor_elements(host) * factor};
     {
         SHIM_COMM_SCOPE;
-        note_origin(origin);
+        origin_note(origin);
         comm_all_reduce(label, &span, 1, dtype, COMM_SUM);
     }
     if (owned) {
@@ -43,13 +38,10 @@ static void sum_of_origin(const char *label, struct tensor *tensor, struct origi
     }
 }
 
-void sum_in_place(const char *label, struct tensor *tensor) {
-    sum_of_origin(label, tensor, (struct origin){0, 0});
-}
-
-void sum_doubles(const char *label, double *values, size_t count) {
+void sum_doubles(const char *label, double *values, size_t count, struct origin origin) {
     struct comm_span span = {values, count};
     SHIM_COMM_SCOPE;
+    origin_note(origin);
     comm_all_reduce(label, &span, 1, COMM_FLOAT64, COMM_SUM);
 }
 
@@ -100,7 +92,7 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
         bytes[r] = (size_t)(record->total / ranks + (r < record->total % ranks)) * inner;
     {
         SHIM_COMM_SCOPE;
-        note_origin(record->origin);
+        origin_note(record->origin);
         note_layout(host); /* ranks that lay their rows out differently would exchange garbage: with one row a layout is ambiguous */
         comm_all_gather(label, tensor_data(host), blocks, bytes);
     }
@@ -122,7 +114,7 @@ static struct tensor *sum_gradient(struct tensor *gradient, const char *label, s
         return gather_partial(label, gradient);
     struct value copy = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_int(0));
     record_clear(copy.tensor);
-    sum_of_origin(label, copy.tensor, origin);
+    sum_in_place(label, copy.tensor, origin);
     return copy.tensor;
 }
 
@@ -187,7 +179,7 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
         widen ? TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(true), value_none())
               : TORCH_CALL("aten::clone", "", plain, value_none());
     record_clear(total.tensor);
-    sum_of_origin(label, total.tensor, origin);
+    sum_in_place(label, total.tensor, origin);
     if (widen)
         slot_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true),
                                         value_none()));

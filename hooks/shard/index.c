@@ -225,6 +225,7 @@ RULE_FUNCTION(one_hot) {
         struct comm_span span = {&number.integer, 1};
         {
             SHIM_COMM_SCOPE;
+            origin_note(call->record.origin);
             comm_all_reduce("largest class", &span, 1, COMM_INT64, COMM_MAX);
         }
         slot_replace(&call->values[1], value_int(number.integer + 1));

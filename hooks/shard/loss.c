@@ -189,7 +189,7 @@ static bool whole_target_weight(struct shard_call *call, const struct rule *rule
     int64_t outside = divided ? targets_outside(call, rule) : 0; /* else they were looked at before */
     double sums[] = {outside ? 0 : target_weight(call, rule), (double)outside};
     if (divided)
-        sum_doubles("loss denominator", sums, 2);
+        sum_doubles("loss denominator", sums, 2, call->record.origin);
     *weight = sums[0];
     return sums[1] == 0;
 }

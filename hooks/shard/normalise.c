@@ -91,12 +91,13 @@ static int64_t elements_per_row(struct tensor *input, const struct record *recor
 }
 
 /* own: `channels` means, then as many variances, of this rank's rows; all[rank] likewise on return. */
-static void exchange(const double *own, double *all, int64_t channels) {
+static void exchange(const double *own, double *all, int64_t channels, struct origin origin) {
     size_t bytes[BOARD_RANKS_MAX];
     for (uint32_t rank = 0; rank < shim_world_size(); rank++)
         bytes[rank] = 2 * (size_t)channels * sizeof *own;
     memcpy(all + 2 * channels * shim_rank(), own, bytes[0]);
     SHIM_COMM_SCOPE;
+    origin_note(origin);
     comm_all_gather("statistics of a normalisation", all, 1, bytes);
 }
 
@@ -132,7 +133,7 @@ static void take_statistics(struct tensor *input, const struct record *record, d
     value_drop(own_variance);
     tensor_release(wide);
     tensor_release(plain);
-    exchange(own, all, channels);
+    exchange(own, all, channels, record->origin);
     combine(all, record, channels, mean, variance);
 }
 
@@ -258,6 +259,7 @@ static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
     struct comm_span span = {sums, 2 * (size_t)channels};
     {
         SHIM_COMM_SCOPE;
+        origin_note(normalised->origin);
         comm_all_reduce("gradient of a normalisation", &span, 1, COMM_FLOAT64, COMM_SUM);
     }
     for (int64_t i = 0; i < 2 * channels; i++)
@@ -355,10 +357,9 @@ static void normalise_with_all_rows(struct shard_call *call) {
     NUMBERS variance = malloc((size_t)channels * sizeof *variance);
     take_statistics(input, &call->record, mean, variance);
     enum torch_dtype dtype = statistics_type(call);
-    struct normalised facts = {.mean = channels_tensor(mean, channels, dtype, input),
-                               .variance = channels_tensor(variance, channels, dtype, input),
-                               .epsilon = call_real(call, 7, 1e-5),
-                               .count = count};
+    struct normalised facts = {.epsilon = call_real(call, 7, 1e-5), .count = count, .origin = call->record.origin};
+    facts.mean = channels_tensor(mean, channels, dtype, input);
+    facts.variance = channels_tensor(variance, channels, dtype, input);
     update_running(call, 3, mean, 1, channels);
     update_running(call, 4, variance, count / (count - 1), channels);
     struct value result =

@@ -10,7 +10,8 @@ struct normalised {
     struct tensor *input, *mean, *variance; /* input shares the memory that the kernel's own derivative keeps */
     struct tensor *source, *weight;         /* with their history; weight may be NULL */
     double epsilon;
-    double count;   /* elements per channel, of all rows */
+    double count; /* elements per channel, of all rows */
+    struct origin origin;
     double *slope;  /* weight / deviation; NULL: there are no gradients of weight and bias that could be used */
     double *sums;   /* per channel the sum of the output's gradient, then of the output's gradient * normalised: this rank's rows */
     int sums_known; /* bits: 1 the former, 2 the latter, kept from this backward */

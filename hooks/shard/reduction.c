@@ -79,6 +79,7 @@ RULE_FUNCTION(any) {
     struct comm_span span = {tensor_data(answer), 1};
     record_clear(answer);
     SHIM_COMM_SCOPE;
+    origin_note(call->record.origin);
     comm_all_reduce(call->op->name, &span, 1, COMM_BOOL, rule->a ? COMM_MIN : COMM_MAX);
     return RULE_DONE;
 }
@@ -93,6 +94,7 @@ RULE_FUNCTION(equal) {
     uint8_t same = value_flag(answer);
     struct comm_span span = {&same, 1};
     SHIM_COMM_SCOPE;
+    origin_note(call->record.origin);
     comm_all_reduce(call->op->name, &span, 1, COMM_BOOL, COMM_MIN);
     *answer = value_bool(same);
     return RULE_DONE;

@@ -41,24 +41,6 @@ static int call_count_tensors(const struct value *values, int count) {
     return tensors;
 }
 
-/* Rows that a loader has read, or that were cut just now, get theirs here, where a thread's calls come in the same order on all ranks. */
-static __attribute__((noinline)) struct origin give_origin(struct shard_call *call) {
-    struct origin origin = entry_new_origin();
-    for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].record.kind == RECORD_SHARD || call->arguments[i].record.kind == RECORD_PARTIAL) {
-            call->arguments[i].record.origin = origin;
-            record_set_origin(argument_tensor(&call->arguments[i]), origin);
-        }
-    return origin;
-}
-
-static struct origin call_origin(struct shard_call *call) {
-    struct origin origin = call->arguments[0].record.origin;
-    for (int i = 1; i < call->argument_count; i++)
-        origin = origin_join(origin, call->arguments[i].record.origin);
-    return origin.newest ? origin : give_origin(call);
-}
-
 /* Finds the tensors again, after arguments changed. */
 void call_collect(struct shard_call *call) {
     call->argument_count = call->shards = call->partials = call->gathered = 0;
@@ -77,7 +59,7 @@ void call_collect(struct shard_call *call) {
             call->lead = &call->arguments[i];
     if (!(call->shards + call->partials))
         return;
-    struct origin origin = call_origin(call);
+    struct origin origin = origin_of_call(call);
     if (call->lead)
         call->record = call->lead->record;
     call->record.origin = origin;
@@ -194,7 +176,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         if (!call->shards && partial_execute(call, rule))
             return;
         if (rule->decide == rule_compose || (!rule->decide && call->op->is_composite)) {
-            dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+            origin_run_composite(call);
             return;
         }
         if (writes_kind(call, RECORD_PARTIAL)) {
@@ -217,7 +199,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         gather_or_refuse(call);
         break;
     case RULE_COMPOSE:
-        dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+        origin_run_composite(call);
         break;
     case RULE_DONE:
         recognise_divided(call);
@@ -258,11 +240,14 @@ static void shard_call(struct dispatch_call *dispatch) {
     call.value_count = (int)(stack->end - stack->begin);
     call.result_count = 0;
     call.scale = 1;
+    call.number = origin_next_number(call.op);
     int tensors = call_count_tensors(call.values, call.value_count);
     __attribute__((cleanup(free_arguments))) struct argument *many =
         tensors > ARGUMENTS_INLINE ? malloc((size_t)tensors * sizeof *many) : NULL;
     call.arguments = many ? many : few;
     call_collect(&call);
+    if (call.shards + call.partials)
+        origin_begin_call(&call);
     bool is_read = read_before_call(&call), has_windows = window_before_call(&call);
     __attribute__((cleanup(free_written))) struct written written = {.storages = NULL};
     if ((is_read || has_windows) && (call.op->is_in_place || call.op->is_out))

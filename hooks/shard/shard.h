@@ -38,7 +38,8 @@ struct shard_call {
     int argument_count;
     int shards, partials, gathered; /* how many of each kind */
     struct argument *lead;          /* the first shard; NULL: none */
-    struct record record;           /* the lead's */
+    struct record record;           /* the lead's, with the origin of all of them */
+    uint64_t number;                /* origin_next_number() */
 
     /* the decision for RULE_LOCAL */
     struct record results[RESULTS_MAX]; /* per result (all elements of a list result alike); the last one set serves for further results */
@@ -249,10 +250,8 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
 struct tensor *gather_partial(const char *label, struct tensor *tensor);
 /* Is it the node of a gathered value? */
 bool gather_is_node(void *node);
-/* Sum over the ranks without history, in place; contiguous or dense tensors of any reducible type. */
-void sum_in_place(const char *label, struct tensor *tensor);
 /* Each summed over the ranks. */
-void sum_doubles(const char *label, double *values, size_t count);
+void sum_doubles(const char *label, double *values, size_t count, struct origin origin);
 /* An uninitialised tensor of the whole batch's shape and layout for a shard: same type and device. Owned. */
 struct tensor *whole_empty(struct tensor *tensor, const struct record *record);
 /* Folds the order of a whole tensor's memory into what the ranks compare at their next collective. Communication lock held. */
@@ -260,11 +259,23 @@ void note_layout(struct tensor *whole);
 /* Marks a result as replicated but computed from shards, when that matters (it requires grad, or shares memory with a gathered copy). */
 void mark_gathered(struct tensor *tensor, bool is_view);
 
+/* ---- what values were computed from (origin.c) */
+/* Of a call that may be about to begin; 0: it has none. */
+uint64_t origin_next_number(const struct operator *op);
+/* It has divided tensors, and begins. */
+void origin_begin_call(const struct shard_call *call);
+/* Of what it computes of its arguments, which are given one if they have none yet. */
+struct origin origin_of_call(struct shard_call *call);
+/* Of its first, second, ... result. */
+struct origin origin_of_result(struct origin origin, int index);
+/* Runs the composite at user level. */
+void origin_run_composite(const struct shard_call *call);
+/* Folds it into what the ranks compare at their next collective. Communication lock held. */
+void origin_note(struct origin origin);
+
 /* ---- entry (entry.c): true when a replicated data tensor was cut into rows: its argument is then the lead. */
 bool entry_decide(struct shard_call *call, const struct rule *rule);
 int64_t *entry_last_batch(void); /* for the dispatch client */
-/* For rows that have none yet. */
-struct origin entry_new_origin(void);
 /* These rows are cut along their time: the layer where they were cut takes the other dimension from now on. From global facts, so on all ranks alike. */
 void entry_learn_time(const struct record *record);
 /* Tells a layer from others, by its operator and the sizes of its parameters; never 0. */

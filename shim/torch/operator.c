@@ -15,12 +15,23 @@ static bool name_is_in_place(const char *name) {
     return length > 1 && name[length - 1] == '_' && name[length - 2] != '_';
 }
 
+static const char *alias_of_argument(const char *arguments, int index) {
+    return torch_facts.alias ? *(char *const *)(arguments + index * torch_facts.argument_bytes + torch_facts.alias) : NULL;
+}
+
+static bool some_may_alias(const char *arguments, int count) {
+    for (int i = 0; i < count; i++)
+        if (alias_of_argument(arguments, i))
+            return true;
+    return false;
+}
+
 /* Names do not tell: max.dim_max, topk.values and xlogy.OutTensor write, too. What a method of libtorch's writes (retain_grad, set_data) is no value; operators
    of the program's own may write to their first argument, whatever they are called. */
-static uint64_t written_arguments(const char *argument, int count, bool is_in_place, bool is_of_libtorch) {
+static uint64_t written_arguments(const char *arguments, int count, bool is_in_place, bool is_of_libtorch) {
     uint64_t written = 0;
-    for (int i = 0; i < count && i < 64; i++, argument += torch_facts.argument_bytes) {
-        const char *alias = torch_facts.alias ? *(char *const *)(argument + torch_facts.alias) : NULL;
+    for (int i = 0; i < count && i < 64; i++) {
+        const char *alias = alias_of_argument(arguments, i);
         if (alias && alias[torch_facts.alias_write])
             written |= 1ull << i;
     }
@@ -44,6 +55,7 @@ static struct operator *operator_new(const struct handle *handle) {
     op->is_in_place = name_is_in_place(op->short_name);
     op->written = written_arguments(arguments->begin, op->argument_count, op->is_in_place, op->short_name != op->name);
     op->is_out = op->written && !op->is_in_place;
+    op->may_alias = some_may_alias(arguments->begin, op->argument_count);
     dispatch_client.operator_met(op);
     if (op->only_records)
         extractor_skip_parameters(op);

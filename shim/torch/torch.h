@@ -185,6 +185,7 @@ struct operator{
     bool is_in_place;   /* add_ */
     bool is_out;        /* writes another argument than the first (out= overloads, running statistics), or, of the program, any */
     uint64_t written;   /* the arguments that it writes, by position: what its schema marks (a!) */
+    bool may_alias;     /* its schema says that a result may be, or may share memory with, an argument: (a) */
     const void *client; /* what the client attached: its rule */
     bool only_records;  /* the client's word: nothing is to be done without a record among its arguments */
     bool suits_direct;  /* the client's word: direct_decide() may say what becomes of it */
