@@ -111,6 +111,16 @@ same_side_by_side() {
     "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks"
 }
 
+@test "nodes of a C++ program's own, and its hooks on nodes, are refused by name when a backward through divided rows leads to them" {
+    local mode
+    for mode in node_hook accumulator_hook own_node; do
+        ranks_run 2 debian-O2 structures "$mode"
+        [ "$(cat "$ranks/status")" -eq 125 ]
+        contains "$(cat "$ranks/err")" AR-NODE
+        rm -r "$ranks"
+    done
+}
+
 @test "threads of which another one has come on each rank are warned of, and stopped at the deadline" {
     run "$ACCEL_RUN" -n 2 --stall-timeout 1 --collective-timeout 4 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/crossed.py"
     [ "$status" -eq 125 ]

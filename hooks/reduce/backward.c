@@ -353,6 +353,11 @@ static bool is_of_transform(const struct vector *roots, size_t count, const stru
     return dispatch_in_transform() || (count && capture_is_of_wrapped(outputs, edge_bytes(roots, count)));
 }
 
+static void refuse_foreign(const struct vector *roots, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        foreign_refuse(root_node(roots, i, count));
+}
+
 /* A mode sees what the nodes of the graph compute. Where it has been open since the forward, nothing is divided. */
 static void refuse_mode(void) {
     if (dispatch_in_mode())
@@ -377,6 +382,7 @@ static void execute_at_user_level(void *result, void *engine, void *roots, void 
     start_check_new_leaves();
     if (is_nested || roots_are_divided(roots, vector_tensors(inputs))) {
         refuse_mode();
+        refuse_foreign(roots, vector_tensors(inputs));
         seeds_make(&seeds, roots, inputs);
         struct execution execution = {result, engine, roots, outputs, seeds_vector(&seeds), keep_graph, create_graph, accumulate};
         __attribute__((cleanup(capture_free))) struct capture capture;

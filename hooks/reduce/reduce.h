@@ -43,6 +43,9 @@ void backward_mark_retained(void);
 /* The gradient that AccumulateGrad has in hand in this thread lies in its leaf now. */
 void backward_has_arrived(void);
 
+/* Stops the job when the graph has nodes, or hooks on nodes, of classes of the program's own (foreign.c). */
+void foreign_refuse(void *root);
+
 /* ---- code of the program that autograd calls back (boundary.c): it runs at user level and is shown what one process would show */
 /* The gradient of a divided tensor is divided like it; that of anything replicated is a partial sum; that of a partial sum is replicated. */
 struct record boundary_record_of_gradient(const struct record *tensor);

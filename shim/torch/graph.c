@@ -1,6 +1,6 @@
 /*
- * Which nodes of autograd's graph lead to which. A node's edges are a std::vector<Edge> within it; where is found by one node whose two edges are known. Where
- * that is not found, every node is taken to lead to all.
+ * Which nodes of autograd's graph lead to which, and the hooks that hang on a node. A node's edges are a std::vector<Edge> within it; where is found by one node
+ * whose two edges are known. Where that is not found, every node is taken to lead to all.
  */
 #include <stdlib.h>
 
@@ -32,6 +32,63 @@ static bool are_edges(const char *words, void *const *nodes) {
     return true;
 }
 
+/*
+ * Behind the edges stand two pointers, then the hooks, each a std::vector of pointers: pre_hooks_ and post_hooks_ (1.13), or pre_hooks_, tensor_pre_hooks_,
+ * retains_grad_hooks_ (a std::unordered_map) and post_hooks_ (2.0 to 2.15). A tensor's hook says in which of the first two it is.
+ */
+enum { VECTOR_BYTES = 24, MAP_BYTES = 56, MAP_BUCKET = 48 };
+
+static long pre_hooks_at, post_hooks_at; /* 0: not found */
+
+static size_t pointers_in(const char *vector) {
+    char *begin, *end;
+    if (!calibrate_read_word(vector, (void **)&begin) || !calibrate_read_word(vector + 8, (void **)&end))
+        return SIZE_MAX;
+    return (size_t)(end - begin) / sizeof(void *);
+}
+
+/* An empty map has one bucket, within itself. */
+static bool is_empty_map(const char *map) {
+    void *buckets;
+    return calibrate_read_word(map, &buckets) && buckets == map + MAP_BUCKET;
+}
+
+/* The node has one tensor's hook. */
+static void find_hooks(const char *node) {
+    long first = edges_at + VECTOR_BYTES + 2 * (long)sizeof(void *), second = first + VECTOR_BYTES, third = second + VECTOR_BYTES;
+    if (pointers_in(node + first) == 1 && pointers_in(node + second) == 0) {
+        pre_hooks_at = first;
+        post_hooks_at = second;
+    } else if (pointers_in(node + first) == 0 && pointers_in(node + second) == 1 && is_empty_map(node + third) &&
+               pointers_in(node + third + MAP_BYTES) == 0) {
+        pre_hooks_at = first;
+        post_hooks_at = third + MAP_BYTES;
+    }
+}
+
+static struct tensor *pass_on(struct tensor *gradient, void *unused) {
+    tensor_retain(gradient);
+    return gradient;
+}
+
+static void keep(void *unused) {
+}
+
+static void *first_sought(const char *vector, bool (*is_sought)(void *hook)) {
+    const struct vector *hooks = (const struct vector *)vector;
+    for (char *hook = hooks->begin; hook < hooks->end; hook += sizeof(void *))
+        if (*(void **)hook && is_sought(*(void **)hook))
+            return *(void **)hook;
+    return NULL;
+}
+
+void *graph_hook_of(void *node, bool (*is_sought)(void *hook)) {
+    if (!pre_hooks_at)
+        return NULL;
+    void *hook = first_sought((const char *)node + pre_hooks_at, is_sought);
+    return hook ? hook : first_sought((const char *)node + post_hooks_at, is_sought);
+}
+
 void graph_begin(void) {
     GRAD_MODE_SCOPE;
     struct value leaf = TORCH_CALL("aten::arange", "", value_int(2), value_int(DTYPE_FLOAT32), value_none(), value_none(), value_none());
@@ -47,7 +104,12 @@ void graph_begin(void) {
     for (long at = 8; node && nodes[0] && at < NODE_BYTES && !edges_at; at += 8)
         if (are_edges(node + at, nodes))
             edges_at = at;
-    shim_log('d', "a node's edges stand at %ld, of %td bytes each", edges_at, edge_bytes);
+    if (edges_at) {
+        tensor_add_hook(sum.tensor, (struct hook_closure){pass_on, keep, NULL});
+        find_hooks(node);
+    }
+    shim_log('d', "a node's edges stand at %ld, of %td bytes each, its hooks at %ld and %ld", edges_at, edge_bytes, pre_hooks_at,
+             post_hooks_at);
     value_drop(sum);
     for (int i = 0; i < OPERANDS; i++)
         value_drop(operands[i]);

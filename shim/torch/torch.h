@@ -322,6 +322,8 @@ void host_copy_values(struct tensor *to, struct tensor *from);
 
 /* ---- the graph of a backward (graph.c): does this node's lead to one that is sought, itself included? True where a node's edges were not found. */
 bool graph_leads_to(void *node, bool (*is_sought)(void *node));
+/* The first hook of the node itself, before or after it (no tensor's), that is sought: a FunctionPreHook or FunctionPostHook. NULL: none, or they were not found. */
+void *graph_hook_of(void *node, bool (*is_sought)(void *hook));
 
 /* ---- virtual functions (virtual.c). Calls must not overlap: the interpreter's lock, or the lock of the caller's table. */
 typedef void *node_apply(void *result, void *node, void *gradients); /* variable_list Node::apply(variable_list &&) */
@@ -336,6 +338,9 @@ bool node_is_accumulator(void *node); /* an AccumulateGrad */
 void *virtual_replace(void *object, int slot, void *function);
 /* Puts a function into a slot of a table. */
 void virtual_write(void **slot, void *function);
+/* The class of an object with virtual functions, mangled, or as C++ writes it, allocated; NULL: it has no name. */
+const char *virtual_class(void *object);
+char *virtual_class_shown(void *object);
 
 /* Says that this libtorch is not supported, naming the check that failed. */
 void torch_unsupported(const char *check, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));

@@ -10,6 +10,7 @@
 
 #include "../resolve.h"
 #include "../shim.h"
+#include "../symbols.h"
 #include "functions.h"
 
 enum {
@@ -38,6 +39,19 @@ static int apply_slot(void) {
         if (words[HEADER_WORDS + i] == original || words[HEADER_WORDS + i] == own)
             return slot = i;
     torch_unsupported("virtual functions", "apply is not in the table of AccumulateGrad");
+}
+
+/* A table has its class's type before it, whose second word is its name. */
+const char *virtual_class(void *object) {
+    enum { TYPE_WORD = -1, NAME_WORD = 1 };
+    void **type = (*(void ***)object)[TYPE_WORD];
+    const char *name = type ? type[NAME_WORD] : NULL;
+    return name && *name == '*' ? name + 1 : name;
+}
+
+char *virtual_class_shown(void *object) {
+    const char *name = virtual_class(object);
+    return name ? symbol_demangle(name) : NULL;
 }
 
 bool node_is_accumulator(void *node) {

@@ -2,6 +2,7 @@
 // its own, models that threads train one after the other or side by side, graphs that a thread makes and drops meanwhile.
 //
 //   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | threads_make | beside | looks | often | tasks | taken
+//   structures node_hook | accumulator_hook | own_node    what it puts into the graph itself
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
@@ -283,6 +284,55 @@ static void take_results(Net &net) {
     std::printf("%.5f %.5f\n", losses[last - first].item<double>(), losses[last - 1 + first].item<double>());
 }
 
+// Of a hidden layer's node: scaled to norm one over the batch.
+struct Scaled : torch::autograd::FunctionPreHook {
+    torch::autograd::variable_list operator()(const torch::autograd::variable_list &gradients) override {
+        return {gradients[0] / gradients[0].norm()};
+    }
+};
+
+struct Shown : torch::autograd::FunctionPostHook {
+    torch::autograd::variable_list operator()(const torch::autograd::variable_list &results,
+                                              const torch::autograd::variable_list &gradients) override {
+        std::printf("%.5f\n", gradients[0].norm().item<double>());
+        return results;
+    }
+};
+
+struct Halved : torch::autograd::Node {
+    torch::autograd::variable_list apply(torch::autograd::variable_list &&gradients) override {
+        return {gradients[0] / (gradients[0].norm() * 2)};
+    }
+};
+
+// Nodes are held by std::shared_ptr at first, by c10::intrusive_ptr in later libtorches.
+template <class Own> static void hold(std::shared_ptr<Own> &pointer) {
+    pointer = std::make_shared<Own>();
+}
+template <class Own> static void hold(c10::intrusive_ptr<Own> &pointer) {
+    pointer = c10::make_intrusive<Own>();
+}
+template <class Own> static std::shared_ptr<Own> kind_of(const std::shared_ptr<torch::autograd::Node> &);
+template <class Own, class Any> static c10::intrusive_ptr<Own> kind_of(const Any &);
+
+static void put_into_graph(Net &net, Data &data, const char *mode) {
+    torch::Tensor hidden = net.first(data.x).tanh();
+    if (!std::strcmp(mode, "node_hook")) {
+        hidden.grad_fn()->add_pre_hook(std::make_unique<Scaled>());
+    } else if (!std::strcmp(mode, "accumulator_hook")) {
+        net.first->weight.view_as(net.first->weight).grad_fn()->next_edge(0).function->add_post_hook(std::make_unique<Shown>());
+        hidden = net.first(data.x).tanh();
+    } else {
+        decltype(kind_of<Halved>(hidden.grad_fn())) node;
+        hold(node);
+        node->set_next_edges(torch::autograd::collect_next_edges(hidden));
+        hidden = hidden.detach().clone();
+        torch::autograd::create_gradient_edge(hidden, node);
+    }
+    torch::mse_loss(net.second(hidden).squeeze(1), data.y).backward();
+    std::printf("%.5f\n", net.first->weight.grad().norm().item<double>());
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "own";
     torch::manual_seed(3);
@@ -308,6 +358,8 @@ int main(int argc, char **argv) {
         test_in_tasks(net, data);
     } else if (!std::strcmp(mode, "taken")) {
         take_results(net);
+    } else if (std::strstr(mode, "node") || !std::strcmp(mode, "accumulator_hook")) {
+        put_into_graph(net, data, mode);
     } else if (!std::strcmp(mode, "beside")) {
         train_beside(net, data);
     } else if (!std::strcmp(mode, "own_by_base")) {

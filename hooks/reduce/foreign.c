@@ -1,0 +1,61 @@
+/*
+ * What a C++ program has put into the graph itself: nodes of classes of its own (torch::autograd::Node), and hooks on nodes (add_pre_hook, add_post_hook; on
+ * AccumulateGrad, too). Whatever reaches them is this rank's rows, or its part of a sum, and nobody knows which: a backward through divided rows that leads to
+ * them stops the job by name. Custom functions (torch::autograd::Function) are nodes of libtorch's class CppNode, and have a file of their own.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "reduce.h"
+
+enum { KNOWN = 256 };
+
+/* Tables of libtorch's own classes that were met: a few dozen in any program. What another thread writes over is looked up again. */
+static _Atomic(void *) known[KNOWN];
+
+static bool is_class_of_libtorch(void *object) {
+    static const char *const spaces[] = {"N5torch", "N2at", "N3c10", "N9functorch"};
+    const char *name = virtual_class(object);
+    for (size_t i = 0; name && i < sizeof spaces / sizeof *spaces; i++)
+        if (!strncmp(name, spaces[i], strlen(spaces[i])))
+            return true;
+    return false;
+}
+
+/* Its table is in a library of libtorch's, or is of libtorch's own class: a custom function's, or one that the linker has copied into the program. */
+static bool is_foreign(void *object) {
+    void *table = *(void **)object;
+    _Atomic(void *) *place = &known[((uintptr_t)table >> 4) * 0x9E3779B97F4A7C15ull >> 56];
+    if (atomic_load_explicit(place, memory_order_relaxed) == table)
+        return false;
+    Dl_info info;
+    bool is_in_library =
+        dladdr(table, &info) && info.dli_fname && (strstr(info.dli_fname, "/libtorch") || strstr(info.dli_fname, "/libc10"));
+    if (!is_in_library && !is_class_of_libtorch(object))
+        return true;
+    atomic_store_explicit(place, table, memory_order_relaxed);
+    return false;
+}
+
+__attribute__((noreturn)) static void refuse(void *object, const char *what) {
+    char *name = virtual_class_shown(object);
+    shim_problem("AR-NODE",
+                 "Put the hook on the tensor (tensor.register_hook), write the function as a torch::autograd::Function, or run with -n 1.",
+                 "%s (C++, class %s) is reached by a backward through divided rows: it would see this rank's part", what,
+                 name ? name : "without a name");
+}
+
+static bool look_at(void *node) {
+    void *hook = graph_hook_of(node, is_foreign);
+    if (hook)
+        refuse(hook, "a hook on a node of the graph");
+    if (is_foreign(node) && !node_is_replaced(node))
+        refuse(node, "a node of the graph");
+    return false;
+}
+
+void foreign_refuse(void *root) {
+    graph_leads_to(root, look_at);
+}
