@@ -1,6 +1,6 @@
 /*
  * What a value was computed from: known on each rank by itself, and compared where ranks exchange, so that values which are alike in everything else are not
- * exchanged for each other. A loop over a set or a map that is ordered by addresses comes in another order on each rank, and so do threads that take from a queue.
+ * exchanged for each other. A loop over a set that is ordered by addresses comes in another order on each rank, and so do threads that take from a queue.
  *
  * Rules
  *  - Of batches: the same however often, and in whatever order, it is joined.

@@ -1,6 +1,6 @@
 /*
- * Which nodes of autograd's graph lead to which, and the hooks that hang on a node. A node's edges are a std::vector<Edge> within it; where is found by one node
- * whose two edges are known. Where that is not found, every node is taken to lead to all.
+ * Which nodes of autograd's graph lead to which, and the hooks that hang on a node. A node's edges are a std::vector<Edge> within it; where is found by one
+ * node whose two edges are known. Where that is not found, every node is taken to lead to all.
  */
 #include <stdlib.h>
 

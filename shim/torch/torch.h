@@ -322,7 +322,8 @@ void host_copy_values(struct tensor *to, struct tensor *from);
 
 /* ---- the graph of a backward (graph.c): does this node's lead to one that is sought, itself included? True where a node's edges were not found. */
 bool graph_leads_to(void *node, bool (*is_sought)(void *node));
-/* The first hook of the node itself, before or after it (no tensor's), that is sought: a FunctionPreHook or FunctionPostHook. NULL: none, or they were not found. */
+/* The first hook of the node itself, before or after it (no tensor's), that is sought: a FunctionPreHook or FunctionPostHook. NULL: none, or nobody found
+   where they are. */
 void *graph_hook_of(void *node, bool (*is_sought)(void *hook));
 
 /* ---- virtual functions (virtual.c). Calls must not overlap: the interpreter's lock, or the lock of the caller's table. */
