@@ -156,6 +156,14 @@ static inline void shim_note_draw(void) {
         listener();
 }
 
+/* Does this thread read an example for a data loader of C++, which each rank may do for its own rows? Then no collective may be in it. Any thread. */
+typedef bool reading_teller(void);
+extern _Atomic(reading_teller *) shim_reading_teller;
+static inline bool shim_reads_example(void) {
+    reading_teller *teller = atomic_load_explicit(&shim_reading_teller, memory_order_acquire);
+    return teller && teller();
+}
+
 /* ---- collectives on behalf of a hook: takes the communication lock (turns.c), and waits for this thread's turn: there must be a collective in the scope. */
 void shim_comm_lock(void);
 /* The same while it is needed. False: it is not any more, since another thread has done what was to be done; and there is nothing to unlock. */

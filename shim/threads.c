@@ -12,6 +12,7 @@ enum { KINDS_MAX = 1 << 20 };
 
 _Atomic uint8_t threads_are_several;
 
+static pthread_t main_thread;
 static pthread_key_t own_word;
 static bool has_own_word;
 
@@ -32,6 +33,10 @@ uint64_t threads_own(void) {
     if (!atomic_load_explicit(&threads_are_several, memory_order_relaxed))
         return 0;
     return (uint64_t)(uintptr_t)pthread_getspecific(own_word);
+}
+
+bool threads_is_main(void) {
+    return pthread_equal(main_thread, pthread_self());
 }
 
 bool threads_are_told_apart(void) {
@@ -141,6 +146,7 @@ static void after_fork_in_child(void) {
 }
 
 __attribute__((constructor)) static void threads_start(void) {
+    main_thread = pthread_self();
     if (!shim_job_secret())
         return;
     has_own_word = !pthread_key_create(&own_word, NULL);

@@ -80,6 +80,13 @@ whole() {
     "$COMPARE" "$plain/out" "$ranks/out"
 }
 
+@test "a data set that asks the model is asked by the rank that needs the example; one that computes gradients is read whole" {
+    divided debian-O2 2 hardest
+    divided wheel-O2 3 hardest
+    whole debian-O2 3 adversarial
+    whole wheel-O2 2 adversarial
+}
+
 @test "with workers a last batch as long as a rank's rows of a whole one is not taken for those" {
     loaders 2 debian-O2 -- sequential 2 124
     "$COMPARE" "$plain/out" "$ranks/out"

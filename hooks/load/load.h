@@ -15,6 +15,8 @@
  *    draw from. Doubt stops the job (AR-LOADING).
  *  - With worker threads the loader's own list of threads says whose stack it is, and lengths say which list it was: lists of a length that could be taken
  *    for another are handed out whole. One worker alone is left whole: nothing of its copy of the data set can be looked at.
+ *  - What get() gives the model is not divided, so a data set may ask it for its own rows' examples; one that computes gradients, or trains a normalisation,
+ *    is read whole.
  *  - Collectives only on the main thread; worker threads only mark tensors.
  *  - --scale-batch asks the sampler for world size times as much, whatever the loader is; then all of this.
  */
@@ -79,6 +81,8 @@ struct loader {
 struct loader *loaders_find(void *sampler, size_t size);
 /* The loader that the calling thread is a worker of. Any thread. */
 struct loader *loaders_of_thread(struct worker **worker);
+/* Is it a worker of any, also of one that is read whole? Any thread. */
+bool loaders_is_worker(void);
 /* A sampler was made. */
 void loaders_forget_verdicts(void);
 /* A loader is read whole for good: remembers why, says so with --explain. */
@@ -86,7 +90,6 @@ void loader_leave_whole(struct loader *loader, const char *why);
 __attribute__((noreturn)) void loader_failed(const struct loader *loader, const char *what);
 
 /* ---- watch.c: the main thread between a sampler and the batch */
-bool watch_is_main_thread(void);
 /* The list has been handed out; `witness` is the place in it of the row that all ranks read, -1: none. */
 void watch_begin(struct loader *loader, struct list_rows rows, size_t length, int64_t witness);
 /* Stops the job where the last list has never become a batch. */

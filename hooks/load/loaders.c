@@ -115,6 +115,15 @@ struct loader *loaders_of_thread(struct worker **worker) {
     return NULL;
 }
 
+bool loaders_is_worker(void) {
+    uint64_t self = (uint64_t)pthread_self();
+    for (int i = atomic_load(&loader_count) - 1; i >= 0; i--)
+        for (size_t k = 0; k < loaders[i]->view.workers; k++)
+            if (loaders[i]->view.threads[k] == self)
+                return true;
+    return false;
+}
+
 void loader_leave_whole(struct loader *loader, const char *why) {
     char words[48];
     loader->why = why;

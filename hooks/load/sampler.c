@@ -66,7 +66,7 @@ static void loader_settle(struct loader *loader) {
         atomic_store(&loader->state, LOADER_DIVIDED);
         break;
     case WATCH_SPOILT:
-        loader_leave_whole(loader, "reading an example draws random numbers, stacks tensors or writes files");
+        loader_leave_whole(loader, "reading an example draws random numbers, stacks tensors, changes a model or writes files");
         break;
     case WATCH_AGAIN:
         if (++loader->watched == LOAD_WATCHED_MAX)
@@ -179,7 +179,7 @@ static void note_loader(struct loader *loader, const char *sampler) {
 typedef void *next_function(void *result, void *sampler, size_t size);
 
 static void *next_of(void *result, void *sampler, size_t size, next_function *original) {
-    struct loader *loader = shim_training_begins() && watch_is_main_thread() ? loaders_find(sampler, size) : NULL;
+    struct loader *loader = shim_training_begins() && threads_is_main() ? loaders_find(sampler, size) : NULL;
     if (!loader)
         return original(result, sampler, size);
     note_loader(loader, original == ORIGINAL(random_next) ? "RandomSampler" : "SequentialSampler");
@@ -219,12 +219,12 @@ void *hook_sequential_next(void *result, void *sampler, size_t size) {
 
 void hook_random_made(void *sampler, int64_t size, signed char dtype) {
     ORIGINAL(random_made)(sampler, size, dtype);
-    if (shim_active() && watch_is_main_thread())
+    if (shim_active() && threads_is_main())
         loaders_forget_verdicts();
 }
 
 void hook_sequential_made(void *sampler, size_t size) {
     ORIGINAL(sequential_made)(sampler, size);
-    if (shim_active() && watch_is_main_thread())
+    if (shim_active() && threads_is_main())
         loaders_forget_verdicts();
 }

@@ -79,7 +79,7 @@ void *hook_stack(struct tensor **result, struct tensor *const *tensors, size_t c
     if (!shim_active())
         return ORIGINAL(stack)(result, tensors, count, dim);
     struct call_site site = {__builtin_return_address(0), __builtin_frame_address(0), result};
-    if (watch_is_main_thread())
+    if (threads_is_main())
         return watch_stack(result, tensors, count, dim, site);
     struct worker *worker;
     struct loader *loader = loaders_of_thread(&worker);

@@ -2,8 +2,6 @@
  * The main thread between a sampler and the batch: next() hands out a list, get() reads the examples, torch::stack makes the batch of them, once or twice.
  * Loaders with workers have only their lists handed out here (sampler.c).
  */
-#include <pthread.h>
-
 #include "load.h"
 
 static struct {
@@ -19,16 +17,6 @@ static struct {
     uint64_t at_hand;     /* the same of a divided list; 0: not looked at */
     enum watch_verdict verdict;
 } watch;
-
-static pthread_t main_thread;
-
-__attribute__((constructor)) static void watch_start(void) {
-    main_thread = pthread_self();
-}
-
-bool watch_is_main_thread(void) {
-    return pthread_equal(main_thread, pthread_self());
-}
 
 void watch_begin(struct loader *loader, struct list_rows rows, size_t length, int64_t witness) {
     watch.loader = loader;
@@ -160,17 +148,23 @@ void *watch_stack(struct tensor **result, struct tensor *const *tensors, size_t 
 static void drawn(void) {
     struct worker *worker;
     struct loader *loader = NULL;
-    if (watch_is_main_thread())
+    if (threads_is_main())
         loader = atomic_load(&watch.open) ? watch.loader : NULL;
     else
         loader = loaders_of_thread(&worker);
     if (!loader)
         return;
     if (atomic_load(&loader->state) == LOADER_DIVIDED)
-        loader_failed(loader, "began to draw random numbers, or to write files, while it reads examples");
+        loader_failed(loader, "began to draw random numbers, to change a model, or to write files, while it reads examples");
     atomic_store(&loader->spoilt, true);
 }
 
-__attribute__((constructor)) static void watch_draws(void) {
+/* A data set that asks the model (the hardest of some examples, a label by its own scores) does so for its own rows, with whatever it gives the model whole. */
+static bool reads_example(void) {
+    return threads_is_main() ? atomic_load(&watch.open) : loaders_is_worker();
+}
+
+__attribute__((constructor)) static void watch_start(void) {
     atomic_store(&shim_draw_listener, drawn);
+    atomic_store(&shim_reading_teller, reads_example);
 }

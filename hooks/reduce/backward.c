@@ -391,7 +391,8 @@ static void execute_at_user_level(void *result, void *engine, void *roots, void 
         capture_end(&capture, result);
         return;
     }
-    { /* nothing to reduce: all ranks compute the same. That they do is what their notes say. */
+    shim_note_draw(); /* a data set that trains as it reads must read everything on every rank */
+    {                 /* nothing to reduce: all ranks compute the same. That they do is what their notes say. */
         SHIM_COMM_SCOPE;
         comm_barrier("backward of undivided work");
     }

@@ -127,10 +127,19 @@ static void cut(struct shard_call *call, const struct rule *rule, struct argumen
     call_collect(call);
 }
 
+/* What get() of a data set gives the model each rank computes whole, since it may read its own rows only; so it must not change the model. */
+static bool is_of_example(struct shard_call *call, const struct rule *rule) {
+    if (!shim_reads_example())
+        return false;
+    if ((rule->decide == rule_batch_norm || rule->decide == rule_instance_norm) && call_flag(call, 5))
+        shim_note_draw();
+    return true;
+}
+
 bool entry_decide(struct shard_call *call, const struct rule *rule) {
     int dim;
     bool is_traced = call->dispatch->key_set & torch_facts.bit_tracer; /* a trace must not record the cut */
-    if (rule->entry == ENTRY_NONE || is_traced || transform_is_open(call))
+    if (is_of_example(call, rule) || rule->entry == ENTRY_NONE || is_traced || transform_is_open(call))
         return false;
     struct argument *data = entry_find(call, rule, &dim);
     start_check_new_leaves(); /* also where the batch is too short to be divided: then each rank trains the whole model by itself */

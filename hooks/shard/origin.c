@@ -8,21 +8,14 @@
  *    elements are not. Other threads' calls, which may come in another order where they take tasks, add none: they hand on what their operands have.
  *  - What is called or not by the memory layout of a rank's rows (contiguous, reshape, what a composite calls) adds none, or what the composite itself does.
  */
-#include <pthread.h>
-
 #include "shard.h"
 
-static pthread_t main_thread;
 /* Of the main thread: how many calls with divided tensors it has begun, and in how many composites it is. */
 static uint64_t calls_begun;
 static int composites;
 
-__attribute__((constructor)) static void origin_start(void) {
-    main_thread = pthread_self();
-}
-
 static bool is_counted_thread(void) {
-    return threads_own() == 0 && pthread_equal(pthread_self(), main_thread);
+    return threads_own() == 0 && threads_is_main();
 }
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood 2014), below the prime. */

@@ -98,6 +98,7 @@ static void evaluate(Net &net, const Pass &pass) {
 // The training loader is what KIND says, the test loader is a plain one.
 static void run_passes(const Pass &training, size_t batch) {
     auto net = std::make_shared<Net>();
+    scores_of = [net](const torch::Tensor &x) { return net->second(torch::relu(net->first(x))); };
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     auto test = make_data_loader<samplers::SequentialSampler>(Blobs(50, 2).map(transforms::Stack<>()), DataLoaderOptions(2 * batch));
     std::cout << std::fixed << std::setprecision(5);
@@ -135,6 +136,10 @@ int main(int argc, char **argv) {
         run_set(datasets::TensorDataset(torch::randn({310, FEATURES})).map(transforms::Stack<TensorExample>()), options);
     } else if (kind == "talking") {
         run(make_data_loader<samplers::SequentialSampler>(datasets::map<Talking, transforms::Stack<>>(Talking(310, 1), stack), options), batch);
+    } else if (kind == "hardest") {
+        run_set(datasets::map<Hardest, transforms::Stack<>>(Hardest(310, 1), stack), options);
+    } else if (kind == "adversarial") {
+        run_set(datasets::map<Adversarial, transforms::Stack<>>(Adversarial(310, 1), stack), options);
     } else if (kind == "default_generator") {
         run_set(Noisy(310).map(stack), options);
     } else if (kind == "late") {

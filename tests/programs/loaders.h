@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <fcntl.h>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -64,6 +65,33 @@ class Singles : public datasets::Dataset<Singles, TensorExample> {
 
   private:
     Blobs blobs;
+};
+
+// ---- get() asks the model under training: which of some versions of the example is the hardest, and where it should be moved to be harder
+
+inline std::function<torch::Tensor(torch::Tensor)> scores_of;
+
+class Hardest : public Blobs {
+  public:
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        torch::NoGradGuard no_grad;
+        auto example = Blobs::get(index);
+        auto versions = example.data + torch::linspace(-0.5, 0.5, 8).unsqueeze(1);
+        auto scores = scores_of(versions).select(1, example.target.item<int64_t>());
+        return {versions[scores.argmin().item<int64_t>()], example.target};
+    }
+};
+
+class Adversarial : public Blobs {
+  public:
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        auto example = Blobs::get(index);
+        auto data = example.data.clone().requires_grad_();
+        auto score = scores_of(data.unsqueeze(0)).select(1, example.target.item<int64_t>()).sum();
+        return {example.data - 0.1 * torch::autograd::grad({score}, {data})[0].sign(), example.target};
+    }
 };
 
 class Talking : public Blobs {
