@@ -53,10 +53,12 @@ part() { same_part "$1" "$MATRIX_BUILD"; }
 
 @test "autograd: what is called back in Python" { part callbacks.py; }
 @test "autograd: gradients in the loss" { part second_derivative.py; }
+@test "autograd: gradients in the loss through a normalisation" { part second_derivative_norm.py; }
 @test "autograd: memory by its address" { part memory.py; }
 @test "autograd: storages of views" { part storages.py; }
 @test "autograd: leaves of divided rows" { part divided_leaves.py; }
 @test "autograd: writes in place" { part writes.py; }
+@test "autograd: views of what is written" { part rewritten.py; }
 @test "autograd: writes to sums, lists and out= tensors" { part written.py; }
 @test "autograd: sparse gradients" { part sparse.py; }
 @test "autograd: legacy types" { part legacy_types.py; }
@@ -72,4 +74,14 @@ part() { same_part "$1" "$MATRIX_BUILD"; }
     [ "$(cat "$ranks/status")" -eq 125 ]
     contains "$(cat "$ranks/err")" AR-PY-HOOK
     [ ! -s "$ranks/out" ]
+}
+
+@test "refused: nodes of a C++ program's own, and its hooks on nodes, by name" {
+    local mode
+    for mode in node_hook accumulator_hook own_node; do
+        ranks_run 2 "$MATRIX_BUILD-O2" structures "$mode"
+        [ "$(cat "$ranks/status")" -eq 125 ]
+        contains "$(cat "$ranks/err")" AR-NODE
+        rm -r "$ranks"
+    done
 }
