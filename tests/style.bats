@@ -15,7 +15,7 @@ setup() {
 # The repository's own files; in a copy without git, all that is not built.
 files() {
     if [ -e .git ]; then
-        git ls-files -- "$@"
+        git ls-files --cached --others --exclude-standard -- "$@"
     else
         local pattern
         for pattern in "$@"; do find . -path ./build -prune -o -path "./$pattern" -type f -print; done | sed 's|^\./||' | sort -u

@@ -127,6 +127,6 @@ soak: all $(O)/programs/debian-O2/faulty $(O)/programs/debian-O2/files
 # ---- the C files as .clang-format has them. clang-format 14 takes `struct operator *op` for C++'s keyword: the star is moved back.
 .PHONY: format
 format:
-	@for file in $$(git ls-files '*.c' '*.h'); do \
+	@for file in $$(git ls-files --cached --others --exclude-standard '*.c' '*.h'); do \
 		clang-format $$file | sed -E 's/\boperator\* */operator */' >$$file.formatted && \
 		{ cmp -s $$file $$file.formatted || cat $$file.formatted >$$file; }; rm -f $$file.formatted; done
