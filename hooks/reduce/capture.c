@@ -20,8 +20,11 @@ static struct tensor *leaf_of_edge(const char *edge) {
 static struct record record_of_edge(const char *edge, size_t edge_bytes) {
     void *node = *(void *const *)edge;
     struct tensor *leaf = leaf_of_edge(edge);
-    if (leaf)
-        return record_get(leaf);
+    if (leaf) {
+        struct record record = record_get(leaf);
+        record.origin.calls = leaf_ordinal(leaf) + 1;
+        return record;
+    }
     return record_of_output(node, edge_output(edge, edge_bytes));
 }
 
@@ -41,8 +44,15 @@ void capture_begin(struct capture *capture, const struct vector *edges, size_t e
         capture->tensors[i] = record_of_edge(edges->begin + i * edge_bytes, edge_bytes);
 }
 
+/* Of leaves alike in shape, listed in a set's order, each rank may have asked for another one. */
+static void note_place(const struct record *tensor) {
+    SHIM_NOTE_SCOPE;
+    comm_note("tensor that a gradient is asked for", tensor->origin.calls);
+}
+
 /* Takes the gradient. Owned. */
 static struct tensor *final_gradient(struct tensor *gradient, const struct record *tensor) {
+    note_place(tensor);
     if (!tensor_is_plain(gradient)) {
         SHIM_COMM_SCOPE;
         struct tensor *sum = sparse_sum(gradient, "torch.autograd.grad");

@@ -43,7 +43,7 @@ __attribute__((noreturn)) static void refuse(void *object, const char *what) {
     char *name = virtual_class_shown(object);
     shim_problem("AR-NODE",
                  "Put the hook on the tensor (tensor.register_hook), write the function as a torch::autograd::Function, or run with -n 1.",
-                 "%s (C++, class %s) is reached by a backward through divided rows: it would see this rank's part", what,
+                 "%s (C++, class %s) lies in the graph of a backward through divided rows: it would see this rank's part", what,
                  name ? name : "without a name");
 }
 

@@ -34,7 +34,6 @@ bool direct_decide(struct direct_call *direct) {
     call.arguments = arguments;
     call.result_count = 0;
     call.scale = 1;
-    call.number = origin_next_number(call.op);
     call_collect(&call);
     if (!call.shards || call.partials || call.gathered || shim_records() || transform_is_open(&call) || execute_are_saves_seen())
         return false;

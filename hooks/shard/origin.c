@@ -4,117 +4,268 @@
  *
  * Rules
  *  - Of batches: the same however often, and in whatever order, it is joined.
- *  - Of the main thread's operator calls, one number for each, added up: a sum over a set is the same in whatever order it is taken, the numbers of two of its
- *    elements are not. Other threads' calls, which may come in another order where they take tasks, add none: they hand on what their operands have.
- *  - What is called or not by the memory layout of a rank's rows (contiguous, reshape, what a composite calls) adds none, or what the composite itself does.
+ *  - Of calls: a hash of the operator, of what its operands come from in their order, and of its numbers. Not of how many calls there were before: what one
+ *    rank alone looks at, by the clock or as garbage is collected, and nobody exchanges, changes nothing.
+ *  - Sums and products are sums and products of what their operands come from, modulo a prime: the same in any order.
+ *  - What may be called or not by the memory layout of a rank's rows (contiguous, view, transpose) passes on what its operand comes from; a composite's
+ *    result is its own, whatever it has called.
+ *  - A parameter is its place among the leaves. Another whole operand is its shape and the first bits of its first element: all ranks have the same. Numbers
+ *    with more than six digits are none of the program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count.
+ *  - A draw is its number among the thread's.
  */
 #include "shard.h"
 
-/* Of the main thread: how many calls with divided tensors it has begun, and in how many composites it is. */
-static uint64_t calls_begun;
-static int composites;
+enum origin_kind { ORIGIN_ORDERED, ORIGIN_SUM, ORIGIN_PRODUCT, ORIGIN_SAME, ORIGIN_DRAW };
 
-static bool is_counted_thread(void) {
-    return threads_own() == 0 && threads_is_main();
-}
+#define COMPUTED_NUMBER 0x51ED270B27220A95ull /* any */
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood 2014), below the prime. */
-static uint64_t number_of(uint64_t count) {
-    uint64_t word = count * 0x9E3779B97F4A7C15ull;
+static uint64_t mix(uint64_t one, uint64_t other) {
+    uint64_t word = one * 0x9E3779B97F4A7C15ull + other;
     word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9ull;
     word = (word ^ word >> 27) * 0x94D049BB133111EBull;
-    return (word ^ word >> 31) & ORIGIN_PRIME;
+    return (word ^ word >> 31) % ORIGIN_PRIME;
 }
 
-static struct origin with_number(struct origin origin, uint64_t number) {
-    return number ? origin_join(origin, (struct origin){.calls = number}) : origin;
+static uint64_t plus(uint64_t one, uint64_t other) {
+    return (one + other) % ORIGIN_PRIME;
 }
 
-/* ---- batches */
+static uint64_t times(uint64_t one, uint64_t other) {
+    return (uint64_t)((unsigned __int128)one * other % ORIGIN_PRIME);
+}
+
+/* ---- what a thread has given out */
 
 struct given {
-    uint64_t origins; /* of this thread */
+    uint64_t origins, draws;
 };
 
 static struct given main_given;
 static struct threads_kept all_given = {&main_given, sizeof main_given, {NULL}};
 
+static struct given *given(void) {
+    return threads_own_kept(&all_given);
+}
+
 static struct origin new_origin(void) {
-    struct given *given = threads_own_kept(&all_given);
-    uint64_t number = ++given->origins << 32 | (uint32_t)(threads_own() * 0x9E3779B97F4A7C15ull >> 32);
+    uint64_t number = ++given()->origins << 32 | (uint32_t)(threads_own() * 0x9E3779B97F4A7C15ull >> 32);
     uint64_t drawn = checksum_bytes(0, &number, sizeof number);
-    return (struct origin){number, 1ull << (drawn & 63) | 1ull << (drawn >> 6 & 63) | 1ull << (drawn >> 12 & 63), number_of(drawn)};
+    return (struct origin){number, 1ull << (drawn & 63) | 1ull << (drawn >> 6 & 63) | 1ull << (drawn >> 12 & 63), mix(drawn, 1)};
 }
 
 /* Rows that a loader has read, or that were cut just now, get theirs here, where a thread's calls come in the same order on all ranks. */
-static __attribute__((noinline)) struct origin give_origin(struct shard_call *call) {
+static __attribute__((noinline)) void give_origin(struct shard_call *call) {
     struct origin origin = new_origin();
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind == RECORD_SHARD || call->arguments[i].record.kind == RECORD_PARTIAL) {
             call->arguments[i].record.origin = origin;
             record_set_origin(argument_tensor(&call->arguments[i]), origin);
         }
-    return origin;
+}
+
+/* ---- operators */
+
+static bool is_named(const struct operator *op, const char *const *names, size_t count) {
+    size_t length = strlen(op->short_name) - (op->is_in_place ? 1 : 0);
+    for (size_t i = 0; i < count; i++)
+        if (!strncmp(names[i], op->short_name, length) && !names[i][length])
+            return true;
+    return false;
+}
+
+static enum origin_kind kind_of(const struct operator *op, const struct rule *rule) {
+    static const char *const same[] = {"clone", "contiguous", "detach", "alias", "positive", "lift_fresh", "requires_grad"},
+                             *const sums[] = {"add", "sub"}, *const products[] = {"mul"};
+    static rule_function *const views[] = {rule_view,    rule_reshape_alias,    rule_memory,    rule_expand, rule_transpose,
+                                           rule_permute, rule_matrix_transpose, rule_unsqueeze, rule_squeeze},
+                                *const draws[] = {rule_random_in_place, rule_random_like, rule_bernoulli,
+                                                  rule_native_dropout,  rule_rrelu,       rule_multinomial};
+    if (!rule->decide)
+        return ORIGIN_ORDERED;
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        if (rule->decide == views[i])
+            return ORIGIN_SAME;
+    for (size_t i = 0; i < sizeof draws / sizeof *draws; i++)
+        if (rule->decide == draws[i])
+            return ORIGIN_DRAW;
+    if (is_named(op, same, sizeof same / sizeof *same))
+        return ORIGIN_SAME;
+    if (strcmp(op->overload, "Tensor"))
+        return ORIGIN_ORDERED;
+    return is_named(op, sums, 2) ? ORIGIN_SUM : is_named(op, products, 1) ? ORIGIN_PRODUCT : ORIGIN_ORDERED;
+}
+
+void origin_meet(struct operator *op, const struct rule *rule) {
+    op->origin_kind = (uint8_t)kind_of(op, rule);
+    op->origin_name = mix(checksum_bytes(0, op->name, strlen(op->name)), checksum_bytes(1, op->overload, strlen(op->overload)));
+}
+
+/* ---- operands */
+
+/* digits: of the type, as the smallest difference to 1. */
+static uint64_t of_number(double number, double digits) {
+    double millionths = number * 1e6, size = millionths < 0 ? -millionths : millionths;
+    if (!(size < 9e15))
+        return number != number ? 2 : number < 0 ? 3 : 4;
+    int64_t nearest = (int64_t)(millionths < 0 ? millionths - 0.5 : millionths + 0.5);
+    double away = millionths - (double)nearest;
+    return (away < 0 ? -away : away) <= 1e-6 + size * 4 * digits ? mix((uint64_t)nearest, 5) : COMPUTED_NUMBER;
+}
+
+/* The first element, on the host. Of a fraction sign, exponent and a few digits: two machines may round the last ones differently. */
+static uint64_t of_first_element(struct tensor *tensor, enum torch_dtype dtype) {
+    const void *data = tensor_data(tensor);
+    uint64_t bits = 0;
+    bool is_number = tensor_elements(tensor) == 1;
+    if (dtype == DTYPE_FLOAT64 && is_number)
+        return of_number(*(const double *)data, 0x1p-52);
+    if (dtype == DTYPE_FLOAT32 && is_number)
+        return of_number(*(const float *)data, 0x1p-23);
+    if (dtype == DTYPE_FLOAT64 || dtype == DTYPE_FLOAT32) {
+        float number = dtype == DTYPE_FLOAT32 ? *(const float *)data : (float)*(const double *)data;
+        uint32_t word;
+        memcpy(&word, &number, sizeof word);
+        return word >> 8;
+    }
+    size_t bytes = dtype_bytes(dtype);
+    memcpy(&bits, data, bytes < sizeof bits ? bytes : sizeof bits);
+    return dtype_is_floating(dtype) ? bits >> 3 : bits;
+}
+
+static uint64_t of_whole(struct tensor *tensor, bool is_read) {
+    if (!tensor_is_plain(tensor) || *tensor_key_set(tensor) & torch_facts.bits_mode) /* Python's classes tell their sizes, or do not */
+        return 1;
+    struct sizes sizes = tensor_sizes(tensor);
+    uint64_t word = sizes.count;
+    for (size_t i = 0; i < sizes.count; i++)
+        word = mix(word, (uint64_t)sizes.data[i]);
+    bool has_values = is_read && tensor_elements(tensor) && tensor_is_on_host(tensor) && tensor_data(tensor);
+    return has_values ? mix(word, of_first_element(tensor, tensor_dtype(tensor))) : word;
+}
+
+/* With beta = 0 what is added to may be anything: torch.empty. */
+static bool is_ignored(const struct shard_call *call, const struct argument *argument) {
+    static const char *const names[] = {"addmm", "baddbmm", "addbmm", "addmv", "addr"};
+    enum { BETA = 3 };
+    return argument->position == 0 && is_named(call->op, names, sizeof names / sizeof *names) && call_real(call, BETA, 1) == 0;
+}
+
+static uint64_t of_argument(const struct shard_call *call, const struct argument *argument) {
+    struct tensor *tensor = argument_tensor(argument);
+    if (argument->record.kind == RECORD_SHARD || argument->record.kind == RECORD_PARTIAL)
+        return argument->record.origin.calls;
+    if (argument->is_parameter)
+        return mix(leaf_ordinal(tensor), 6);
+    return mix(of_whole(tensor, !schema_writes(call, argument) && !is_ignored(call, argument)), 7);
+}
+
+static uint64_t of_integers(const struct value *value) {
+    uint64_t word = 11;
+    if (value->tag == TAG_INTS)
+        for (uint32_t i = 0; i < value->count; i++)
+            word = mix(word, (uint64_t)value->integers[i]);
+    else if (value_is_list(value))
+        for (const struct value *element = value_list(value)->begin; element < value_list(value)->end; element++)
+            if (element->tag == TAG_INT)
+                word = mix(word, (uint64_t)element->integer);
+    return word;
+}
+
+static uint64_t of_value(const struct value *value) {
+    if (value->tag == TAG_INT)
+        return mix((uint64_t)value->integer, 8);
+    if (value->tag == TAG_DOUBLE)
+        return of_number(value->real, 0x1p-52);
+    if (value->tag == torch_facts.tag_bool)
+        return value_flag(value) ? 9 : 10;
+    return of_integers(value);
 }
 
 /* ---- calls */
 
-/* What returns its argument or a copy may do so by the layout of a rank's rows. */
-static bool hangs_on_layout(const struct operator *op) {
-    return op->is_composite && op->may_alias;
+static uint64_t of_ordered(const struct shard_call *call) {
+    uint64_t word = call->op->origin_name;
+    for (int i = 0; i < call->argument_count; i++)
+        word = mix(word, of_argument(call, &call->arguments[i]));
+    for (int i = 0; i < call->value_count; i++) {
+        const struct value *value = &call->values[i];
+        if (!value_is_tensor(value) && !(call->op->without_interest >> i & 1))
+            word = mix(word, of_value(value));
+    }
+    return word;
 }
 
-uint64_t origin_next_number(const struct operator *op) {
-    return !is_counted_thread() || composites || hangs_on_layout(op) ? 0 : number_of(calls_begun + 1);
+/* self + alpha * other, or self - alpha * other. */
+static uint64_t of_sum(const struct shard_call *call) {
+    uint64_t other = of_argument(call, &call->arguments[1]);
+    if (call_real(call, 2, 1) != 1)
+        other = times(other, of_value(&call->values[2]));
+    if (call->op->short_name[0] == 's')
+        other = other ? ORIGIN_PRIME - other : 0;
+    return plus(of_argument(call, &call->arguments[0]), other);
 }
 
-void origin_begin_call(const struct shard_call *call) {
-    if (call->number) /* the main thread's alone: others must not write */
-        calls_begun++;
+static uint64_t of_call(const struct shard_call *call) {
+    bool has_two = call->argument_count == 2;
+    switch ((enum origin_kind)call->op->origin_kind) {
+    case ORIGIN_SUM:
+        return has_two ? of_sum(call) : of_ordered(call);
+    case ORIGIN_PRODUCT:
+        return has_two ? times(of_argument(call, &call->arguments[0]), of_argument(call, &call->arguments[1])) : of_ordered(call);
+    case ORIGIN_SAME:
+        return of_argument(call, &call->arguments[0]);
+    case ORIGIN_DRAW:
+        return mix(of_ordered(call), given()->draws);
+    case ORIGIN_ORDERED:
+        break;
+    }
+    return of_ordered(call);
 }
 
 struct origin origin_of_call(struct shard_call *call) {
     struct origin origin = call->arguments[0].record.origin;
     for (int i = 1; i < call->argument_count; i++)
         origin = origin_join(origin, call->arguments[i].record.origin);
-    return with_number(origin.newest ? origin : give_origin(call), call->number);
+    if (!origin.newest) {
+        give_origin(call);
+        return origin_of_call(call);
+    }
+    origin.calls = of_call(call);
+    return origin;
+}
+
+void origin_begin_call(const struct shard_call *call) {
+    if (call->op->origin_kind == ORIGIN_DRAW)
+        given()->draws++;
 }
 
 struct origin origin_of_result(struct origin origin, int index) {
-    return index ? with_number(origin, number_of(~(uint64_t)index)) : origin;
+    if (index)
+        origin.calls = mix(origin.calls, (uint64_t)index);
+    return origin;
 }
 
-static void leave_composite(const bool *entered) {
-    if (*entered)
-        composites--;
-}
-
-static void set_result(struct tensor *tensor, struct origin origin, int index) {
-    if (tensor_is_marked(tensor))
-        record_set_origin(tensor, origin_of_result(origin, index));
-}
-
-/* Its results are its own, whatever it has called. */
-static void set_results(const struct shard_call *call) {
+/* Its results are its own, whatever it has called; but for views and copies, which hang on the rows' layout, and what it has drawn. */
+static void set_results(const struct shard_call *call, struct origin origin) {
     int index = 0;
     for (struct value *result = call->dispatch->stack->begin; result < call->dispatch->stack->end; result++) {
         struct stack single = {result, result + 1, result + 1};
         struct stack *list = value_is_list(result) ? value_list(result) : &single;
         for (struct value *element = list->begin; element < list->end; element++, index++)
-            if (value_is_tensor(element))
-                set_result(element->tensor, call->record.origin, index);
+            if (value_is_tensor(element) && tensor_is_marked(element->tensor))
+                record_set_origin(element->tensor, origin_of_result(origin, index));
     }
 }
 
 void origin_run_composite(const struct shard_call *call) {
-    {
-        __attribute__((cleanup(leave_composite))) bool entered = is_counted_thread();
-        if (entered)
-            composites++;
-        dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
-    }
-    if (call->number && !call->op->written)
-        set_results(call);
+    uint64_t draws = given()->draws;
+    dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+    struct origin origin = call->record.origin;
+    if (given()->draws != draws)
+        origin.calls = mix(origin.calls, given()->draws);
+    if (!call->op->may_alias && !call->op->written)
+        set_results(call, origin);
 }
 
 /* ---- exchanges */

@@ -240,7 +240,6 @@ static void shard_call(struct dispatch_call *dispatch) {
     call.value_count = (int)(stack->end - stack->begin);
     call.result_count = 0;
     call.scale = 1;
-    call.number = origin_next_number(call.op);
     int tensors = call_count_tensors(call.values, call.value_count);
     __attribute__((cleanup(free_arguments))) struct argument *many =
         tensors > ARGUMENTS_INLINE ? malloc((size_t)tensors * sizeof *many) : NULL;
@@ -280,6 +279,7 @@ const struct dispatch_client dispatch_client = {
 static void shard_operator_met(struct operator *op) {
     const struct rule *rule = rule_find(op);
     op->client = rule;
+    origin_meet(op, rule);
     op->only_records = !op->is_composite && rule_only_records(rule);
     op->suits_direct = rule_suits_direct(rule);
 }

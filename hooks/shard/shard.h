@@ -39,7 +39,6 @@ struct shard_call {
     int shards, partials, gathered; /* how many of each kind */
     struct argument *lead;          /* the first shard; NULL: none */
     struct record record;           /* the lead's, with the origin of all of them */
-    uint64_t number;                /* origin_next_number() */
 
     /* the decision for RULE_LOCAL */
     struct record results[RESULTS_MAX]; /* per result (all elements of a list result alike); the last one set serves for further results */
@@ -260,9 +259,9 @@ void note_layout(struct tensor *whole);
 void mark_gathered(struct tensor *tensor, bool is_view);
 
 /* ---- what values were computed from (origin.c) */
-/* Of a call that may be about to begin; 0: it has none. */
-uint64_t origin_next_number(const struct operator *op);
-/* It has divided tensors, and begins. */
+/* An operator that is met for the first time. */
+void origin_meet(struct operator *op, const struct rule *rule);
+/* A call that has divided tensors begins. */
 void origin_begin_call(const struct shard_call *call);
 /* Of what it computes of its arguments, which are given one if they have none yet. */
 struct origin origin_of_call(struct shard_call *call);

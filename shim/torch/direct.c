@@ -39,20 +39,20 @@ struct direct {
 
 /* Arguments of at::_ops::X::redispatch after the key set, as they are spelled, and what each is:
      T a tensor   O an optional one, std::optional   o c10::optional, which libtorch has in 1.13 and 2.1, no more in 2.5
-     i an integer   L a list of them: two words   - of no interest: a number, a flag, a type */
+     i an integer   L a list of them: two words   s a number, c10::Scalar   - of no interest: a flag, a type */
 static const struct signature {
     const char *spelled, *kinds;
     bool is_in_place;
 } signatures[] = {
     {"RKNS_6TensorE", "T", false},
     {"RKNS_6TensorES6_", "TT", false},
-    {"RKNS_6TensorERKNS2_6ScalarE", "T-", false},
-    {"RKNS_6TensorES6_RKNS2_6ScalarE", "TT-", false},
+    {"RKNS_6TensorERKNS2_6ScalarE", "Ts", false},
+    {"RKNS_6TensorES6_RKNS2_6ScalarE", "TTs", false},
     {"RKNS_6TensorES6_S6_", "TTT", false},
     {"RNS_6TensorE", "T", true},
     {"RNS_6TensorERKS4_", "TT", true},
-    {"RNS_6TensorERKNS2_6ScalarE", "T-", true},
-    {"RNS_6TensorERKS4_RKNS2_6ScalarE", "TT-", true},
+    {"RNS_6TensorERKNS2_6ScalarE", "Ts", true},
+    {"RNS_6TensorERKS4_RKNS2_6ScalarE", "TTs", true},
     {"RKNS_6TensorENS2_8ArrayRefINS2_6SymIntEEE", "TL", false},
     {"RKNS_6TensorENS2_8ArrayRefINS2_6SymIntEEEb", "TL-", false},
     {"RKNS_6TensorENS2_8ArrayRefIlEE", "TL", false},
@@ -71,6 +71,17 @@ static const struct signature {
    integers, and ours has none. */
 static bool is_usable, has_symbolic;
 enum { UNBOXED = 8, SYMBOLIC = 16 }; /* from a row's address on */
+
+/* What it is, then a double or an integer, aligned as a complex number is. Proven by multiplying with two that we make. */
+struct scalar {
+    uint32_t kind;
+    union {
+        double real;
+        int64_t integer;
+    } value __attribute__((aligned(16)));
+};
+enum { SCALAR_REAL = 0, SCALAR_INTEGER = 1 };
+static bool has_scalars;
 
 /* The kernel below our keys, and its functor; NULL: it has no unboxed function. Lists of integers look the same to both. */
 static void *kernel_below(const struct handle *handle, uint64_t *key_set, void **functor) {
@@ -110,7 +121,16 @@ static struct value optional_tensor(const void *optional, bool is_flag_first) {
     return has_value ? value_tensor((struct tensor *)words[is_flag_first]) : value_none();
 }
 
-/* The arguments; false: a list that cannot be copied. */
+/* False: a flag, complex or symbolic. */
+static bool read_scalar(const struct scalar *scalar, struct value *value) {
+    if (scalar->kind == SCALAR_REAL)
+        *value = value_real(scalar->value.real);
+    else if (scalar->kind == SCALAR_INTEGER)
+        *value = value_int(scalar->value.integer);
+    return scalar->kind <= SCALAR_INTEGER;
+}
+
+/* The arguments; false: a list that cannot be copied, or a number that cannot be read. */
 static bool read_words(struct invocation *invocation, const char *kinds) {
     struct value *value = invocation->call.values;
     for (int at = 0; *kinds; kinds++, at++, value++) {
@@ -125,6 +145,10 @@ static bool read_words(struct invocation *invocation, const char *kinds) {
             break;
         case 'i':
             *value = value_int((int64_t)(intptr_t)one);
+            break;
+        case 's':
+            if (!has_scalars || !read_scalar(one, value))
+                return false;
             break;
         default:
             *value = value_none();
@@ -209,6 +233,14 @@ static const struct signature *find_signature(const struct operator *op, void **
     return NULL;
 }
 
+/* What is of no interest here is none for who compares calls, boxed or not. */
+static uint64_t without_interest(const struct signature *signature) {
+    uint64_t places = 0;
+    for (int i = 0; signature->kinds[i]; i++)
+        places |= (uint64_t)(signature->kinds[i] == '-') << i;
+    return places;
+}
+
 void direct_install(struct operator *op, const struct handle *handle) {
     void *redispatch;
     if (!is_usable || strncmp(op->name, "aten::", 6) || op->is_out || op->result_count != 1)
@@ -220,6 +252,7 @@ void direct_install(struct operator *op, const struct handle *handle) {
     void **place = (void **)(row + (is_symbolic ? SYMBOLIC : UNBOXED));
     if (!signature || (is_symbolic && !has_symbolic) || *place)
         return;
+    op->without_interest = without_interest(signature);
     struct direct *direct = calloc(1, sizeof *direct);
     *direct = (struct direct){.counts = {1u << 30, 1u << 30, 1u << 30, 1u << 30},
                               .op = op,
@@ -246,9 +279,29 @@ static bool has_place(const char *name, const char *overload, long place) {
            !*(void **)(own + place);
 }
 
+typedef void *multiply(struct tensor **result, struct tensor *const *tensor, const struct scalar *scalar);
+
+static bool multiplies_by(multiply *function, const struct scalar *scalar, double expected) {
+    struct value one =
+        TORCH_CALL("aten::scalar_tensor", "", value_real(1), value_int(DTYPE_FLOAT64), value_none(), value_none(), value_none());
+    struct tensor *product = NULL;
+    function(&product, &one.tensor, scalar);
+    bool is_right = *(double *)tensor_data(product) == expected;
+    tensor_release(product);
+    value_drop(one);
+    return is_right;
+}
+
+static bool can_read_scalars(void) {
+    multiply *function = resolve_function("libtorch_cpu", "_ZN2at4_ops10mul_Scalar4callERKNS_6TensorERKN3c106ScalarE");
+    struct scalar real = {.kind = SCALAR_REAL, .value.real = 2.5}, integer = {.kind = SCALAR_INTEGER, .value.integer = 3};
+    return function && multiplies_by(function, &real, 2.5) && multiplies_by(function, &integer, 3);
+}
+
 void direct_begin(void) {
+    has_scalars = can_read_scalars();
     is_usable = has_place("aten::add", "Tensor", UNBOXED);
     has_symbolic = is_usable && has_place("aten::view", "", SYMBOLIC);
-    shim_log('d', "operators on divided rows are called %s%s", is_usable ? "without boxing" : "boxed",
-             is_usable && !has_symbolic ? ", but for those with lists of sizes" : "");
+    shim_log('d', "operators on divided rows are called %s%s%s", is_usable ? "without boxing" : "boxed",
+             is_usable && !has_symbolic ? ", but for those with lists of sizes" : "", is_usable && !has_scalars ? ", or with numbers" : "");
 }

@@ -20,7 +20,7 @@ enum record_kind {
 struct origin {
     uint64_t newest;  /* a number of the thread that has used the batch first, larger than those before; 0: not used yet */
     uint64_t batches; /* some bits for each */
-    uint64_t calls;   /* a number for each operator call on the way, added up modulo ORIGIN_PRIME (hooks/shard/origin.c) */
+    uint64_t calls;   /* what was computed of them, and how, modulo ORIGIN_PRIME (hooks/shard/origin.c) */
 };
 
 #define ORIGIN_PRIME ((1ull << 61) - 1)
@@ -56,11 +56,9 @@ static inline int64_t record_local(const struct record *record) {
 static inline bool record_same_rows(const struct record *one, const struct record *other) {
     return one->total == other->total && one->inner == other->inner && one->outer == other->outer;
 }
-/* Of what is computed from both, in any order. Of the batches alone it is the same once or many times. */
+/* The batches of both; done once or many times, in any order, it is the same. */
 static inline struct origin origin_join(struct origin one, struct origin other) {
-    uint64_t calls = one.calls + other.calls;
-    return (struct origin){one.newest > other.newest ? one.newest : other.newest, one.batches | other.batches,
-                           calls < ORIGIN_PRIME ? calls : calls - ORIGIN_PRIME};
+    return (struct origin){.newest = one.newest > other.newest ? one.newest : other.newest, .batches = one.batches | other.batches};
 }
 /* Which batches, for the ranks to compare; 0: none. */
 static inline uint64_t origin_word(struct origin origin) {

@@ -181,14 +181,17 @@ struct operator{
     const char *short_name; /* "add": without the aten:: */
     const char *overload;   /* "Tensor" */
     int argument_count, result_count;
-    bool is_composite;  /* CompositeImplicitAutograd: written in terms of other operators */
-    bool is_in_place;   /* add_ */
-    bool is_out;        /* writes another argument than the first (out= overloads, running statistics), or, of the program, any */
-    uint64_t written;   /* the arguments that it writes, by position: what its schema marks (a!) */
-    bool may_alias;     /* its schema says that a result may be, or may share memory with, an argument: (a) */
-    const void *client; /* what the client attached: its rule */
-    bool only_records;  /* the client's word: nothing is to be done without a record among its arguments */
-    bool suits_direct;  /* the client's word: direct_decide() may say what becomes of it */
+    bool is_composite;    /* CompositeImplicitAutograd: written in terms of other operators */
+    bool is_in_place;     /* add_ */
+    bool is_out;          /* writes another argument than the first (out= overloads, running statistics), or, of the program, any */
+    uint64_t written;     /* the arguments that it writes, by position: what its schema marks (a!) */
+    bool may_alias;       /* its schema says that a result may be, or may share memory with, an argument: (a) */
+    uint64_t origin_name; /* the client's: hooks/shard/origin.c */
+    uint8_t origin_kind;
+    uint64_t without_interest; /* arguments that are not read where it is called without boxing */
+    const void *client;        /* what the client attached: its rule */
+    bool only_records;         /* the client's word: nothing is to be done without a record among its arguments */
+    bool suits_direct;         /* the client's word: direct_decide() may say what becomes of it */
 };
 
 /* A call of our own to a named operator: static storage, resolved on first use. */

@@ -1,6 +1,7 @@
 """Results of one batch, alike in shape; which one is taken first differs between the ranks, as it does in a loop over a set that is ordered by addresses.
 
-    taken_apart.py numbers | largest | pieces | normalised | answers | drawn | total
+    taken_apart.py numbers | largest | heads | scaled | shifted | pieces | columns | normalised | answers | drawn | stacked | gradients | ...
+    taken_apart.py total | branches | read_later | looks    is right
 """
 import os
 import sys
@@ -18,8 +19,24 @@ if what == "numbers":
     print([sums[i].item() for i in order])
 elif what == "largest":
     print([(results[i] + 1).max().item() for i in order])
+elif what == "heads":
+    heads = [torch.nn.Linear(6, 3) for _ in range(2)]
+    print([heads[i](hidden).max().item() for i in order])
+elif what == "scaled":
+    print([(hidden * (i + 2)).max().item() for i in order])
+elif what == "shifted":
+    shifts = [torch.randn(6) for _ in range(2)]
+    print([(hidden - shifts[i]).max().item() for i in order])
 elif what == "pieces":
     print([hidden.chunk(2, 1)[i].max().item() for i in order])
+elif what == "columns":
+    print([hidden[:, 3 * i : 3 * i + 3].max().item() for i in order])
+elif what == "stacked":
+    print(torch.stack([results[i] for i in order])[0].max().item())
+elif what == "gradients":
+    weights = [torch.nn.Linear(6, 6, bias=False) for _ in range(2)]
+    loss = weights[1](weights[0](hidden)).square().mean()
+    print([gradient[0, 0].item() for gradient in torch.autograd.grad(loss, [weights[i].weight for i in order])])
 elif what == "normalised":
     print([norm(results[i]).sum().item() for norm, i in zip((first, second), order)])
 elif what == "answers":
@@ -27,6 +44,22 @@ elif what == "answers":
 elif what == "drawn":
     masks = [torch.nn.functional.dropout(hidden) for _ in range(2)]
     print([masks[i].max().item() for i in order])
+elif what == "branches":
+    # Of different depths, in which values are used twice: their sum is the same in whichever order it is taken.
+    inner = torch.nn.Linear(6, 6)
+    branches = [lambda: torch.tanh(inner(hidden)), lambda: inner(hidden) * torch.sigmoid(inner(hidden))]
+    loss = sum(branches[i]().pow(2).mean() for i in order)
+    loss.backward()
+    print(f"{loss.item():.4f} {model.weight.grad.sum().item():.4f}")
+elif what == "read_later":
+    # Computed in the order of a set, read in that of a list.
+    computed = {i: torch.tanh(results[i] * (i + 2)) for i in order}
+    print(*[f"{computed[i].max().item():.4f}" for i in (0, 1)])
+elif what == "looks":
+    # What one rank alone looks at, and nobody exchanges.
+    for _ in range(order[0]):
+        spare = (hidden * 2).mean(0)
+    print(f"{hidden.max().item():.4f} {(hidden + 1).max().item():.4f}")
 else:
     # A sum is the same in whichever order it is taken.
     total = torch.zeros(())
