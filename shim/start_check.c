@@ -185,9 +185,8 @@ static void check_leaves(struct tensor **leaves, size_t count, bool are_used) {
         shim_log(
             'w',
             "AR-START-DIFFERS: %zu of %zu parameters began with other values on some ranks: all go on with those of rank 0. The program "
-            "draws "
-            "from a source of randomness that accel-run does not know, or reads a file that is another one on another host; seed it, and "
-            "make the files the same, to be sure that the ranks read the same data.",
+            "draws from a source of randomness that accel-run does not know, or reads a file that is another one on another host\n"
+            "  what to do: seed it, and make the files the same, to be sure that the ranks read the same data",
             different, count);
     free(sums);
 }

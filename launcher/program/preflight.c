@@ -34,6 +34,8 @@ static const char *cure_of_name(const char *name) {
         return "write 'accel-run config to-fsdp2'";
     if (!strcmp(name, "estimate-memory") || !strcmp(name, "merge-weights") || !strcmp(name, "tpu-config"))
         return "that is Accelerate's: it stays 'accelerate' and this word; accel-run has nothing like it";
+    if (!strcmp(name, "python"))
+        return "write python3, as Debian and others call it, or leave the word out: accel-run -n 2 train.py";
     return interpret_is_python_file(name) ? CURE_PYTHON : CURE_PATH;
 }
 

@@ -37,8 +37,10 @@ void notices_problem(struct notices *notices, const char *kind, const struct pro
     printer_format(&notices->printer, "accel-run: %s %s: %s\n  what to do: %s", kind, problem->id, problem->what, problem->cure);
 }
 
-static const char *level_word(char level) {
-    return level == 'e' ? "error: " : level == 'w' ? "warning: " : "";
+/* What begins with an id has the form of all messages: "warning AR-...: ". */
+static const char *level_word(char level, const char *text) {
+    bool has_id = !strncmp(text, "AR-", 3);
+    return level == 'e' ? "error: " : level == 'w' && has_id ? "warning " : level == 'w' ? "warning: " : "";
 }
 
 static uint64_t hash_of(const char *text) {
@@ -88,7 +90,7 @@ void notices_log(struct notices *notices, uint32_t rank, char level, const char 
     struct notices_text *entry = index < 0 ? NULL : &notices->texts[index];
     if (entry && ++entry->sent[rank] <= entry->printed)
         return;
-    if (asprintf(&line, "%s%s", level_word(level), text) < 0)
+    if (asprintf(&line, "%s%s", level_word(level, text), text) < 0)
         return;
     if (rank == 0) {
         if (entry) {
