@@ -124,6 +124,19 @@ static void *begin(void *given) {
     return birth.start(birth.argument);
 }
 
+static struct pairs
+    given_arguments; /* pthread_t → what it was given; an entry outlives its thread and is replaced when the number is used again */
+
+void *threads_argument(uint64_t thread) {
+    return pairs_get(&given_arguments, (void *)(uintptr_t)thread);
+}
+
+static void remember_argument(uintptr_t thread, void *argument) {
+    pthread_mutex_lock(&made_mutex);
+    pairs_put(&given_arguments, (void *)thread, argument);
+    pthread_mutex_unlock(&made_mutex);
+}
+
 int hook_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument) {
     uint64_t kind;
     if (shim_active())
@@ -136,6 +149,8 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
     int error = ORIGINAL(pthread_create)(thread, attributes, begin, birth);
     if (error)
         free(birth);
+    else
+        remember_argument(*(uintptr_t *)thread, argument);
     return error;
 }
 

@@ -24,6 +24,8 @@ extern _Atomic uint8_t threads_are_several; /* somebody has made a second one */
 /* Any thread. */
 uint64_t threads_own(void);
 bool threads_is_main(void);
+/* What a thread of the program was given to begin with, by its pthread_t: of a std::thread, the object that holds its function. NULL: not known. */
+void *threads_argument(uint64_t thread);
 bool threads_are_told_apart(void); /* false: no thread has a word */
 /* This thread goes by another word from now on. Returns the one before. */
 uint64_t threads_go_by(uint64_t word);

@@ -103,6 +103,9 @@ whole() {
 @test "a loader is read whole when reading an example counts in the middle of 20 MB, or in a global vector" {
     whole debian-O2 2 counted_visits
     whole debian-O2 2 global_visits
+    whole debian-O2 2 counting
+    whole debian-O2 3 counting 2
+    whole wheel-O2 2 counting 3
 }
 
 @test "a loader is read whole when a batch is more than its examples stacked" {

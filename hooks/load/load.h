@@ -64,7 +64,9 @@ struct loader {
     uint64_t divided;     /* batches */
     size_t lists;         /* handed out since the epoch or the watching began */
     int watched;          /* batches looked at without a verdict */
-    uint64_t dataset_sum; /* of its data set's memory when the watched batch was handed out */
+    uint64_t dataset_sum; /* of its data set's memory when the watched batch was handed out; with workers, of theirs and of static memory */
+    uint32_t watched_lists; /* handed out to workers while watched */
+    bool workers_are_clean; /* they have read one of them and left nothing behind */
     _Atomic uint8_t state;
     _Atomic bool spoilt;          /* by something seen on any thread */
     _Atomic uint32_t whole_lists; /* stacked by workers while watched */
@@ -99,6 +101,12 @@ enum watch_verdict { WATCH_NOTHING, WATCH_CLEAN, WATCH_AGAIN, WATCH_SPOILT };
 enum watch_verdict watch_verdict(struct loader *loader);
 /* torch::stack was called on the main thread: returns the result as the program is to see it, in *result. */
 void *watch_stack(struct tensor **result, struct tensor *const *tensors, size_t count, int64_t dim, struct call_site site);
+
+/* ---- workers.c: the data sets of a loader's workers. Main thread. */
+/* A list is handed out while the loader is watched; nothing that was asked for before is being read. */
+void workers_begin(struct loader *loader);
+/* Before the next one: waits until all has been read. */
+enum watch_verdict workers_verdict(struct loader *loader);
 
 /* ---- draw.c: would a draw from libtorch's default generator be noticed in this process? Main thread. */
 bool draws_are_seen(void);

@@ -25,6 +25,8 @@ static void loader_watch_anew(struct loader *loader) {
     loader->generation = generation;
     loader->watched = 0;
     loader->lists = 0;
+    loader->watched_lists = 0;
+    loader->workers_are_clean = false;
     atomic_store(&loader->spoilt, false);
     atomic_store(&loader->whole_lists, 0);
     if (loader->stacked_tensors)

@@ -34,14 +34,10 @@ static void list_drop(struct list *list) {
 
 /* ---- verdicts */
 
-/* With workers: when a list has been stacked. Where a batch is one tensor only, a get() that stacks could be mistaken for it until a batch is through. */
 static enum watch_verdict loader_verdict(struct loader *loader) {
     if (!draws_are_seen() || atomic_load(&loader->spoilt))
         return WATCH_SPOILT;
-    if (!loader->view.workers)
-        return watch_verdict(loader);
-    bool popped = loader->stacked_tensors > 1 || loader->lists > loader->view.max_jobs;
-    return popped && atomic_load(&loader->whole_lists) ? WATCH_CLEAN : WATCH_NOTHING;
+    return loader->view.workers ? workers_verdict(loader) : watch_verdict(loader);
 }
 
 /* All ranks take the worst verdict. */
@@ -160,6 +156,8 @@ static void hand_out(struct loader *loader, struct list *list) {
         rows = list_cut(loader, list);
     else if (!loader->view.workers)
         watch_begin(loader, rows, list->count, -1);
+    else if (atomic_load(&loader->state) == LOADER_WATCHED)
+        workers_begin(loader);
     if (!is_tail || !loader->view.workers)
         return;
     if (!divided && atomic_load(&loader->state) == LOADER_DIVIDED && !tail_can_be_told(loader, total, false))

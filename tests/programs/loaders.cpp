@@ -138,6 +138,8 @@ int main(int argc, char **argv) {
         run(make_data_loader<samplers::SequentialSampler>(datasets::map<Talking, transforms::Stack<>>(Talking(310, 1), stack), options), batch);
     } else if (kind == "hardest") {
         run_set(datasets::map<Hardest, transforms::Stack<>>(Hardest(310, 1), stack), options);
+    } else if (kind == "counting") {
+        run_set(datasets::map<Counting, transforms::Stack<>>(Counting(310, 1), stack), options);
     } else if (kind == "adversarial") {
         run_set(datasets::map<Adversarial, transforms::Stack<>>(Adversarial(310, 1), stack), options);
     } else if (kind == "default_generator") {

@@ -94,6 +94,19 @@ class Adversarial : public Blobs {
     }
 };
 
+// Other examples from the second epoch on, told by a counter that the workers' copies share.
+class Counting : public Blobs {
+  public:
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        auto example = Blobs::get(index);
+        return {(*read)++ < features.size(0) ? example.data : example.data * 0.5 + 1, example.target};
+    }
+
+  private:
+    std::shared_ptr<std::atomic<int64_t>> read = std::make_shared<std::atomic<int64_t>>(0);
+};
+
 class Talking : public Blobs {
   public:
     using Blobs::Blobs;

@@ -1,0 +1,71 @@
+/*
+ * Loaders with workers: what reading leaves behind in their data sets, of which each worker has a copy that may share memory with the others (a counter behind
+ * a shared_ptr). When the loader asks for the first lists, one after the other, the program does nothing in between: what has changed from one to the next,
+ * when all examples asked for have been read, was changed by reading. A copy stands in the object that std::thread was given, behind the address of the loader.
+ */
+#include <malloc.h>
+#include <time.h>
+
+#include "load.h"
+
+enum { TABLE, LOADER, DATASET };                              /* words of that object */
+enum { STEP_NS = 100000, STACKED_STEPS = 50000, TRIES = 20 }; /* five seconds; a worker puts away its examples after it has stacked them */
+
+static void wait_a_little(void) {
+    nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+}
+
+static uint64_t sum_of_worker(const struct loader *loader, uint64_t thread) {
+    void *const *object = threads_argument(thread);
+    size_t bytes = object ? malloc_usable_size((void *)(uintptr_t)object) : 0;
+    if (bytes <= DATASET * sizeof(void *) || object[LOADER] != loader->view.object)
+        return 0;
+    return reach_sum(object + DATASET, bytes - DATASET * sizeof(void *));
+}
+
+/* 0: cannot be told. */
+static uint64_t sum_of_memory(const struct loader *loader) {
+    uint64_t sum = memory_of_program(loader->view.vtable);
+    for (size_t i = 0; sum && i < loader->view.workers; i++) {
+        uint64_t one = sum_of_worker(loader, loader->view.threads[i]);
+        sum = one ? checksum_bytes(sum, &one, sizeof one) | 1 : 0;
+    }
+    return sum;
+}
+
+static bool all_are_stacked(const struct loader *loader) {
+    for (int step = 0; atomic_load(&loader->whole_lists) < loader->watched_lists; step++) {
+        if (step == STACKED_STEPS)
+            return false;
+        wait_a_little();
+    }
+    return true;
+}
+
+static bool is_as_before(const struct loader *loader) {
+    if (!loader->dataset_sum || !all_are_stacked(loader))
+        return false;
+    for (int i = 0; i < TRIES; i++, wait_a_little())
+        if (sum_of_memory(loader) == loader->dataset_sum)
+            return true;
+    return false;
+}
+
+void workers_begin(struct loader *loader) {
+    loader->watched_lists++;
+    if (!loader->workers_are_clean)
+        loader->dataset_sum = sum_of_memory(loader);
+}
+
+enum watch_verdict workers_verdict(struct loader *loader) {
+    if (!loader->lists)
+        return WATCH_NOTHING;
+    bool has_trained = loader->lists >= loader->view.max_jobs;
+    if (!loader->workers_are_clean && !has_trained)
+        loader->workers_are_clean = is_as_before(loader);
+    if (!loader->workers_are_clean)
+        return WATCH_AGAIN;
+    /* Where a batch is one tensor only, a get() that stacks could be mistaken for it until a batch is through. */
+    bool is_popped = loader->stacked_tensors > 1 || loader->lists > loader->view.max_jobs;
+    return is_popped && atomic_load(&loader->whole_lists) ? WATCH_CLEAN : WATCH_NOTHING;
+}
