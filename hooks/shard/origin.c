@@ -246,26 +246,49 @@ struct origin origin_of_result(struct origin origin, int index) {
     return origin;
 }
 
+enum { OPERANDS_MAX = 16 };
+
+/* A call's operands, by their addresses alone: it may give one back (drop-out in evaluation). */
+struct operands {
+    const struct tensor *tensors[OPERANDS_MAX];
+    int count;
+};
+
+static struct operands operands_of(const struct shard_call *call) {
+    struct operands operands = {.count = 0};
+    for (int i = 0; i < call->argument_count && operands.count < OPERANDS_MAX; i++)
+        operands.tensors[operands.count++] = argument_tensor(&call->arguments[i]);
+    return operands;
+}
+
+static bool is_operand(const struct operands *operands, const struct tensor *tensor) {
+    for (int i = 0; i < operands->count; i++)
+        if (operands->tensors[i] == tensor)
+            return true;
+    return false;
+}
+
 /* Its results are its own, whatever it has called; but for views and copies, which hang on the rows' layout, and what it has drawn. */
-static void set_results(const struct shard_call *call, struct origin origin) {
+static void set_results(const struct shard_call *call, const struct operands *operands, struct origin origin) {
     int index = 0;
     for (struct value *result = call->dispatch->stack->begin; result < call->dispatch->stack->end; result++) {
         struct stack single = {result, result + 1, result + 1};
         struct stack *list = value_is_list(result) ? value_list(result) : &single;
         for (struct value *element = list->begin; element < list->end; element++, index++)
-            if (value_is_tensor(element) && tensor_is_marked(element->tensor))
+            if (value_is_tensor(element) && tensor_is_marked(element->tensor) && !is_operand(operands, element->tensor))
                 record_set_origin(element->tensor, origin_of_result(origin, index));
     }
 }
 
 void origin_run_composite(const struct shard_call *call) {
+    struct operands operands = operands_of(call);
     uint64_t draws = given()->draws;
     dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     struct origin origin = call->record.origin;
     if (given()->draws != draws)
         origin.calls = mix(origin.calls, given()->draws);
     if (!call->op->may_alias && !call->op->written)
-        set_results(call, origin);
+        set_results(call, &operands, origin);
 }
 
 /* ---- exchanges */
