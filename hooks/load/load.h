@@ -15,8 +15,8 @@
  *    draw from. Doubt stops the job (AR-LOADING).
  *  - With worker threads the loader's own list of threads says whose stack it is, and lengths say which list it was: lists of a length that could be taken
  *    for another are handed out whole. One worker alone is left whole: nothing of its copy of the data set can be looked at.
- *  - What get() gives the model is not divided, so a data set may ask it for its own rows' examples; one that computes gradients, or trains a normalisation,
- *    is read whole.
+ *  - What get() gives the model is not divided, so a data set may ask it for its own rows' examples; one that computes gradients, trains a normalisation, or
+ *    looks at divided results of the training, is read whole.
  *  - Collectives only on the main thread; worker threads only mark tensors.
  *  - --scale-batch asks the sampler for world size times as much, whatever the loader is; then all of this.
  */

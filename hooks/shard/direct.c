@@ -35,7 +35,8 @@ bool direct_decide(struct direct_call *direct) {
     call.result_count = 0;
     call.scale = 1;
     call_collect(&call);
-    if (!call.shards || call.partials || call.gathered || shim_records() || transform_is_open(&call) || execute_are_saves_seen())
+    if (!call.shards || call.partials || call.gathered || shim_records() || shim_reads_example() || transform_is_open(&call) ||
+        execute_are_saves_seen())
         return false;
     call_check_parameters(&call);
     bool is_watched = read_before_call(&call);

@@ -68,6 +68,7 @@ template <typename Loader> static Pass pass_of(Loader &loader) {
 static void train(Net &net, const Pass &pass, torch::optim::Optimizer &optimizer) {
     net.train();
     int index = 0;
+    torch::Tensor last;
     pass([&](const Batch &batch, size_t rows) {
         optimizer.zero_grad();
         auto output = net.forward(batch.data);
@@ -75,10 +76,12 @@ static void train(Net &net, const Pass &pass, torch::optim::Optimizer &optimizer
         loss.backward();
         dump_gradients(net);
         optimizer.step();
+        last = loss.detach();
         auto labels = batch.target.accessor<int64_t, 1>();
         std::cout << "batch " << ++index << " rows " << rows << " loss " << loss.item<double>() << " labels " << labels[0] << " "
                   << labels[labels.size(0) - 1] << " mean " << batch.data.mean().item<double>() << std::endl;
     });
+    last_loss = last;
 }
 
 static void evaluate(Net &net, const Pass &pass) {
@@ -138,6 +141,8 @@ int main(int argc, char **argv) {
         run(make_data_loader<samplers::SequentialSampler>(datasets::map<Talking, transforms::Stack<>>(Talking(310, 1), stack), options), batch);
     } else if (kind == "hardest") {
         run_set(datasets::map<Hardest, transforms::Stack<>>(Hardest(310, 1), stack), options);
+    } else if (kind == "looking_back") {
+        run_set(datasets::map<LookingBack, transforms::Stack<>>(LookingBack(310, 1), stack), options);
     } else if (kind == "counting") {
         run_set(datasets::map<Counting, transforms::Stack<>>(Counting(310, 1), stack), options);
     } else if (kind == "adversarial") {

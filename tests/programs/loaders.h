@@ -94,6 +94,19 @@ class Adversarial : public Blobs {
     }
 };
 
+// Some examples hang on the last loss, from the second epoch on.
+inline torch::Tensor last_loss;
+
+class LookingBack : public Blobs {
+  public:
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        auto example = Blobs::get(index);
+        bool looks = last_loss.defined() && index % 40 == 3;
+        return {looks ? example.data * last_loss.item<float>() : example.data.clone(), example.target.clone()};
+    }
+};
+
 // Other examples from the second epoch on, told by a counter that the workers' copies share.
 class Counting : public Blobs {
   public:
