@@ -125,6 +125,12 @@ same_side_by_side() {
         contains "$(cat "$ranks/err")" AR-NODE
         rm -r "$ranks"
     done
+    # Below a folder that is called as the library is.
+    mkdir "$BATS_TEST_TMPDIR/libtorch"
+    cp "$BUILD/programs/debian-O2/structures" "$BATS_TEST_TMPDIR/libtorch"
+    run "$ACCEL_RUN" -n 2 "$BATS_TEST_TMPDIR/libtorch/structures" own_node
+    [ "$status" -eq 125 ]
+    contains "$output" AR-NODE
 }
 
 @test "threads of which another one has come on each rank are warned of, and stopped at the deadline" {

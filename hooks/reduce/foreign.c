@@ -3,8 +3,6 @@
  * AccumulateGrad, too). Whatever reaches them is this rank's rows, or its part of a sum, and nobody knows which: a backward through divided rows that leads to
  * them stops the job by name. Custom functions (torch::autograd::Function) are nodes of libtorch's class CppNode, and have a file of their own.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -30,10 +28,8 @@ static bool is_foreign(void *object) {
     _Atomic(void *) *place = &known[((uintptr_t)table >> 4) * 0x9E3779B97F4A7C15ull >> 56];
     if (atomic_load_explicit(place, memory_order_relaxed) == table)
         return false;
-    Dl_info info;
-    bool is_in_library =
-        dladdr(table, &info) && info.dli_fname && (strstr(info.dli_fname, "/libtorch") || strstr(info.dli_fname, "/libc10"));
-    if (!is_in_library && !is_class_of_libtorch(object))
+    const char *file = shim_file_at(table);
+    if (strncmp(file, "libtorch", 8) && strncmp(file, "libc10", 6) && !is_class_of_libtorch(object))
         return true;
     atomic_store_explicit(place, table, memory_order_relaxed);
     return false;

@@ -265,8 +265,7 @@ void direct_install(struct operator *op, const struct handle *handle) {
 }
 
 bool torch_has_function(const void *function) {
-    Dl_info info;
-    return function && dladdr(function, &info) && info.dli_fname && strstr(info.dli_fname, "libtorch_cpu");
+    return function && !strncmp(shim_file_at(function), "libtorch_cpu.", 13);
 }
 
 /* Is the place where an operator's kernel for the host has an unboxed function of libtorch's empty in our own row? */
