@@ -80,18 +80,15 @@ void *threads_own_kept(struct threads_kept *kept) {
 
 /* What an address in a library or program is, not where it lies. */
 static uint64_t word_of_place(const void *address, const Dl_info *info) {
-    const char *base = strrchr(info->dli_fname, '/');
-    uint64_t word = 0;
-    for (const char *c = base ? base + 1 : info->dli_fname; *c; c++)
-        word = mix(word, (unsigned char)*c);
-    return mix(word, (uint64_t)((const char *)address - (const char *)info->dli_fbase));
+    const char *file = shim_file_at(address);
+    return mix(checksum_bytes(0, file, strlen(file)), (uint64_t)((const char *)address - (const char *)info->dli_fbase));
 }
 
 /* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. */
-static bool is_helper(const char *library) {
+static bool is_helper(const char *file) {
     static const char *const libraries[] = {"libgomp", "libomp", "libiomp", "libopenblas", "libblis", "libmkl"};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
-        if (strstr(library, libraries[i]))
+        if (!strncmp(file, libraries[i], strlen(libraries[i])))
             return true;
     return false;
 }
@@ -106,9 +103,9 @@ static bool find_kind(void *(*start)(void *), void *argument, uint64_t *kind) {
     if (!dladdr(address, &info) || !info.dli_fname)
         return true;
     *kind = word_of_place(address, &info);
-    if (argument && strstr(info.dli_fname, "libstdc++") && dladdr(*(void **)argument, &of_class) && of_class.dli_fname)
+    if (argument && !strncmp(shim_file_at(address), "libstdc++.", 10) && dladdr(*(void **)argument, &of_class) && of_class.dli_fname)
         *kind = mix(*kind, word_of_place(*(void **)argument, &of_class));
-    return !is_helper(info.dli_fname);
+    return !is_helper(shim_file_at(address));
 }
 
 struct birth {
@@ -124,16 +121,23 @@ static void *begin(void *given) {
     return birth.start(birth.argument);
 }
 
-static struct pairs
-    given_arguments; /* pthread_t → what it was given; an entry outlives its thread and is replaced when the number is used again */
+static struct pairs births; /* pthread_t → struct threads_birth, which outlives its thread until the number is used again */
 
-void *threads_argument(uint64_t thread) {
-    return pairs_get(&given_arguments, (void *)(uintptr_t)thread);
+struct threads_birth threads_birth(uint64_t thread) {
+    pthread_mutex_lock(&made_mutex);
+    const struct threads_birth *birth = pairs_get(&births, (void *)(uintptr_t)thread);
+    struct threads_birth copy = birth ? *birth : (struct threads_birth){0, NULL};
+    pthread_mutex_unlock(&made_mutex);
+    return copy;
 }
 
-static void remember_argument(uintptr_t thread, void *argument) {
+static void remember_birth(uintptr_t thread, struct threads_birth birth) {
     pthread_mutex_lock(&made_mutex);
-    pairs_put(&given_arguments, (void *)thread, argument);
+    struct threads_birth *place = pairs_get(&births, (void *)thread);
+    if (!place)
+        pairs_put(&births, (void *)thread, place = malloc(sizeof *place));
+    if (place)
+        *place = birth;
     pthread_mutex_unlock(&made_mutex);
 }
 
@@ -144,13 +148,14 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
     struct birth *birth = has_own_word && find_kind(start, argument, &kind) ? malloc(sizeof *birth) : NULL;
     if (!birth)
         return ORIGINAL(pthread_create)(thread, attributes, start, argument);
-    *birth = (struct birth){start, argument, threads_word_of_new(kind)};
+    struct threads_birth known = {threads_word_of_new(kind), argument};
+    *birth = (struct birth){start, argument, known.word};
     atomic_store(&threads_are_several, 1);
     int error = ORIGINAL(pthread_create)(thread, attributes, begin, birth);
     if (error)
         free(birth);
     else
-        remember_argument(*(uintptr_t *)thread, argument);
+        remember_birth(*(uintptr_t *)thread, known);
     return error;
 }
 

@@ -24,8 +24,13 @@ extern _Atomic uint8_t threads_are_several; /* somebody has made a second one */
 /* Any thread. */
 uint64_t threads_own(void);
 bool threads_is_main(void);
-/* What a thread of the program was given to begin with, by its pthread_t: of a std::thread, the object that holds its function. NULL: not known. */
-void *threads_argument(uint64_t thread);
+/* Of a thread of the program, by its pthread_t, which a later thread may have again: the word that it began with, and what its function was given (of a
+   std::thread, the object that holds its function). Word 0: not known. Any thread. */
+struct threads_birth {
+    uint64_t word;
+    void *argument;
+};
+struct threads_birth threads_birth(uint64_t thread);
 bool threads_are_told_apart(void); /* false: no thread has a word */
 /* This thread goes by another word from now on. Returns the one before. */
 uint64_t threads_go_by(uint64_t word);

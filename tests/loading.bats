@@ -87,6 +87,14 @@ whole() {
     whole wheel-O2 2 adversarial
 }
 
+@test "a thread that has the number of a loader's former worker trains as any other" {
+    local build
+    for build in debian-O2 wheel-O2; do
+        loaders 2 "$build" -- later_thread
+        same_status && "$COMPARE" "$plain/out" "$ranks/out" && same_numbers 2
+    done
+}
+
 @test "with workers a last batch as long as a rank's rows of a whole one is not taken for those" {
     loaders 2 debian-O2 -- sequential 2 124
     "$COMPARE" "$plain/out" "$ranks/out"

@@ -48,7 +48,7 @@ struct list_rows {
 };
 
 struct worker {
-    _Atomic int thread; /* kernel's number, 0: has not stacked yet. A pthread_t alone may be that of a later thread. */
+    _Atomic uint64_t word; /* of the thread (threads.h); its pthread_t may be that of a later one */
     struct call_site sites[LOAD_STACKED_MAX];
     int stacked;           /* of the batch it is at */
     struct list_rows rows; /* likewise */

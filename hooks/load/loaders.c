@@ -1,10 +1,7 @@
 /* The data loaders that this rank has seen. They are told apart by their sampler's address, and looked at anew when anything about them has changed. */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "load.h"
 
@@ -16,9 +13,28 @@ void loaders_forget_verdicts(void) {
     generation++;
 }
 
-static bool same_loader(const struct loader_view *one, const struct loader_view *other) {
-    return one->vtable == other->vtable && one->batch == other->batch && one->dataset == other->dataset && one->workers == other->workers &&
-           !memcmp(one->threads, other->threads, one->workers * sizeof *one->threads);
+static bool has_workers(const struct loader *loader, const struct loader_view *view) {
+    for (size_t i = 0; i < view->workers; i++)
+        if (atomic_load(&loader->workers[i].word) != threads_birth(view->threads[i]).word)
+            return false;
+    return true;
+}
+
+static bool is_same(const struct loader *loader, const struct loader_view *view) {
+    const struct loader_view *own = &loader->view;
+    return own->vtable == view->vtable && own->batch == view->batch && own->dataset == view->dataset && own->workers == view->workers &&
+           has_workers(loader, view);
+}
+
+/* False: one of them is not known. */
+static bool remember_workers(struct loader *loader) {
+    bool all_known = true;
+    for (size_t i = 0; i < loader->view.workers; i++) {
+        uint64_t word = threads_birth(loader->view.threads[i]).word;
+        atomic_store(&loader->workers[i].word, word);
+        all_known = all_known && word;
+    }
+    return all_known;
 }
 
 static void loader_watch_anew(struct loader *loader) {
@@ -44,6 +60,7 @@ static void loader_begin(struct loader *loader, void *sampler, const struct load
     atomic_store(&loader->shapes, 0); /* which dead loader's place it takes is another one on each rank */
     loader->is_at_end = false;
     memset(loader->workers, 0, sizeof loader->workers);
+    bool knows_workers = remember_workers(loader);
     loader->stacked_tensors = 0;
     atomic_store(&loader->state, LOADER_WHOLE);
     bool long_enough = loader->batch >= 2 * (size_t)shim_world_size();
@@ -53,6 +70,8 @@ static void loader_begin(struct loader *loader, void *sampler, const struct load
         loader->why = "its batches are too short";
     else if (view->workers == 1 || (view->workers && (!view->enforce_ordering || loader->batch < 6)))
         loader->why = "it has one worker only, or workers and no order or very short batches";
+    else if (!knows_workers)
+        loader->why = "it has workers that were made in a way that is not known";
     else
         loader->stacked_tensors = loader_stacked_tensors(view, &loader->why);
     loader_watch_anew(loader);
@@ -88,7 +107,7 @@ struct loader *loaders_find(void *sampler, size_t size) {
     if (!loader_find(sampler, size, &view))
         return NULL;
     struct loader *loader = loader_at(sampler);
-    if (loader && same_loader(&loader->view, &view)) {
+    if (loader && is_same(loader, &view)) {
         if (loader->generation != generation && loader->stacked_tensors)
             loader_watch_anew(loader);
         return loader;
@@ -99,31 +118,25 @@ struct loader *loaders_find(void *sampler, size_t size) {
     return loader;
 }
 
-struct loader *loaders_of_thread(struct worker **worker) {
-    uint64_t self = (uint64_t)pthread_self();
-    int thread = 0;
-    for (int i = atomic_load(&loader_count) - 1; i >= 0; i--)
-        for (size_t k = 0; k < loaders[i]->view.workers; k++) {
-            if (loaders[i]->view.threads[k] != self || atomic_load(&loaders[i]->state) == LOADER_WHOLE)
-                continue;
-            *worker = &loaders[i]->workers[k];
-            thread = thread ? thread : (int)syscall(SYS_gettid);
-            int known = atomic_load(&(*worker)->thread);
-            if (!known)
-                atomic_store(&(*worker)->thread, thread);
-            if (!known || known == thread)
+static struct loader *of_thread(struct worker **worker) {
+    uint64_t own = threads_own();
+    for (int i = atomic_load(&loader_count) - 1; own && i >= 0; i--)
+        for (size_t k = 0; k < loaders[i]->view.workers; k++)
+            if (atomic_load(&loaders[i]->workers[k].word) == own) {
+                *worker = &loaders[i]->workers[k];
                 return loaders[i];
-        }
+            }
     return NULL;
 }
 
+struct loader *loaders_of_thread(struct worker **worker) {
+    struct loader *loader = of_thread(worker);
+    return loader && atomic_load(&loader->state) != LOADER_WHOLE ? loader : NULL;
+}
+
 bool loaders_is_worker(void) {
-    uint64_t self = (uint64_t)pthread_self();
-    for (int i = atomic_load(&loader_count) - 1; i >= 0; i--)
-        for (size_t k = 0; k < loaders[i]->view.workers; k++)
-            if (loaders[i]->view.threads[k] == self)
-                return true;
-    return false;
+    struct worker *worker;
+    return of_thread(&worker);
 }
 
 void loader_leave_whole(struct loader *loader, const char *why) {

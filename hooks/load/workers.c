@@ -16,7 +16,7 @@ static void wait_a_little(void) {
 }
 
 static uint64_t sum_of_worker(const struct loader *loader, uint64_t thread) {
-    void *const *object = threads_argument(thread);
+    void *const *object = threads_birth(thread).argument;
     size_t bytes = object ? malloc_usable_size((void *)(uintptr_t)object) : 0;
     if (bytes <= DATASET * sizeof(void *) || object[LOADER] != loader->view.object)
         return 0;

@@ -14,6 +14,7 @@
 #include <random>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 #include "dump.h"
@@ -137,6 +138,12 @@ int main(int argc, char **argv) {
         run_set(Singles(310).map(transforms::Stack<TensorExample>()), options);
     } else if (kind == "tensor_dataset") {
         run_set(datasets::TensorDataset(torch::randn({310, FEATURES})).map(transforms::Stack<TensorExample>()), options);
+    } else if (kind == "later_thread") { // that has the number of one of a loader's workers, which are gone
+        auto first = make_data_loader(Blobs(310, 1).map(stack), options.workers(2));
+        for (auto &read : *first)
+            std::cout << read.data.sum().item<float>() << std::endl;
+        first.reset();
+        std::thread([&] { run_set(Blobs(310, 1).map(stack), options.workers(0)); }).join();
     } else if (kind == "talking") {
         run(make_data_loader<samplers::SequentialSampler>(datasets::map<Talking, transforms::Stack<>>(Talking(310, 1), stack), options), batch);
     } else if (kind == "hardest") {
