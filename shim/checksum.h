@@ -9,4 +9,12 @@
    matter. */
 uint64_t checksum_bytes(uint64_t before, const void *bytes, size_t count);
 
+/* Of two words, in their order: the finaliser of splitmix64 (Steele, Lea, Flood 2014). */
+static inline uint64_t checksum_mix(uint64_t one, uint64_t other) {
+    uint64_t word = (one ^ other * 0x9E3779B97F4A7C15ull) + 0x9E3779B97F4A7C15ull;
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9ull;
+    word = (word ^ word >> 27) * 0x94D049BB133111EBull;
+    return word ^ word >> 31;
+}
+
 #endif

@@ -21,14 +21,6 @@ static struct pairs made;
 static size_t kinds;
 static pthread_mutex_t made_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t mix(uint64_t one, uint64_t other) {
-    uint64_t word = (one ^ other * 0x9e3779b97f4a7c15u) + 0x9e3779b97f4a7c15u;
-    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9u;
-    word = (word ^ word >> 27) * 0x94d049bb133111ebu;
-    return word ^ word >> 31;
-}
-
 uint64_t threads_own(void) {
     if (!atomic_load_explicit(&threads_are_several, memory_order_relaxed))
         return 0;
@@ -62,8 +54,8 @@ static uint64_t number_of(uint64_t what) {
 }
 
 uint64_t threads_word_of_new(uint64_t kind) {
-    uint64_t what = mix(threads_own(), kind) | 1;
-    uint64_t word = mix(what, number_of(what)) | 1;
+    uint64_t what = checksum_mix(threads_own(), kind) | 1;
+    uint64_t word = checksum_mix(what, number_of(what)) | 1;
     leaves_pass_on(word);
     return word;
 }
@@ -81,7 +73,7 @@ void *threads_own_kept(struct threads_kept *kept) {
 /* What an address in a library or program is, not where it lies. */
 static uint64_t word_of_place(const void *address, const Dl_info *info) {
     const char *file = shim_file_at(address);
-    return mix(checksum_bytes(0, file, strlen(file)), (uint64_t)((const char *)address - (const char *)info->dli_fbase));
+    return checksum_mix(checksum_bytes(0, file, strlen(file)), (uint64_t)((const char *)address - (const char *)info->dli_fbase));
 }
 
 /* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. */
@@ -104,7 +96,7 @@ static bool find_kind(void *(*start)(void *), void *argument, uint64_t *kind) {
         return true;
     *kind = word_of_place(address, &info);
     if (argument && !strncmp(shim_file_at(address), "libstdc++.", 10) && dladdr(*(void **)argument, &of_class) && of_class.dli_fname)
-        *kind = mix(*kind, word_of_place(*(void **)argument, &of_class));
+        *kind = checksum_mix(*kind, word_of_place(*(void **)argument, &of_class));
     return !is_helper(shim_file_at(address));
 }
 

@@ -83,6 +83,18 @@ void call_set_ints(struct shard_call *call, int position, const int64_t *integer
         slot_replace(value, value_int_list(integers, (size_t)count));
 }
 
+void call_visit_results(struct shard_call *call, result_visitor *visit, const void *context) {
+    const struct stack *stack = call->dispatch->stack;
+    int place = 0, index = 0;
+    for (struct value *result = stack->begin; result < stack->end; result++, place++) {
+        struct stack single = {result, result + 1, result + 1};
+        struct stack *list = value_is_list(result) ? value_list(result) : &single;
+        for (struct value *element = list->begin; element < list->end; element++, index++)
+            if (value_is_tensor(element))
+                visit(call, element, place, index, context);
+    }
+}
+
 void decide_narrow(struct argument *argument, int dim) {
     argument->narrow = (int8_t)dim;
 }

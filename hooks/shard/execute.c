@@ -48,9 +48,8 @@ static void scale_result(struct value *result, double scale) {
     value_drop(factor);
 }
 
-static void mark_result(struct shard_call *call, struct value *result, const struct record *record, int index) {
-    if (!value_is_tensor(result))
-        return;
+static void mark_result(struct shard_call *call, struct value *result, int place, int index, const void *unused) {
+    const struct record *record = &call->results[place < call->result_count ? place : call->result_count - 1];
     if (record->kind == RECORD_PARTIAL && call->scale != 1)
         scale_result(result, call->scale);
     if (record->kind == RECORD_SHARD)
@@ -66,27 +65,9 @@ static void mark_result(struct shard_call *call, struct value *result, const str
 }
 
 /* Results that inherited the key from an argument (views) but are not decided to be anything lose it. */
-static void unmark_result(struct value *result) {
-    if (value_is_tensor(result) && tensor_is_marked(result->tensor) && record_get(result->tensor).kind == RECORD_NONE)
+static void unmark_result(struct shard_call *call, struct value *result, int place, int index, const void *unused) {
+    if (tensor_is_marked(result->tensor) && record_get(result->tensor).kind == RECORD_NONE)
         record_clear(result->tensor);
-}
-
-typedef void result_visitor(struct shard_call *call, struct value *result, const struct record *record, int index);
-
-static void visit_results(struct shard_call *call, result_visitor *visit, const struct record *records, int record_count) {
-    struct stack *stack = call->dispatch->stack;
-    int place = 0, index = 0;
-    for (struct value *result = stack->begin; result < stack->end; result++, place++) {
-        const struct record *record = record_count ? &records[place < record_count ? place : record_count - 1] : NULL;
-        struct stack single = {result, result + 1, result + 1};
-        struct stack *list = value_is_list(result) ? value_list(result) : &single;
-        for (struct value *element = list->begin; element < list->end; element++, index++)
-            visit(call, element, record, index);
-    }
-}
-
-static void visit_unmarked(struct shard_call *call, struct value *result, const struct record *record, int index) {
-    unmark_result(result);
 }
 
 /* ---- running */
@@ -175,10 +156,7 @@ void execute_local(struct shard_call *call) {
     else
         dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     OPAQUE_SCOPE;
-    if (call->result_count)
-        visit_results(call, mark_result, call->results, call->result_count);
-    else
-        visit_results(call, visit_unmarked, NULL, 0);
+    call_visit_results(call, call->result_count ? mark_result : unmark_result, NULL);
 }
 
 /* ---- gathered: replicated work on whole tensors */
@@ -275,21 +253,18 @@ void execute_whole(struct shard_call *call) {
                                                                call->dispatch->stack);
 }
 
+static void mark_of_whole(struct shard_call *call, struct value *result, int place, int index, const void *storages) {
+    if (!tensor_is_plain(result->tensor) || is_divided(result->tensor))
+        return;
+    record_clear(result->tensor);
+    mark_gathered(result->tensor, is_view_of(storages, result->tensor));
+}
+
 void execute_gathered(struct shard_call *call) {
     __attribute__((cleanup(forget_storages))) struct gathered_storages storages;
     storages.count = 0;
     gather_arguments(call, &storages);
     execute_whole(call);
-    struct stack *stack = call->dispatch->stack;
     OPAQUE_SCOPE;
-    for (struct value *result = stack->begin; result < stack->end; result++) {
-        struct stack single = {result, result + 1, result + 1};
-        struct stack *list = value_is_list(result) ? value_list(result) : &single;
-        for (struct value *element = list->begin; element < list->end; element++) {
-            if (!value_is_tensor(element) || !tensor_is_plain(element->tensor) || is_divided(element->tensor))
-                continue;
-            record_clear(element->tensor);
-            mark_gathered(element->tensor, is_view_of(&storages, element->tensor));
-        }
-    }
+    call_visit_results(call, mark_of_whole, &storages);
 }

@@ -15,24 +15,22 @@
  */
 #include "shard.h"
 
-enum origin_kind { ORIGIN_ORDERED, ORIGIN_SUM, ORIGIN_PRODUCT, ORIGIN_SAME, ORIGIN_DRAW };
+/* ORIGIN_ADDED: in order, and with beta = 0 what is added to may be anything (torch.empty). */
+enum origin_kind { ORIGIN_ORDERED, ORIGIN_ADDED, ORIGIN_SUM, ORIGIN_PRODUCT, ORIGIN_SAME, ORIGIN_DRAW };
 
+#define PRIME ((1ull << 61) - 1)
 #define COMPUTED_NUMBER 0x51ED270B27220A95ull /* any */
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014), below the prime. */
 static uint64_t mix(uint64_t one, uint64_t other) {
-    uint64_t word = one * 0x9E3779B97F4A7C15ull + other;
-    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9ull;
-    word = (word ^ word >> 27) * 0x94D049BB133111EBull;
-    return (word ^ word >> 31) % ORIGIN_PRIME;
+    return checksum_mix(one, other) % PRIME;
 }
 
 static uint64_t plus(uint64_t one, uint64_t other) {
-    return (one + other) % ORIGIN_PRIME;
+    return (one + other) % PRIME;
 }
 
 static uint64_t times(uint64_t one, uint64_t other) {
-    return (uint64_t)((unsigned __int128)one * other % ORIGIN_PRIME);
+    return (uint64_t)((unsigned __int128)one * other % PRIME);
 }
 
 /* ---- what a thread has given out */
@@ -55,13 +53,14 @@ static struct origin new_origin(void) {
 }
 
 /* Rows that a loader has read, or that were cut just now, get theirs here, where a thread's calls come in the same order on all ranks. */
-static __attribute__((noinline)) void give_origin(struct shard_call *call) {
+static __attribute__((noinline)) struct origin give_origin(struct shard_call *call) {
     struct origin origin = new_origin();
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind == RECORD_SHARD || call->arguments[i].record.kind == RECORD_PARTIAL) {
             call->arguments[i].record.origin = origin;
             record_set_origin(argument_tensor(&call->arguments[i]), origin);
         }
+    return origin;
 }
 
 /* ---- operators */
@@ -76,7 +75,8 @@ static bool is_named(const struct operator *op, const char *const *names, size_t
 
 static enum origin_kind kind_of(const struct operator *op, const struct rule *rule) {
     static const char *const same[] = {"clone", "contiguous", "detach", "alias", "positive", "lift_fresh", "requires_grad"},
-                             *const sums[] = {"add", "sub"}, *const products[] = {"mul"};
+                             *const added[] = {"addmm", "baddbmm", "addbmm", "addmv", "addr"}, *const sums[] = {"add", "sub"},
+                             *const products[] = {"mul"};
     static rule_function *const views[] = {rule_view,    rule_reshape_alias,    rule_memory,    rule_expand, rule_transpose,
                                            rule_permute, rule_matrix_transpose, rule_unsqueeze, rule_squeeze},
                                 *const draws[] = {rule_random_in_place, rule_random_like, rule_bernoulli,
@@ -91,6 +91,8 @@ static enum origin_kind kind_of(const struct operator *op, const struct rule *ru
             return ORIGIN_DRAW;
     if (is_named(op, same, sizeof same / sizeof *same))
         return ORIGIN_SAME;
+    if (is_named(op, added, sizeof added / sizeof *added))
+        return ORIGIN_ADDED;
     if (strcmp(op->overload, "Tensor"))
         return ORIGIN_ORDERED;
     return is_named(op, sums, 2) ? ORIGIN_SUM : is_named(op, products, 1) ? ORIGIN_PRODUCT : ORIGIN_ORDERED;
@@ -144,11 +146,9 @@ static uint64_t of_whole(struct tensor *tensor, bool is_read) {
     return has_values ? mix(word, of_first_element(tensor, tensor_dtype(tensor))) : word;
 }
 
-/* With beta = 0 what is added to may be anything: torch.empty. */
 static bool is_ignored(const struct shard_call *call, const struct argument *argument) {
-    static const char *const names[] = {"addmm", "baddbmm", "addbmm", "addmv", "addr"};
     enum { BETA = 3 };
-    return argument->position == 0 && is_named(call->op, names, sizeof names / sizeof *names) && call_real(call, BETA, 1) == 0;
+    return call->op->origin_kind == ORIGIN_ADDED && argument->position == 0 && call_real(call, BETA, 1) == 0;
 }
 
 static uint64_t of_argument(const struct shard_call *call, const struct argument *argument) {
@@ -202,7 +202,7 @@ static uint64_t of_sum(const struct shard_call *call) {
     if (call_real(call, 2, 1) != 1)
         other = times(other, of_value(&call->values[2]));
     if (call->op->short_name[0] == 's')
-        other = other ? ORIGIN_PRIME - other : 0;
+        other = other ? PRIME - other : 0;
     return plus(of_argument(call, &call->arguments[0]), other);
 }
 
@@ -218,6 +218,7 @@ static uint64_t of_call(const struct shard_call *call) {
     case ORIGIN_DRAW:
         return mix(of_ordered(call), given()->draws);
     case ORIGIN_ORDERED:
+    case ORIGIN_ADDED:
         break;
     }
     return of_ordered(call);
@@ -227,10 +228,8 @@ struct origin origin_of_call(struct shard_call *call) {
     struct origin origin = call->arguments[0].record.origin;
     for (int i = 1; i < call->argument_count; i++)
         origin = origin_join(origin, call->arguments[i].record.origin);
-    if (!origin.newest) {
-        give_origin(call);
-        return origin_of_call(call);
-    }
+    if (!origin.newest)
+        origin = give_origin(call);
     origin.calls = of_call(call);
     return origin;
 }
@@ -269,26 +268,19 @@ static bool is_operand(const struct operands *operands, const struct tensor *ten
 }
 
 /* Its results are its own, whatever it has called; but for views and copies, which hang on the rows' layout, and what it has drawn. */
-static void set_results(const struct shard_call *call, const struct operands *operands, struct origin origin) {
-    int index = 0;
-    for (struct value *result = call->dispatch->stack->begin; result < call->dispatch->stack->end; result++) {
-        struct stack single = {result, result + 1, result + 1};
-        struct stack *list = value_is_list(result) ? value_list(result) : &single;
-        for (struct value *element = list->begin; element < list->end; element++, index++)
-            if (value_is_tensor(element) && tensor_is_marked(element->tensor) && !is_operand(operands, element->tensor))
-                record_set_origin(element->tensor, origin_of_result(origin, index));
-    }
+static void set_result(struct shard_call *call, struct value *result, int place, int index, const void *operands) {
+    if (tensor_is_marked(result->tensor) && !is_operand(operands, result->tensor))
+        record_set_origin(result->tensor, origin_of_result(call->record.origin, index));
 }
 
-void origin_run_composite(const struct shard_call *call) {
+void origin_run_composite(struct shard_call *call) {
     struct operands operands = operands_of(call);
     uint64_t draws = given()->draws;
     dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
-    struct origin origin = call->record.origin;
     if (given()->draws != draws)
-        origin.calls = mix(origin.calls, given()->draws);
+        call->record.origin.calls = mix(call->record.origin.calls, given()->draws);
     if (!call->op->may_alias && !call->op->written)
-        set_results(call, &operands, origin);
+        call_visit_results(call, set_result, &operands);
 }
 
 /* ---- exchanges */

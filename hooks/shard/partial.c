@@ -4,19 +4,14 @@
  */
 #include "shard.h"
 
+static void mark_partial(struct shard_call *call, struct value *result, int place, int index, const void *unused) {
+    record_set(result->tensor, (struct record){.kind = RECORD_PARTIAL, .origin = origin_of_result(call->record.origin, index)});
+}
+
 static void run_partial(struct shard_call *call) {
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     OPAQUE_SCOPE;
-    struct stack *stack = call->dispatch->stack;
-    int index = 0;
-    for (struct value *result = stack->begin; result < stack->end; result++) {
-        struct stack single = {result, result + 1, result + 1};
-        struct stack *list = value_is_list(result) ? value_list(result) : &single;
-        for (struct value *element = list->begin; element < list->end; element++, index++)
-            if (value_is_tensor(element))
-                record_set(element->tensor,
-                           (struct record){.kind = RECORD_PARTIAL, .origin = origin_of_result(call->record.origin, index)});
-    }
+    call_visit_results(call, mark_partial, NULL);
 }
 
 static bool all_floating(const struct shard_call *call) {

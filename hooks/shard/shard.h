@@ -182,6 +182,9 @@ bool call_is_none(const struct shard_call *call, int position);
 int call_ints(const struct shard_call *call, int position, int64_t *integers);
 /* Puts another list of as many there. */
 void call_set_ints(struct shard_call *call, int position, const int64_t *integers, int count);
+/* Each tensor among the results, also in lists. place: of the result, index: among all tensors. */
+typedef void result_visitor(struct shard_call *call, struct value *result, int place, int index, const void *context);
+void call_visit_results(struct shard_call *call, result_visitor *visit, const void *context);
 static inline int wrap_dim(int64_t dim, int dims) {
     return (int)(dim < 0 ? dim + (dims ? dims : 1) : dim);
 }
@@ -268,7 +271,7 @@ struct origin origin_of_call(struct shard_call *call);
 /* Of its first, second, ... result. */
 struct origin origin_of_result(struct origin origin, int index);
 /* Runs the composite at user level. */
-void origin_run_composite(const struct shard_call *call);
+void origin_run_composite(struct shard_call *call);
 /* Folds it into what the ranks compare at their next collective. Communication lock held. */
 void origin_note(struct origin origin);
 

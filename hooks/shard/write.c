@@ -158,8 +158,9 @@ static void take_back(struct shard_call *call, const struct target *target) {
     record_set(target->own, target->record);
 }
 
-static void return_own(struct value *result, const struct targets *targets) {
-    for (int i = 0; i < targets->count && value_is_tensor(result); i++)
+static void return_own(struct shard_call *call, struct value *result, int place, int index, const void *of_call) {
+    const struct targets *targets = of_call;
+    for (int i = 0; i < targets->count; i++)
         if (result->tensor == targets->list[i].whole) {
             tensor_retain(targets->list[i].own);
             slot_replace(result, value_tensor(targets->list[i].own));
@@ -175,11 +176,5 @@ void execute_write_gathered(struct shard_call *call) {
     OPAQUE_SCOPE;
     for (int i = 0; i < targets.count; i++)
         take_back(call, &targets.list[i]);
-    struct stack *stack = call->dispatch->stack;
-    for (struct value *result = stack->begin; result < stack->end; result++) {
-        struct stack single = {result, result + 1, result + 1};
-        struct stack *list = value_is_list(result) ? value_list(result) : &single;
-        for (struct value *element = list->begin; element < list->end; element++)
-            return_own(element, &targets);
-    }
+    call_visit_results(call, return_own, &targets);
 }

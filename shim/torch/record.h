@@ -20,10 +20,8 @@ enum record_kind {
 struct origin {
     uint64_t newest;  /* a number of the thread that has used the batch first, larger than those before; 0: not used yet */
     uint64_t batches; /* some bits for each */
-    uint64_t calls;   /* what was computed of them, and how, modulo ORIGIN_PRIME (hooks/shard/origin.c) */
+    uint64_t calls;   /* what was computed of them, and how, modulo a prime (hooks/shard/origin.c) */
 };
-
-#define ORIGIN_PRIME ((1ull << 61) - 1)
 
 /* Copied several times a call: 96 bytes. */
 struct record {
