@@ -12,6 +12,7 @@
 #define ACCEL_RUN_PROTOCOL_H
 
 #include <stdint.h>
+#include <string.h>
 
 #define PROTOCOL_VERSION 8
 
@@ -153,5 +154,12 @@ struct protocol_child {
     struct protocol_claim claim;
     struct protocol_problem problem;
 };
+
+/* What stands before a line of this level (PROTOCOL_LOG). What begins with an id has the form of all messages: "warning AR-...: what". */
+static inline const char *protocol_level_word(char level, const char *text) {
+    if (level == 'e')
+        return "error: ";
+    return level != 'w' ? "" : strncmp(text, "AR-", 3) ? "warning: " : "warning ";
+}
 
 #endif

@@ -98,11 +98,7 @@ static bool say_first(uint64_t hash) {
 
 static void print_line(const char *who, char level, const char *text) {
     char line[HELD_CHARS + 64];
-    int length = snprintf(line, sizeof line, "%s: %s%s\n", who,
-                          level == 'e'   ? "error: "
-                          : level == 'w' ? strncmp(text, "AR-", 3) ? "warning: " : "warning "
-                                         : "",
-                          text);
+    int length = snprintf(line, sizeof line, "%s: %s%s\n", who, protocol_level_word(level, text), text);
     if (length >= (int)sizeof line) {
         length = sizeof line - 1;
         line[length - 1] = '\n';

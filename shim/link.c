@@ -265,6 +265,15 @@ void shim_log(char level, const char *format, ...) {
         link_send(PROTOCOL_LOG, text, (uint32_t)length + 1);
 }
 
+void shim_warning(const char *id, const char *cure, const char *format, ...) {
+    struct protocol_problem warning;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(warning.what, sizeof warning.what, format, arguments);
+    va_end(arguments);
+    shim_log('w', "%s: %s\n  what to do: %s", id, warning.what, cure);
+}
+
 void link_meeting(const struct protocol_meeting *meeting, const char *path, const char *second) {
     char message[sizeof *meeting + 2 * BOARD_PATH_CHARS];
     struct protocol_meeting said = *meeting;

@@ -57,10 +57,8 @@ __attribute__((destructor)) static void report_end(void) {
              (unsigned long long)batches, (unsigned long long)backwards, (unsigned long long)gathers, (unsigned long long)comm.collectives,
              (double)comm.wait_ns / 1e9, (double)comm.bytes / (1 << 20), (double)comm.in_place / (1 << 20));
     if (!batches && backwards && shim_rank() == 0)
-        shim_log(
-            'w',
-            "AR-NOTHING-DIVIDED: no batch of this program could be divided among %u ranks (batches of fewer than %u rows, or "
-            "data that never meets a parameter in a layer that accel-run knows): the result is right, but every rank did all the work\n"
-            "  what to do: use larger batches, or -n 1",
-            shim_world_size(), 2 * shim_world_size());
+        shim_warning("AR-NOTHING-DIVIDED", "use larger batches, or -n 1",
+                     "no batch of this program could be divided among %u ranks (batches of fewer than %u rows, or data that never meets a "
+                     "parameter in a layer that accel-run knows): the result is right, but every rank did all the work",
+                     shim_world_size(), 2 * shim_world_size());
 }

@@ -119,6 +119,8 @@ int seed_open_device(const char *path, int flags);
 /* ---- saying things (link.c) */
 
 void shim_log(char level, const char *format, ...) __attribute__((format(printf, 2, 3))); /* level: 'd' 'i' 'w' 'e' */
+/* Goes on, and says what the user should know. id, cure and what happened as below. */
+void shim_warning(const char *id, const char *cure, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Stops the job: tells the launcher, then waits to be ended by it. id: stable ("AR-..."); what: what happened and where; cure: what to do. */
 void shim_problem(const char *id, const char *cure, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
 

@@ -182,11 +182,10 @@ static void check_leaves(struct tensor **leaves, size_t count, bool are_used) {
             "threads of the program have made parameters that have other values on each rank");
     size_t different = are_equal ? 0 : make_equal(leaves, sums, count);
     if (different && shim_rank() == 0)
-        shim_log(
-            'w',
-            "AR-START-DIFFERS: %zu of %zu parameters began with other values on some ranks: all go on with those of rank 0. The program "
-            "draws from a source of randomness that accel-run does not know, or reads a file that is another one on another host\n"
-            "  what to do: seed it, and make the files the same, to be sure that the ranks read the same data",
+        shim_warning(
+            "AR-START-DIFFERS", "seed it, and make the files the same, to be sure that the ranks read the same data",
+            "%zu of %zu parameters began with other values on some ranks: all go on with those of rank 0. The program draws from a "
+            "source of randomness that accel-run does not know, or reads a file that is another one on another host",
             different, count);
     free(sums);
 }

@@ -132,7 +132,7 @@ void drift_examine(const struct backward *backward) {
             "rank %u has other values in parameter %u than rank 0: its optimizer has made another step", comm_first_other(all),
             leaf_number(window.ordinal));
     if (every == 1 && shim_rank() == 0)
-        shim_log('w', "AR-ROUNDING: the ranks' parameters differ by rounding, as those of hosts with other processors do\n"
-                      "  what to do: nothing, this is harmless");
+        shim_warning("AR-ROUNDING", "nothing, this is harmless",
+                     "the ranks' parameters differ by rounding, as those of hosts with other processors do");
     every = SELDOM;
 }

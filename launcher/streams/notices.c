@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../config/protocol.h"
+
 int notices_open(struct notices *notices, uint32_t world_size) {
     memset(notices, 0, sizeof *notices);
     notices->world_size = world_size;
@@ -35,12 +37,6 @@ void notices_say(struct notices *notices, const char *format, ...) {
 
 void notices_problem(struct notices *notices, const char *kind, const struct problem *problem) {
     printer_format(&notices->printer, "accel-run: %s %s: %s\n  what to do: %s", kind, problem->id, problem->what, problem->cure);
-}
-
-/* What begins with an id has the form of all messages: "warning AR-...: ". */
-static const char *level_word(char level, const char *text) {
-    bool has_id = !strncmp(text, "AR-", 3);
-    return level == 'e' ? "error: " : level == 'w' && has_id ? "warning " : level == 'w' ? "warning: " : "";
 }
 
 static uint64_t hash_of(const char *text) {
@@ -90,7 +86,7 @@ void notices_log(struct notices *notices, uint32_t rank, char level, const char 
     struct notices_text *entry = index < 0 ? NULL : &notices->texts[index];
     if (entry && ++entry->sent[rank] <= entry->printed)
         return;
-    if (asprintf(&line, "%s%s", level_word(level, text), text) < 0)
+    if (asprintf(&line, "%s%s", protocol_level_word(level, text), text) < 0)
         return;
     if (rank == 0) {
         if (entry) {

@@ -14,8 +14,9 @@ static struct value plain_of(struct tensor *tensor) {
 static void warn_once(void) {
     static _Atomic bool warned;
     if (shim_rank() == 0 && !atomic_exchange(&warned, true))
-        shim_log('w', "AR-DEVICE: the ranks exchange what is on an accelerator through the host's memory. This was tried on an accelerator "
-                      "without hardware only\n  what to do: compare the first steps with those of -n 1");
+        shim_warning("AR-DEVICE", "compare the first steps with those of -n 1",
+                     "the ranks exchange what is on an accelerator through the host's memory. This was tried on an accelerator without "
+                     "hardware only");
 }
 
 /* Element by element; neither keeps a history. */
