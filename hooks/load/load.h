@@ -14,7 +14,8 @@
  *    program has one thread, the data set, what it points to itself, and static memory must stay the same in every batch: a generator that only few examples
  *    draw from. Doubt stops the job (AR-LOADING).
  *  - With worker threads the loader's own list of threads says whose stack it is, and lengths say which list it was: lists of a length that could be taken
- *    for another are handed out whole. One worker alone is left whole: nothing of its copy of the data set can be looked at.
+ *    for another are handed out whole. The copies of the data set are looked at while the first lists are asked for (workers.c). One worker alone is left
+ *    whole: it reads in one order, so what its copy remembers of it is the program's, and what begins after the first lists would not be noticed.
  *  - What get() gives the model is not divided, so a data set may ask it for its own rows' examples; one that computes gradients, trains a normalisation, or
  *    looks at divided results of the training, is read whole.
  *  - Collectives only on the main thread; worker threads only mark tensors.

@@ -51,17 +51,21 @@ static bool is_as_before(const struct loader *loader) {
     return false;
 }
 
+/* Afterwards the program has trained in between, and memory has changed for other reasons. */
+static bool is_among_first(const struct loader *loader) {
+    return loader->lists < loader->view.max_jobs;
+}
+
 void workers_begin(struct loader *loader) {
     loader->watched_lists++;
-    if (!loader->workers_are_clean)
+    if (!loader->workers_are_clean && is_among_first(loader))
         loader->dataset_sum = sum_of_memory(loader);
 }
 
 enum watch_verdict workers_verdict(struct loader *loader) {
     if (!loader->lists)
         return WATCH_NOTHING;
-    bool has_trained = loader->lists >= loader->view.max_jobs;
-    if (!loader->workers_are_clean && !has_trained)
+    if (!loader->workers_are_clean && is_among_first(loader))
         loader->workers_are_clean = is_as_before(loader);
     if (!loader->workers_are_clean)
         return WATCH_AGAIN;

@@ -71,9 +71,6 @@ static struct tensor *pass_on(struct tensor *gradient, void *unused) {
     return gradient;
 }
 
-static void keep(void *unused) {
-}
-
 static void *first_sought(const char *vector, bool (*is_sought)(void *hook)) {
     const struct vector *hooks = (const struct vector *)vector;
     for (char *hook = hooks->begin; hook < hooks->end; hook += sizeof(void *))
@@ -105,7 +102,7 @@ void graph_begin(void) {
         if (are_edges(node + at, nodes))
             edges_at = at;
     if (edges_at) {
-        tensor_add_hook(sum.tensor, (struct hook_closure){pass_on, keep, NULL});
+        tensor_add_hook(sum.tensor, (struct hook_closure){pass_on, NULL, NULL});
         find_hooks(node);
     }
     shim_log('d', "a node's edges stand at %ld, of %td bytes each, its hooks at %ld and %ld", edges_at, edge_bytes, pre_hooks_at,
