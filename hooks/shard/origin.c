@@ -19,14 +19,20 @@
 enum origin_kind { ORIGIN_ORDERED, ORIGIN_ADDED, ORIGIN_SUM, ORIGIN_PRODUCT, ORIGIN_SAME, ORIGIN_DRAW };
 
 #define PRIME ((1ull << 61) - 1)
+#define MULTIPLIER 0x9E3779B97F4A7C15ull
 #define COMPUTED_NUMBER 0x51ED270B27220A95ull /* any */
 
-static uint64_t mix(uint64_t one, uint64_t other) {
-    return checksum_mix(one, other) % PRIME;
+/* Sums and products are below the prime, and so are hashes where they become one of these, not before: there are a dozen in a call. */
+static uint64_t below_prime(uint64_t word) {
+    return word % PRIME;
 }
 
 static uint64_t plus(uint64_t one, uint64_t other) {
-    return (one + other) % PRIME;
+    return below_prime(below_prime(one) + below_prime(other));
+}
+
+static uint64_t minus(uint64_t one, uint64_t other) {
+    return plus(one, PRIME - below_prime(other));
 }
 
 static uint64_t times(uint64_t one, uint64_t other) {
@@ -47,9 +53,9 @@ static struct given *given(void) {
 }
 
 static struct origin new_origin(void) {
-    uint64_t number = ++given()->origins << 32 | (uint32_t)(threads_own() * 0x9E3779B97F4A7C15ull >> 32);
+    uint64_t number = ++given()->origins << 32 | (uint32_t)(threads_own() * MULTIPLIER >> 32);
     uint64_t drawn = checksum_bytes(0, &number, sizeof number);
-    return (struct origin){number, 1ull << (drawn & 63) | 1ull << (drawn >> 6 & 63) | 1ull << (drawn >> 12 & 63), mix(drawn, 1)};
+    return (struct origin){number, 1ull << (drawn & 63) | 1ull << (drawn >> 6 & 63) | 1ull << (drawn >> 12 & 63), checksum_mix(drawn, 1)};
 }
 
 /* Rows that a loader has read, or that were cut just now, get theirs here, where a thread's calls come in the same order on all ranks. */
@@ -100,7 +106,7 @@ static enum origin_kind kind_of(const struct operator *op, const struct rule *ru
 
 void origin_meet(struct operator *op, const struct rule *rule) {
     op->origin_kind = (uint8_t)kind_of(op, rule);
-    op->origin_name = mix(checksum_bytes(0, op->name, strlen(op->name)), checksum_bytes(1, op->overload, strlen(op->overload)));
+    op->origin_name = checksum_mix(checksum_bytes(0, op->name, strlen(op->name)), checksum_bytes(1, op->overload, strlen(op->overload)));
 }
 
 /* ---- operands */
@@ -112,14 +118,12 @@ static uint64_t of_number(double number, double digits) {
         return number != number ? 2 : number < 0 ? 3 : 4;
     int64_t nearest = (int64_t)(millionths < 0 ? millionths - 0.5 : millionths + 0.5);
     double away = millionths - (double)nearest;
-    return (away < 0 ? -away : away) <= 1e-6 + size * 4 * digits ? mix((uint64_t)nearest, 5) : COMPUTED_NUMBER;
+    return (away < 0 ? -away : away) <= 1e-6 + size * 4 * digits ? checksum_mix((uint64_t)nearest, 5) : COMPUTED_NUMBER;
 }
 
-/* The first element, on the host. Of a fraction sign, exponent and a few digits: two machines may round the last ones differently. */
-static uint64_t of_first_element(struct tensor *tensor, enum torch_dtype dtype) {
-    const void *data = tensor_data(tensor);
+/* On the host. Of a fraction sign, exponent and a few digits: two machines may round the last ones differently. */
+static uint64_t of_first_element(const void *data, enum torch_dtype dtype, bool is_number) {
     uint64_t bits = 0;
-    bool is_number = tensor_elements(tensor) == 1;
     if (dtype == DTYPE_FLOAT64 && is_number)
         return of_number(*(const double *)data, 0x1p-52);
     if (dtype == DTYPE_FLOAT32 && is_number)
@@ -139,11 +143,13 @@ static uint64_t of_whole(struct tensor *tensor, bool is_read) {
     if (!tensor_is_plain(tensor) || *tensor_key_set(tensor) & torch_facts.bits_mode) /* Python's classes tell their sizes, or do not */
         return 1;
     struct sizes sizes = tensor_sizes(tensor);
-    uint64_t word = sizes.count;
-    for (size_t i = 0; i < sizes.count; i++)
-        word = mix(word, (uint64_t)sizes.data[i]);
-    bool has_values = is_read && tensor_elements(tensor) && tensor_is_on_host(tensor) && tensor_data(tensor);
-    return has_values ? mix(word, of_first_element(tensor, tensor_dtype(tensor))) : word;
+    uint64_t word = sizes.count, elements = 1;
+    for (size_t i = 0; i < sizes.count; i++) {
+        word = word * MULTIPLIER + (uint64_t)sizes.data[i];
+        elements *= (uint64_t)sizes.data[i];
+    }
+    const void *data = is_read && elements && tensor_is_on_host(tensor) ? tensor_data(tensor) : NULL;
+    return data ? checksum_mix(word, of_first_element(data, tensor_dtype(tensor), elements == 1)) : word;
 }
 
 static bool is_ignored(const struct shard_call *call, const struct argument *argument) {
@@ -156,25 +162,25 @@ static uint64_t of_argument(const struct shard_call *call, const struct argument
     if (argument->record.kind == RECORD_SHARD || argument->record.kind == RECORD_PARTIAL)
         return argument->record.origin.calls;
     if (argument->is_parameter)
-        return mix(leaf_ordinal(tensor), 6);
-    return mix(of_whole(tensor, !schema_writes(call, argument) && !is_ignored(call, argument)), 7);
+        return checksum_mix(leaf_ordinal(tensor), 6);
+    return checksum_mix(of_whole(tensor, !schema_writes(call, argument) && !is_ignored(call, argument)), 7);
 }
 
 static uint64_t of_integers(const struct value *value) {
     uint64_t word = 11;
     if (value->tag == TAG_INTS)
         for (uint32_t i = 0; i < value->count; i++)
-            word = mix(word, (uint64_t)value->integers[i]);
+            word = word * MULTIPLIER + (uint64_t)value->integers[i];
     else if (value_is_list(value))
         for (const struct value *element = value_list(value)->begin; element < value_list(value)->end; element++)
             if (element->tag == TAG_INT)
-                word = mix(word, (uint64_t)element->integer);
+                word = word * MULTIPLIER + (uint64_t)element->integer;
     return word;
 }
 
 static uint64_t of_value(const struct value *value) {
     if (value->tag == TAG_INT)
-        return mix((uint64_t)value->integer, 8);
+        return checksum_mix((uint64_t)value->integer, 8);
     if (value->tag == TAG_DOUBLE)
         return of_number(value->real, 0x1p-52);
     if (value->tag == torch_facts.tag_bool)
@@ -187,11 +193,11 @@ static uint64_t of_value(const struct value *value) {
 static uint64_t of_ordered(const struct shard_call *call) {
     uint64_t word = call->op->origin_name;
     for (int i = 0; i < call->argument_count; i++)
-        word = mix(word, of_argument(call, &call->arguments[i]));
+        word = checksum_mix(word, of_argument(call, &call->arguments[i]));
     for (int i = 0; i < call->value_count; i++) {
         const struct value *value = &call->values[i];
         if (!value_is_tensor(value) && !(call->op->without_interest >> i & 1))
-            word = mix(word, of_value(value));
+            word = checksum_mix(word, of_value(value));
     }
     return word;
 }
@@ -201,9 +207,7 @@ static uint64_t of_sum(const struct shard_call *call) {
     uint64_t other = of_argument(call, &call->arguments[1]);
     if (call_real(call, 2, 1) != 1)
         other = times(other, of_value(&call->values[2]));
-    if (call->op->short_name[0] == 's')
-        other = other ? PRIME - other : 0;
-    return plus(of_argument(call, &call->arguments[0]), other);
+    return (call->op->short_name[0] == 's' ? minus : plus)(of_argument(call, &call->arguments[0]), other);
 }
 
 static uint64_t of_call(const struct shard_call *call) {
@@ -216,7 +220,7 @@ static uint64_t of_call(const struct shard_call *call) {
     case ORIGIN_SAME:
         return of_argument(call, &call->arguments[0]);
     case ORIGIN_DRAW:
-        return mix(of_ordered(call), given()->draws);
+        return checksum_mix(of_ordered(call), given()->draws);
     case ORIGIN_ORDERED:
     case ORIGIN_ADDED:
         break;
@@ -241,7 +245,7 @@ void origin_begin_call(const struct shard_call *call) {
 
 struct origin origin_of_result(struct origin origin, int index) {
     if (index)
-        origin.calls = mix(origin.calls, (uint64_t)index);
+        origin.calls = checksum_mix(origin.calls, (uint64_t)index);
     return origin;
 }
 
@@ -278,7 +282,7 @@ void origin_run_composite(struct shard_call *call) {
     uint64_t draws = given()->draws;
     dispatch_run_user(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     if (given()->draws != draws)
-        call->record.origin.calls = mix(call->record.origin.calls, given()->draws);
+        call->record.origin.calls = checksum_mix(call->record.origin.calls, given()->draws);
     if (!call->op->may_alias && !call->op->written)
         call_visit_results(call, set_result, &operands);
 }
