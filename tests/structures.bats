@@ -125,6 +125,9 @@ same_side_by_side() {
         contains "$(cat "$ranks/err")" AR-NODE
         rm -r "$ranks"
     done
+    for mode in node_hook_aside accumulator_hook_aside; do
+        same_structure "$mode" 2 3
+    done
     # Below a folder that is called as the library is.
     mkdir "$BATS_TEST_TMPDIR/libtorch"
     cp "$BUILD/programs/debian-O2/structures" "$BATS_TEST_TMPDIR/libtorch"

@@ -211,15 +211,15 @@ static struct record root_record(const struct vector *roots, size_t index, size_
 }
 
 /* Where values are whole that come from divided rows: what hangs on them may have no record. */
-static bool is_from_rows(void *node) {
+static bool is_from_rows(void *node, const void *unused) {
     return dispatch_client.is_gathered(node) || custom_is_divided(node);
 }
 
 static bool roots_are_divided(const struct vector *roots, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (root_record(roots, i, count).kind != RECORD_NONE || graph_leads_to(root_node(roots, i, count), is_from_rows))
+        if (root_record(roots, i, count).kind != RECORD_NONE)
             return true;
-    return false;
+    return count && graph_leads_to(roots, is_from_rows, NULL);
 }
 
 static size_t seeds_count(const struct vector *inputs) {
@@ -353,11 +353,6 @@ static bool is_of_transform(const struct vector *roots, size_t count, const stru
     return dispatch_in_transform() || (count && capture_is_of_wrapped(outputs, edge_bytes(roots, count)));
 }
 
-static void refuse_foreign(const struct vector *roots, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        foreign_refuse(root_node(roots, i, count));
-}
-
 /* A mode sees what the nodes of the graph compute. Where it has been open since the forward, nothing is divided. */
 static void refuse_mode(void) {
     if (dispatch_in_mode())
@@ -382,7 +377,7 @@ static void execute_at_user_level(void *result, void *engine, void *roots, void 
     start_check_new_leaves();
     if (is_nested || roots_are_divided(roots, vector_tensors(inputs))) {
         refuse_mode();
-        refuse_foreign(roots, vector_tensors(inputs));
+        foreign_refuse(roots, outputs, accumulate);
         seeds_make(&seeds, roots, inputs);
         struct execution execution = {result, engine, roots, outputs, seeds_vector(&seeds), keep_graph, create_graph, accumulate};
         __attribute__((cleanup(capture_free))) struct capture capture;

@@ -43,15 +43,34 @@ __attribute__((noreturn)) static void refuse(void *object, const char *what) {
                  name ? name : "without a name");
 }
 
-static bool look_at(void *node) {
+struct asked {
+    const struct vector *edges;
+    bool accumulate;
+};
+
+static bool is_asked_for(void *node, const void *edges) {
+    return graph_is_among(edges, node);
+}
+
+static bool is_run(void *node, const struct vector *asked) {
+    return asked->begin == asked->end || graph_leads_to(graph_edges_of(node), is_asked_for, asked);
+}
+
+/* Of nodes that gradients are asked for themselves the engine takes what arrives, and does not run them (unless it is to be accumulated there). It holds the
+   sizes that arrive against those that an own one was made for, which are the whole batch's. */
+static bool look_at(void *node, const void *asked) {
+    const struct asked *only = asked;
     void *hook = graph_hook_of(node, is_foreign);
-    if (hook)
+    bool is_own = is_foreign(node) && !node_is_replaced(node), is_taken = graph_is_among(only->edges, node);
+    if (hook && ((is_taken && only->accumulate) || is_run(node, only->edges)))
         refuse(hook, "a hook on a node of the graph");
-    if (is_foreign(node) && !node_is_replaced(node))
+    if (is_own && (is_taken || is_run(node, only->edges)))
         refuse(node, "a node of the graph");
     return false;
 }
 
-void foreign_refuse(void *root) {
-    graph_leads_to(root, look_at);
+void foreign_refuse(const struct vector *roots, const struct vector *asked, bool accumulate) {
+    struct asked only = {asked, accumulate};
+    if (roots->begin < roots->end)
+        graph_leads_to(roots, look_at, &only);
 }

@@ -43,8 +43,9 @@ void backward_mark_retained(void);
 /* The gradient that AccumulateGrad has in hand in this thread lies in its leaf now. */
 void backward_has_arrived(void);
 
-/* Stops the job when the graph has nodes, or hooks on nodes, of classes of the program's own (foreign.c). */
-void foreign_refuse(void *root);
+/* Stops the job when the engine would run nodes, or hooks on nodes, of classes of the program's own (foreign.c). Edges: its roots, and what gradients are
+   asked for (empty: of all leaves), which accumulate there or are returned. */
+void foreign_refuse(const struct vector *roots, const struct vector *asked, bool accumulate);
 
 /* ---- code of the program that autograd calls back (boundary.c): it runs at user level and is shown what one process would show */
 /* The gradient of a divided tensor is divided like it; that of anything replicated is a partial sum; that of a partial sum is replicated. */

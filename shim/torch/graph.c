@@ -9,15 +9,11 @@
 
 enum { NODE_BYTES = 512, OPERANDS = 2 };
 
-static long edges_at; /* 0: not found */
-static ptrdiff_t edge_bytes;
-
-struct edges { /* std::vector<Edge>; an Edge begins with the pointer to its node */
-    char *begin, *end, *capacity;
-};
+static long edges_at;        /* 0: not found */
+static ptrdiff_t edge_bytes; /* an Edge begins with the pointer to its node */
 
 static bool are_edges(const char *words, void *const *nodes) {
-    struct edges edges;
+    struct vector edges;
     void **fields[] = {(void **)&edges.begin, (void **)&edges.end, (void **)&edges.capacity}, *node;
     for (int i = 0; i < 3; i++)
         if (!calibrate_read_word(words + 8 * i, fields[i]))
@@ -135,18 +131,32 @@ static void walk_free(struct walk *walk) {
     free(walk->nodes);
 }
 
-bool graph_leads_to(void *node, bool (*is_sought)(void *node)) {
+static void walk_follow(struct walk *walk, const struct vector *edges) {
+    for (const char *edge = edges->begin; edge < edges->end; edge += edge_bytes)
+        walk_meet(walk, *(void *const *)edge);
+}
+
+const struct vector *graph_edges_of(void *node) {
+    return (const struct vector *)((char *)node + edges_at);
+}
+
+bool graph_leads_to(const struct vector *edges, graph_visitor *is_sought, const void *context) {
     if (!edges_at)
         return true;
     __attribute__((cleanup(walk_free))) struct walk walk = {.count = 0};
-    walk_meet(&walk, node);
+    walk_follow(&walk, edges);
     while (walk.count) {
-        node = walk.nodes[--walk.count];
-        if (is_sought(node))
+        void *node = walk.nodes[--walk.count];
+        if (is_sought(node, context))
             return true;
-        const struct edges *edges = (const struct edges *)((char *)node + edges_at);
-        for (const char *edge = edges->begin; edge < edges->end; edge += edge_bytes)
-            walk_meet(&walk, *(void *const *)edge);
+        walk_follow(&walk, graph_edges_of(node));
     }
+    return false;
+}
+
+bool graph_is_among(const struct vector *edges, const void *node) {
+    for (const char *edge = edges->begin; edge < edges->end; edge += edge_bytes)
+        if (*(void *const *)edge == node)
+            return true;
     return false;
 }

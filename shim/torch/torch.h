@@ -323,8 +323,13 @@ struct tensor *host_to_device_of(struct tensor *host, struct tensor *like);
 /* Between any two places; the tensors have the same sizes. */
 void host_copy_values(struct tensor *to, struct tensor *from);
 
-/* ---- the graph of a backward (graph.c): does this node's lead to one that is sought, itself included? True where a node's edges were not found. */
-bool graph_leads_to(void *node, bool (*is_sought)(void *node));
+/* ---- the graph of a backward (graph.c). Edges are std::vector<Edge>: the engine's roots, what gradients are asked for, a node's. */
+typedef bool graph_visitor(void *node, const void *context);
+/* Do they lead to a node that is sought? True where a node's edges were not found. */
+bool graph_leads_to(const struct vector *edges, graph_visitor *is_sought, const void *context);
+/* For a visitor. */
+const struct vector *graph_edges_of(void *node);
+bool graph_is_among(const struct vector *edges, const void *node);
 /* The first hook of the node itself, before or after it (no tensor's), that is sought: a FunctionPreHook or FunctionPostHook. NULL: none, or nobody found
    where they are. */
 void *graph_hook_of(void *node, bool (*is_sought)(void *hook));

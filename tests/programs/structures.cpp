@@ -2,7 +2,7 @@
 // its own, models that threads train one after the other or side by side, graphs that a thread makes and drops meanwhile.
 //
 //   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | threads_make | beside | looks | often | tasks | taken
-//   structures node_hook | accumulator_hook | own_node    what it puts into the graph itself
+//   structures node_hook | accumulator_hook | own_node    what it puts into the graph itself; with _aside, where a backward does not come by
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
@@ -317,9 +317,9 @@ template <class Own, class Any> static c10::intrusive_ptr<Own> kind_of(const Any
 
 static void put_into_graph(Net &net, Data &data, const char *mode) {
     torch::Tensor hidden = net.first(data.x).tanh();
-    if (!std::strcmp(mode, "node_hook")) {
+    if (!std::strncmp(mode, "node_hook", 9)) {
         hidden.grad_fn()->add_pre_hook(std::make_unique<Scaled>());
-    } else if (!std::strcmp(mode, "accumulator_hook")) {
+    } else if (!std::strncmp(mode, "accumulator_hook", 16)) {
         net.first->weight.view_as(net.first->weight).grad_fn()->next_edge(0).function->add_post_hook(std::make_unique<Shown>());
         hidden = net.first(data.x).tanh();
     } else {
@@ -329,7 +329,16 @@ static void put_into_graph(Net &net, Data &data, const char *mode) {
         hidden = hidden.detach().clone();
         torch::autograd::create_gradient_edge(hidden, node);
     }
-    torch::mse_loss(net.second(hidden).squeeze(1), data.y).backward();
+    auto loss = torch::mse_loss(net.second(hidden).squeeze(1), data.y);
+    if (std::strstr(mode, "_aside")) { // of a backward that does not run it
+        for (auto &gradient : torch::autograd::grad({loss}, {net.second->weight, hidden}))
+            std::printf("%.5f\n", gradient.norm().item<double>());
+        Net other;
+        torch::mse_loss(other.forward(data.x), data.y).backward();
+        dump_gradients(other);
+        return;
+    }
+    loss.backward();
     std::printf("%.5f\n", net.first->weight.grad().norm().item<double>());
 }
 
@@ -358,7 +367,7 @@ int main(int argc, char **argv) {
         test_in_tasks(net, data);
     } else if (!std::strcmp(mode, "taken")) {
         take_results(net);
-    } else if (std::strstr(mode, "node") || !std::strcmp(mode, "accumulator_hook")) {
+    } else if (std::strstr(mode, "node") || !std::strncmp(mode, "accumulator_hook", 16)) {
         put_into_graph(net, data, mode);
     } else if (!std::strcmp(mode, "beside")) {
         train_beside(net, data);
