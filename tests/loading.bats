@@ -85,6 +85,15 @@ whole() {
     divided wheel-O2 3 hardest
     whole debian-O2 3 adversarial
     whole wheel-O2 2 adversarial
+    whole debian-O2 3 sloped
+    whole debian-O2 2 sloped 2
+    whole wheel-O2 3 sloped_backward 3
+}
+
+@test "a loader is read whole when a data set makes something that could be trained" {
+    whole debian-O2 2 making
+    whole debian-O2 3 making 2
+    whole wheel-O2 2 making 3
 }
 
 @test "a thread that has the number of a loader's former worker trains as any other" {

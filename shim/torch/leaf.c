@@ -12,6 +12,8 @@
 
 enum { NUMBER_BITS = 32 };
 
+#define OF_EXAMPLES ((size_t)UINT32_MAX) /* no maker's key */
+
 /* Who makes leaves: a thread, or a task. Never freed. */
 struct maker {
     size_t key;             /* of its word; two of 2^32 threads with one key count together */
@@ -37,7 +39,7 @@ static void leaf_unlock(int *unused) {
 
 static size_t key_of(uint64_t word) {
     size_t key = word >> NUMBER_BITS;
-    return word && !key ? 1 : key;
+    return word && (!key || key == OF_EXAMPLES) ? 1 : key;
 }
 
 /* NULL: it has none. */
@@ -127,11 +129,26 @@ static size_t ordinal_of(struct tensor *leaf) {
     return (size_t)pairs_get(&ordinals, leaf);
 }
 
+/* Of what a loader's worker makes while it reads an example: which worker reads which is another one on each rank. Not listed, so not compared. Lock held. */
+static size_t number_of_example(void) {
+    static size_t count;
+    return OF_EXAMPLES << NUMBER_BITS | (uint32_t)count++;
+}
+
 static size_t ordinal_give(struct tensor *leaf) {
+    bool is_of_example = shim_reads_example();
+    if (is_of_example) /* how many there are hangs on how many are read */
+        shim_note_draw();
     LEAF_SCOPE;
     size_t known = ordinal_of(leaf);
     if (known) /* another thread was first */
         return known;
+    if (is_of_example && !threads_is_main()) {
+        size_t own = number_of_example();
+        pairs_put(&ordinals, leaf, (void *)(own + 1));
+        tensor_mark_parameter(leaf);
+        return own + 1;
+    }
     struct maker *maker = maker_get(key_of(threads_own()));
     if (maker->count == maker->room) {
         maker->room = maker->room ? 2 * maker->room : 64;
@@ -167,7 +184,9 @@ void leaf_gone(struct tensor *leaf) {
     if (!known)
         return; /* a view of a parameter carries its key */
     LEAF_SCOPE;
-    maker_find((known - 1) >> NUMBER_BITS)->leaves[leaf_number(known - 1)] = NULL;
+    struct maker *maker = maker_find((known - 1) >> NUMBER_BITS);
+    if (maker)
+        maker->leaves[leaf_number(known - 1)] = NULL;
     pairs_put(&ordinals, leaf, NULL);
 }
 

@@ -148,6 +148,10 @@ int main(int argc, char **argv) {
         run(make_data_loader<samplers::SequentialSampler>(datasets::map<Talking, transforms::Stack<>>(Talking(310, 1), stack), options), batch);
     } else if (kind == "hardest") {
         run_set(datasets::map<Hardest, transforms::Stack<>>(Hardest(310, 1), stack), options);
+    } else if (kind == "sloped" || kind == "sloped_backward") {
+        run_set(datasets::map<Sloped, transforms::Stack<>>(Sloped(310, kind == "sloped_backward"), stack), options);
+    } else if (kind == "making") {
+        run_set(datasets::map<Making, transforms::Stack<>>(Making(310, 1), stack), options);
     } else if (kind == "looking_back") {
         run_set(datasets::map<LookingBack, transforms::Stack<>>(LookingBack(310, 1), stack), options);
     } else if (kind == "counting") {

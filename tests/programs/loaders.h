@@ -94,6 +94,35 @@ class Adversarial : public Blobs {
     }
 };
 
+// Moved along a gradient of its own, with or without a backward.
+class Sloped : public Blobs {
+  public:
+    Sloped(int64_t samples, bool accumulates) : Blobs(samples, 1), accumulates(accumulates) {
+    }
+    Example<> get(size_t index) override {
+        auto example = Blobs::get(index);
+        auto data = example.data.clone().requires_grad_();
+        auto slope = torch::tanh(data).sum();
+        if (!accumulates)
+            return {example.data + torch::autograd::grad({slope}, {data})[0], example.target};
+        slope.backward();
+        return {example.data + data.grad(), example.target};
+    }
+
+  private:
+    bool accumulates;
+};
+
+// Makes something that could be trained, and does not.
+class Making : public Blobs {
+  public:
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        torch::nn::LayerNorm unused(torch::nn::LayerNormOptions({FEATURES}));
+        return Blobs::get(index);
+    }
+};
+
 // Some examples hang on the last loss, from the second epoch on.
 inline torch::Tensor last_loss;
 
