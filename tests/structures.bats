@@ -67,6 +67,10 @@ same_side_by_side() {
     same_side_by_side threads_make
 }
 
+@test "a thread trains with batches too small to be divided while another one's are" {
+    same_structure small_beside 2 3
+}
+
 @test "a thread makes and drops graphs while another one trains" {
     same_structure beside 2 3
 }

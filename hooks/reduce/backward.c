@@ -1,16 +1,21 @@
-/* The engine: what flows into the roots, who is accumulated into, and the end of a backward. */
+/* The engine: which backwards are divided, who is accumulated into, and the end of a backward. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "reduce.h"
 
-static struct backward *current; /* one backward at a time: others wait */
-static pthread_t current_thread; /* the one that runs it */
+static struct backward *current;   /* one backward at a time: others wait */
+static pthread_t current_thread;   /* the one that runs it */
+static __thread bool is_undivided; /* the one that this thread runs, beside which another thread may run the current one */
 static pthread_mutex_t backward_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t leaves_mutex = PTHREAD_MUTEX_INITIALIZER; /* device threads accumulate side by side */
 
+static struct backward *own_current(void) {
+    return is_undivided ? NULL : current;
+}
+
 bool backward_is_divided(void) {
-    return current != NULL;
+    return own_current();
 }
 
 /* ---- leaves */
@@ -87,7 +92,7 @@ static void restore_arriving(struct tensor **outer) {
 }
 
 void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
-    struct backward *backward = shim_active() ? current : NULL;
+    struct backward *backward = shim_active() ? own_current() : NULL;
     struct tensor *leaf = shim_active() ? leaf_of_node(node) : NULL;
     if (!backward && leaf)
         settle_gradient(leaf);
@@ -122,7 +127,7 @@ static void take_arrived(struct backward *backward, struct backward *arrived) {
 }
 
 void backward_pause(void) {
-    struct backward *backward = current;
+    struct backward *backward = own_current();
     if (!backward)
         return;
     current_thread = pthread_self(); /* an accelerator's graph is run in a thread of its own */
@@ -156,119 +161,6 @@ void hook_input_metadata_base(void *metadata, struct tensor **tensor) {
     ORIGINAL(input_metadata_base)(metadata, tensor);
 }
 
-/* ---- roots */
-
-enum { ROOTS_MAX = 256 };
-
-struct seeds {
-    struct tensor *tensors[ROOTS_MAX]; /* owned */
-    size_t count;
-};
-
-static void seeds_release(struct seeds *seeds) {
-    for (size_t i = 0; i < seeds->count; i++)
-        tensor_release(seeds->tensors[i]);
-}
-
-/* What must flow into a root so that the sum over the ranks is what one process lets flow. */
-static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
-    OPAQUE_SCOPE;
-    if (seed == torch_facts.undefined) {
-        tensor_retain(seed);
-        return seed;
-    }
-    if (root->kind == RECORD_PARTIAL) /* its gradient is whole */
-        return dispatch_client.whole(seed);
-    struct record own = record_get(seed);
-    if (root->kind == RECORD_SHARD) {
-        if ((own.kind == RECORD_SHARD && own.dim == root->dim && record_same_rows(&own, root)) || tensor_dims(seed) <= root->dim ||
-            tensor_size(seed, root->dim) != record_total(root)) {
-            tensor_retain(seed);
-            return seed;
-        }
-        struct tensor *whole = dispatch_client.whole(seed), *rows = rows_take(whole, root, root->dim);
-        tensor_release(whole);
-        return rows;
-    }
-    struct tensor *whole = dispatch_client.whole(seed);
-    struct value share = TORCH_CALL("aten::mul", "Scalar", value_tensor(whole), value_real(1.0 / shim_world_size()));
-    tensor_release(whole);
-    return share.tensor;
-}
-
-/* Edge = {Node, input number}; its size is the vectors' ratio (Node ownership changed from shared_ptr to intrusive_ptr in 2.13/2.14). */
-static size_t edge_bytes(const struct vector *roots, size_t count) {
-    return (size_t)(roots->end - roots->begin) / count;
-}
-
-static void *root_node(const struct vector *roots, size_t index, size_t count) {
-    return *(void *const *)(roots->begin + index * edge_bytes(roots, count));
-}
-
-static struct record root_record(const struct vector *roots, size_t index, size_t count) {
-    const char *edge = roots->begin + index * edge_bytes(roots, count);
-    return record_of_output(root_node(roots, index, count), edge_output(edge, edge_bytes(roots, count)));
-}
-
-/* Where values are whole that come from divided rows: what hangs on them may have no record. */
-static bool is_from_rows(void *node, const void *unused) {
-    return dispatch_client.is_gathered(node) || custom_is_divided(node);
-}
-
-static bool roots_are_divided(const struct vector *roots, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (root_record(roots, i, count).kind != RECORD_NONE)
-            return true;
-    return count && graph_leads_to(roots, is_from_rows, NULL);
-}
-
-static size_t seeds_count(const struct vector *inputs) {
-    size_t count = vector_tensors(inputs);
-    if (count > ROOTS_MAX)
-        shim_problem("AR-ROOTS", "Sum the losses before calling backward.", "backward was called with %zu roots; at most %d are supported",
-                     count, ROOTS_MAX);
-    return count;
-}
-
-static struct vector seeds_vector(struct seeds *seeds) {
-    char *begin = (char *)seeds->tensors, *end = (char *)(seeds->tensors + seeds->count);
-    return (struct vector){begin, end, end};
-}
-
-/* For a graph in which nothing is divided. */
-static void seeds_take_whole(struct seeds *seeds, const struct vector *inputs) {
-    size_t count = seeds_count(inputs);
-    while (seeds->count < count) {
-        struct tensor *whole = dispatch_client.whole(*vector_tensor(inputs, seeds->count));
-        seeds->tensors[seeds->count++] = whole;
-    }
-}
-
-static bool some_are_marked(const struct vector *inputs) {
-    for (size_t i = 0; i < vector_tensors(inputs); i++)
-        if (tensor_is_marked(*vector_tensor(inputs, i)))
-            return true;
-    return false;
-}
-
-/* Of two losses, alike in everything else, threads of a queue may have taken one on this rank and the other on the next. */
-static void note_origin(const struct record *root) {
-    SHIM_NOTE_SCOPE;
-    if (!root->origin.newest)
-        return;
-    comm_note("batch that a loss comes from", origin_word(root->origin));
-    comm_note("operation that a loss comes from", root->origin.calls);
-}
-
-static void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
-    size_t count = seeds_count(inputs);
-    for (size_t i = 0; i < count; i++) {
-        struct record record = root_record(roots, i, count);
-        note_origin(&record);
-        seeds->tensors[seeds->count++] = seed_for(&record, *vector_tensor(inputs, i));
-    }
-}
-
 /* ---- the engine */
 
 static void backward_end(struct backward *backward) {
@@ -296,40 +188,76 @@ void backward_mark_retained(void) {
     record_each(true, mark_retained_gradient, NULL);
 }
 
-/* One call of the engine, as it was asked for; inputs are the seeds. */
+/* Within a transform of torch.func, or in what its vjp returns, after it: of a graph in which nothing is divided, unless it was made before. */
+static bool is_of_transform(const struct vector *roots, size_t count, const struct vector *outputs) {
+    for (size_t i = 0; i < count && dispatch_in_transform(); i++) {
+        enum record_kind kind = seeds_root(roots, i, count).kind;
+        if (kind == RECORD_SHARD || kind == RECORD_PARTIAL)
+            shim_problem(
+                "AR-GRAD-KIND", "Compute the root within the transform (torch.func.vjp), call autograd.grad in a loop, or run with -n 1.",
+                "autograd.grad within a transform of torch.func would go through a graph of divided rows that was made outside of it");
+    }
+    return dispatch_in_transform() || (count && capture_is_of_wrapped(outputs, seeds_edge_bytes(roots, count)));
+}
+
+/* A mode sees what the nodes of the graph compute. Where it has been open since the forward, nothing is divided. */
+static void refuse_mode(void) {
+    if (dispatch_in_mode())
+        shim_problem("AR-MODE", "Open the mode before the first layer, or close it before backward(), or run with -n 1.",
+                     "a mode that sees every operator (TorchDispatchMode, e.g. FlopCounterMode) is open in the backward of rows that were "
+                     "divided before it: it would see this rank's");
+}
+
+/* One call of the engine, as it was asked for. */
 struct execution {
     void *result; /* variable_list: the gradients asked for by outputs, of torch::autograd::grad */
-    void *engine, *roots, *outputs;
-    struct vector inputs;
+    void *engine, *roots, *inputs, *outputs;
     char keep_graph, create_graph, accumulate;
 };
 
-static void execute(const struct execution *execution) {
-    struct vector inputs = execution->inputs;
+static void run(const struct execution *execution, void *inputs) {
+    ORIGINAL(engine_execute)
+    (execution->result, execution->engine, execution->roots, inputs, execution->keep_graph, execution->create_graph, execution->accumulate,
+     execution->outputs);
+}
+
+static void restore_undivided(const bool *outer) {
+    is_undivided = *outer;
+}
+#define UNDIVIDED_SCOPE(value)                                                                                                             \
+    __attribute__((cleanup(restore_undivided), unused)) const bool undivided_outer_ = is_undivided;                                        \
+    is_undivided = value
+
+static void run_undivided(const struct execution *execution, void *inputs) {
+    UNDIVIDED_SCOPE(true);
+    run(execution, inputs);
+}
+
+static void run_divided(const struct execution *execution, struct seeds *seeds) {
+    struct vector inputs = seeds_vector(seeds);
     dispatch_client.settle();
     loans_return_all();
     OPAQUE_SCOPE;
-    ORIGINAL(engine_execute)
-    (execution->result, execution->engine, execution->roots, &inputs, execution->keep_graph, execution->create_graph, execution->accumulate,
-     execution->outputs);
+    run(execution, &inputs);
 }
 
 /* A backward that code called back from one begins (a checkpoint that is computed again): its gradients of parameters belong to the outer one. What is read
    of them before that is over is a part of a sum. */
-static void execute_nested(const struct execution *execution) {
-    execute(execution);
+static void execute_nested(const struct execution *execution, struct seeds *seeds) {
+    run_divided(execution, seeds);
     if (execution->accumulate)
         reduce_mark_parts(current);
 }
 
-static void execute_divided(const struct execution *execution) {
+static void execute_outer(const struct execution *execution, struct seeds *seeds) {
     shim_backward_lock(&backward_mutex);
+    UNDIVIDED_SCOPE(false);
     __attribute__((cleanup(backward_end))) struct backward backward = {.has_graph = execution->create_graph};
     memory_for_new_leaves();
     current = &backward;
     current_thread = pthread_self();
     shim_phase(BOARD_BACKWARD, "backward");
-    execute(execution);
+    run_divided(execution, seeds);
     current = NULL;
     shim_phase(BOARD_REDUCE, "gradients");
     OPAQUE_SCOPE;
@@ -341,74 +269,74 @@ static void execute_divided(const struct execution *execution) {
     shim_phase(BOARD_STEP, "after backward");
 }
 
-/* Within a transform of torch.func, or in what its vjp returns, after it: of a graph in which nothing is divided, unless it was made before. */
-static bool is_of_transform(const struct vector *roots, size_t count, const struct vector *outputs) {
-    for (size_t i = 0; i < count && dispatch_in_transform(); i++) {
-        enum record_kind kind = root_record(roots, i, count).kind;
-        if (kind == RECORD_SHARD || kind == RECORD_PARTIAL)
-            shim_problem(
-                "AR-GRAD-KIND", "Compute the root within the transform (torch.func.vjp), call autograd.grad in a loop, or run with -n 1.",
-                "autograd.grad within a transform of torch.func would go through a graph of divided rows that was made outside of it");
+static void execute_divided(const struct execution *execution, struct seeds *seeds, bool is_nested) {
+    refuse_mode();
+    foreign_refuse(execution->roots, execution->outputs, execution->accumulate);
+    seeds_make(seeds, execution->roots, execution->inputs);
+    bool hands_out = !execution->accumulate && seeds->count;
+    __attribute__((cleanup(capture_free))) struct capture capture;
+    capture_begin(&capture, execution->outputs, hands_out ? seeds_edge_bytes(execution->roots, seeds->count) : 0);
+    (is_nested ? execute_nested : execute_outer)(execution, seeds);
+    capture_end(&capture, execution->result);
+}
+
+/* Nothing to reduce: all ranks compute the same. That they do is what their notes say. */
+static void execute_undivided(const struct execution *execution, struct seeds *seeds) {
+    shim_note_draw(); /* a data set that trains as it reads must read everything on every rank */
+    {
+        SHIM_COMM_SCOPE;
+        comm_barrier("backward of undivided work");
     }
-    return dispatch_in_transform() || (count && capture_is_of_wrapped(outputs, edge_bytes(roots, count)));
+    struct vector whole;
+    bool are_marked = seeds_are_marked(execution->inputs);
+    if (are_marked) {
+        seeds_take_whole(seeds, execution->inputs);
+        whole = seeds_vector(seeds);
+    }
+    OPAQUE_SCOPE;
+    run_undivided(execution, are_marked ? &whole : execution->inputs);
 }
 
-/* A mode sees what the nodes of the graph compute. Where it has been open since the forward, nothing is divided. */
-static void refuse_mode(void) {
-    if (dispatch_in_mode())
-        shim_problem("AR-MODE", "Open the mode before the first layer, or close it before backward(), or run with -n 1.",
-                     "a mode that sees every operator (TorchDispatchMode, e.g. FlopCounterMode) is open in the backward of rows that were "
-                     "divided before it: it would see this rank's");
+static void execute_in_transform(const struct execution *execution, struct seeds *seeds) {
+    seeds_take_whole(seeds, execution->inputs);
+    struct vector whole = seeds_vector(seeds);
+    OPAQUE_SCOPE;
+    run(execution, &whole);
 }
 
-static void execute_at_user_level(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph,
-                                  char accumulate, void *outputs) {
+static void execute_at_user_level(const struct execution *execution) {
     __attribute__((cleanup(seeds_release))) struct seeds seeds;
     seeds.count = 0;
-    if (is_of_transform(roots, vector_tensors(inputs), outputs)) {
-        seeds_take_whole(&seeds, inputs);
-        struct vector whole = seeds_vector(&seeds);
-        OPAQUE_SCOPE;
-        ORIGINAL(engine_execute)(result, engine, roots, &whole, keep_graph, create_graph, accumulate, outputs);
+    size_t count = vector_tensors(execution->inputs);
+    if (is_of_transform(execution->roots, count, execution->outputs)) {
+        execute_in_transform(execution, &seeds);
         return;
     }
     report_backward();
     bool is_nested = backward_is_divided() && pthread_equal(current_thread, pthread_self());
     start_check_new_leaves();
-    if (is_nested || roots_are_divided(roots, vector_tensors(inputs))) {
-        refuse_mode();
-        foreign_refuse(roots, outputs, accumulate);
-        seeds_make(&seeds, roots, inputs);
-        struct execution execution = {result, engine, roots, outputs, seeds_vector(&seeds), keep_graph, create_graph, accumulate};
-        __attribute__((cleanup(capture_free))) struct capture capture;
-        capture_begin(&capture, outputs, accumulate ? 0 : seeds.count ? edge_bytes(roots, seeds.count) : 0);
-        (is_nested ? execute_nested : execute_divided)(&execution);
-        capture_end(&capture, result);
-        return;
-    }
-    shim_note_draw(); /* a data set that trains as it reads must read everything on every rank */
-    {                 /* nothing to reduce: all ranks compute the same. That they do is what their notes say. */
-        SHIM_COMM_SCOPE;
-        comm_barrier("backward of undivided work");
-    }
-    struct vector whole;
-    if (some_are_marked(inputs)) {
-        seeds_take_whole(&seeds, inputs);
-        whole = seeds_vector(&seeds);
-        inputs = &whole;
-    }
-    OPAQUE_SCOPE;
-    ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+    if (is_nested || seeds_come_from_rows(execution->roots, count))
+        execute_divided(execution, &seeds, is_nested);
+    else
+        execute_undivided(execution, &seeds);
 }
 
 void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
                           void *outputs) {
+    const struct execution execution = {result, engine, roots, inputs, outputs, keep_graph, create_graph, accumulate};
     bool is_rank = shim_training_begins();
     if (!is_rank)
         shim_trains_elsewhere();
-    if (!is_rank || dispatch_is_opaque() || regions_is_helper()) /* a backward within a backward belongs to the outer one */
-        return ORIGINAL(engine_execute)(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
-    execute_at_user_level(result, engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+    if (!is_rank || dispatch_is_opaque() || regions_is_helper()) { /* a backward within a backward belongs to the outer one */
+        run(&execution, inputs);
+        return result;
+    }
+    if (shim_reads_example() && !threads_is_main()) { /* of a loader's worker, for an example: its own, of nothing that is divided */
+        shim_note_draw();
+        run_undivided(&execution, inputs);
+        return result;
+    }
+    execute_at_user_level(&execution);
     shim_run_signals();
     return result;
 }

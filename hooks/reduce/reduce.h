@@ -43,6 +43,24 @@ void backward_mark_retained(void);
 /* The gradient that AccumulateGrad has in hand in this thread lies in its leaf now. */
 void backward_has_arrived(void);
 
+/* ---- what a backward begins with (seeds.c). Roots and inputs are the engine's: as many edges and gradients. */
+enum { ROOTS_MAX = 256 };
+struct seeds {
+    struct tensor *tensors[ROOTS_MAX]; /* owned */
+    size_t count;                      /* 0 to begin with */
+};
+size_t seeds_edge_bytes(const struct vector *roots, size_t count);
+struct record seeds_root(const struct vector *roots, size_t index, size_t count);
+/* Was any computed from divided rows? */
+bool seeds_come_from_rows(const struct vector *roots, size_t count);
+/* What must flow into each, so that the sum over the ranks is what one process lets flow. A collective where that is whole and given divided. */
+void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs);
+/* The same for a graph in which nothing is divided. */
+void seeds_take_whole(struct seeds *seeds, const struct vector *inputs);
+bool seeds_are_marked(const struct vector *inputs);
+struct vector seeds_vector(struct seeds *seeds); /* borrowed */
+void seeds_release(struct seeds *seeds);
+
 /* Stops the job when the engine would run nodes, or hooks on nodes, of classes of the program's own (foreign.c). Edges: its roots, and what gradients are
    asked for (empty: of all leaves), which accumulate there or are returned. */
 void foreign_refuse(const struct vector *roots, const struct vector *asked, bool accumulate);

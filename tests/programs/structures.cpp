@@ -191,6 +191,37 @@ static void train_beside(Net &net, const Data &data) {
     beside.join();
 }
 
+// Batches of two rows are not divided, and what is computed of them is not summed, whatever another thread's backward does meanwhile.
+static void train_small_beside(Net &net, const Data &data) {
+    SignDescent optimizer(net.parameters(), 0.01);
+    Net small;
+    auto train_small = [&] {
+        torch::optim::SGD own(small.parameters(), 0.05);
+        for (int i = 0; i < 150; i++) {
+            own.zero_grad();
+            auto x = data.x.slice(0, i, i + 2);
+            torch::mse_loss(small.forward(x), data.y.slice(0, i, i + 2)).backward();
+            if (i < 30) {
+                dump_gradients(small, "small");
+            }
+            own.step();
+        }
+    };
+    std::thread beside(train_small);
+    for (int i = 0; i < 20; i++) {
+        auto x = net.forward(data.x);
+        for (int layer = 0; layer < 2000; layer++) {
+            x = x * 1.0001;
+        }
+        optimizer.zero_grad();
+        torch::mse_loss(x, data.y).backward();
+        optimizer.step();
+    }
+    beside.join();
+    std::printf("%.5f\n", small.second->weight.norm().item<double>());
+    dump_parameters(small, "small");
+}
+
 // The address of a result's memory is taken by code of libtorch that is inline here, while another thread computes with other tensors.
 static void look_beside(Net &net, const Data &data) {
     SignDescent optimizer(net.parameters(), 0.01);
@@ -369,6 +400,8 @@ int main(int argc, char **argv) {
         take_results(net);
     } else if (std::strstr(mode, "node") || !std::strncmp(mode, "accumulator_hook", 16)) {
         put_into_graph(net, data, mode);
+    } else if (!std::strcmp(mode, "small_beside")) {
+        train_small_beside(net, data);
     } else if (!std::strcmp(mode, "beside")) {
         train_beside(net, data);
     } else if (!std::strcmp(mode, "own_by_base")) {

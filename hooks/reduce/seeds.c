@@ -1,0 +1,107 @@
+/*
+ * What a backward begins with: its roots, and the gradient that flows into each. Roots are edges of the graph: Edge = {Node, input number}, whose size is the
+ * vectors' ratio (Node ownership changed from shared_ptr to intrusive_ptr in 2.13/2.14).
+ */
+#include "reduce.h"
+
+void seeds_release(struct seeds *seeds) {
+    for (size_t i = 0; i < seeds->count; i++)
+        tensor_release(seeds->tensors[i]);
+}
+
+/* What must flow into a root so that the sum over the ranks is what one process lets flow. */
+static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
+    OPAQUE_SCOPE;
+    if (seed == torch_facts.undefined) {
+        tensor_retain(seed);
+        return seed;
+    }
+    if (root->kind == RECORD_PARTIAL) /* its gradient is whole */
+        return dispatch_client.whole(seed);
+    struct record own = record_get(seed);
+    if (root->kind == RECORD_SHARD) {
+        if ((own.kind == RECORD_SHARD && own.dim == root->dim && record_same_rows(&own, root)) || tensor_dims(seed) <= root->dim ||
+            tensor_size(seed, root->dim) != record_total(root)) {
+            tensor_retain(seed);
+            return seed;
+        }
+        struct tensor *whole = dispatch_client.whole(seed), *rows = rows_take(whole, root, root->dim);
+        tensor_release(whole);
+        return rows;
+    }
+    struct tensor *whole = dispatch_client.whole(seed);
+    struct value share = TORCH_CALL("aten::mul", "Scalar", value_tensor(whole), value_real(1.0 / shim_world_size()));
+    tensor_release(whole);
+    return share.tensor;
+}
+
+size_t seeds_edge_bytes(const struct vector *roots, size_t count) {
+    return (size_t)(roots->end - roots->begin) / count;
+}
+
+static void *root_node(const struct vector *roots, size_t index, size_t count) {
+    return *(void *const *)(roots->begin + index * seeds_edge_bytes(roots, count));
+}
+
+struct record seeds_root(const struct vector *roots, size_t index, size_t count) {
+    const char *edge = roots->begin + index * seeds_edge_bytes(roots, count);
+    return record_of_output(root_node(roots, index, count), edge_output(edge, seeds_edge_bytes(roots, count)));
+}
+
+/* Where values are whole that come from divided rows: what hangs on them may have no record. */
+static bool is_from_rows(void *node, const void *unused) {
+    return dispatch_client.is_gathered(node) || custom_is_divided(node);
+}
+
+bool seeds_come_from_rows(const struct vector *roots, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (seeds_root(roots, i, count).kind != RECORD_NONE)
+            return true;
+    return count && graph_leads_to(roots, is_from_rows, NULL);
+}
+
+static size_t seeds_count(const struct vector *inputs) {
+    size_t count = vector_tensors(inputs);
+    if (count > ROOTS_MAX)
+        shim_problem("AR-ROOTS", "Sum the losses before calling backward.", "backward was called with %zu roots; at most %d are supported",
+                     count, ROOTS_MAX);
+    return count;
+}
+
+struct vector seeds_vector(struct seeds *seeds) {
+    char *begin = (char *)seeds->tensors, *end = (char *)(seeds->tensors + seeds->count);
+    return (struct vector){begin, end, end};
+}
+
+void seeds_take_whole(struct seeds *seeds, const struct vector *inputs) {
+    size_t count = seeds_count(inputs);
+    while (seeds->count < count) {
+        struct tensor *whole = dispatch_client.whole(*vector_tensor(inputs, seeds->count));
+        seeds->tensors[seeds->count++] = whole;
+    }
+}
+
+bool seeds_are_marked(const struct vector *inputs) {
+    for (size_t i = 0; i < vector_tensors(inputs); i++)
+        if (tensor_is_marked(*vector_tensor(inputs, i)))
+            return true;
+    return false;
+}
+
+/* Of two losses, alike in everything else, threads of a queue may have taken one on this rank and the other on the next. */
+static void note_origin(const struct record *root) {
+    SHIM_NOTE_SCOPE;
+    if (!root->origin.newest)
+        return;
+    comm_note("batch that a loss comes from", origin_word(root->origin));
+    comm_note("operation that a loss comes from", root->origin.calls);
+}
+
+void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
+    size_t count = seeds_count(inputs);
+    for (size_t i = 0; i < count; i++) {
+        struct record record = seeds_root(roots, i, count);
+        note_origin(&record);
+        seeds->tensors[seeds->count++] = seed_for(&record, *vector_tensor(inputs, i));
+    }
+}
