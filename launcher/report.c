@@ -2,9 +2,11 @@
  * What accel-run says of its own accord at the beginning and at the end of a run.
  */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "placement/cgroup.h"
@@ -56,6 +58,11 @@ void report_loss(struct job *job) {
     job->log_loss_is_said = streams->log_error;
 }
 
+static bool reader_is_gone(void) {
+    struct pollfd outputs[] = {{STDOUT_FILENO, POLLOUT, 0}, {STDERR_FILENO, POLLOUT, 0}};
+    return poll(outputs, 2, 0) > 0 && (outputs[0].revents | outputs[1].revents) & POLLERR;
+}
+
 static struct verdict_facts facts_of(const struct job *job) {
     return (struct verdict_facts){job->ranks,
                                   job->local_size,
@@ -67,7 +74,8 @@ static struct verdict_facts facts_of(const struct job *job) {
                                   job->failed_where,
                                   job->streams.lost_bytes,
                                   job->world_size,
-                                  job->hosts ? job->hosts->list[job->hosts->host].name : NULL};
+                                  job->hosts ? job->hosts->list[job->hosts->host].name : NULL,
+                                  reader_is_gone()};
 }
 
 void report_problem(struct job *job, const struct problem *problem) {

@@ -88,7 +88,9 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
     else
         problem_set(
             &verdict->report, verdict->exit_code, "AR-RANK-FAILED",
-            all           ? "the program says why above; does it also happen without accel-run?"
+            facts->reader_is_gone && rank->number == 0
+                ? "nobody reads its output any more (the end of \"| head\"?), and this rank alone has noticed"
+            : all         ? "the program says why above; does it also happen without accel-run?"
             : facts->host ? "no other rank is known to have failed before: does it also happen without accel-run? If not, does the program "
                             "depend on its process, time or place?" /* other hosts' ends come later, or never: all are ended */
                           : "the other ranks did not fail: does the program depend on its process, time or place?",

@@ -22,6 +22,7 @@ struct verdict_facts {
     uint64_t lost_bytes;           /* of the program's output that could not be written */
     uint32_t total;                /* ranks on all hosts; 0: no other host */
     const char *host;              /* this one, in a message; NULL: no other host */
+    bool reader_is_gone;           /* of a pipe that rank 0 prints to */
 };
 
 struct verdict {

@@ -246,6 +246,7 @@ for step in range(6):
     launchers=()
     start_host 2 2 1 true
     wait_hosts 125
+    contains "$(cat err2)" "waiting for host 0 at 10.77.0.1:29500 (Connection refused), for 5 s at most"
     on_hosts_missing 2 "host 0 was not reached at 10.77.0.1:29500 within 5 s"
 }
 

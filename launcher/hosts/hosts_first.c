@@ -173,7 +173,7 @@ static int wait_for_all(struct meet *meet, int listener) {
     uint32_t missing;
     while ((missing = find_missing(meet, names, sizeof names))) {
         snprintf(whom, sizeof whom, "host%s %s of %u", missing > 1 ? "s" : "", names, meet->hosts->count);
-        meet_say_waiting(meet, whom);
+        meet_say_waiting(meet, whom, NULL);
         if (meet_is_over(meet))
             return meet_fail(
                 meet, "AR-HOSTS-MISSING",

@@ -38,10 +38,13 @@ struct protocol_problem meet_refusal(const struct problem *problem) {
     return refusal;
 }
 
-void meet_say_waiting(struct meet *meet, const char *for_whom) {
+void meet_say_waiting(struct meet *meet, const char *for_whom, const char *reason) {
     if (meet->is_said || clock_ms() - meet->begin_ms < PATIENCE_MS || meet->config->log_level < CONFIG_LEVEL_WARN)
         return;
-    dprintf(STDERR_FILENO, "accel-run: waiting for %s at %s:%u\n", for_whom, meet->master, meet->port);
+    bool is_found = meet->config->origin[CONFIG_ID_nnodes] == CONFIG_FROM_LAUNCHER; /* perhaps left over in a shell */
+    dprintf(STDERR_FILENO, "accel-run: waiting for %s at %s:%u%s%s%s, for %.0f s at most%s\n", for_whom, meet->master, meet->port,
+            reason ? " (" : "", reason ? reason : "", reason ? ")" : "", meet->config->start_timeout_ms / 1000.0,
+            is_found ? "; the environment says that there are several hosts, and --engine none does not follow it" : "");
     meet->is_said = true;
 }
 
@@ -135,7 +138,7 @@ static int await_answer(struct meet *meet, const struct sockaddr_storage *first)
     int found;
     while (!(found = hosts_read(peer, &header, &body))) {
         struct pollfd ready = {peer->descriptor, POLLIN, 0};
-        meet_say_waiting(meet, "the other hosts");
+        meet_say_waiting(meet, "the other hosts", NULL);
         if (clock_ms() - meet->begin_ms >= meet->config->start_timeout_ms + MOMENT_MS)
             return meet_fail(meet, "AR-HOSTS-MISSING", "the first host says which are missing; --start-timeout SECONDS waits longer",
                              "host 0 has not seen all %u hosts within %.0f s", meet->hosts->count, meet->config->start_timeout_ms / 1000.0);
@@ -170,7 +173,7 @@ static int meet_others(struct meet *meet) {
             hosts_close(&hosts->peers[0]);
             reason = "it closes the connection: is another job there, or another program?";
         }
-        meet_say_waiting(meet, "host 0");
+        meet_say_waiting(meet, "host 0", reason);
         if (meet_is_over(meet))
             return fail_unreached(meet, reason);
     }

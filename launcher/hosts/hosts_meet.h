@@ -34,7 +34,7 @@ struct protocol_problem meet_refusal(const struct problem *problem);
 /* Is --start-timeout over? */
 bool meet_is_over(const struct meet *meet);
 /* After a while, once. */
-void meet_say_waiting(struct meet *meet, const char *for_whom);
+void meet_say_waiting(struct meet *meet, const char *for_whom, const char *reason); /* NULL: not known */
 /* One try, of at most a second. A descriptor, or -1 with the reason in words. */
 int meet_connect(const struct meet *meet, struct sockaddr_storage *address, const char **reason);
 /* Whoever knocks becomes a stranger; the oldest makes room. */

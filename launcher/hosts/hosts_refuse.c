@@ -20,7 +20,7 @@ static void say_waiting(struct meet *meet, uint32_t host) {
     char whom[64];
     snprintf(whom, sizeof whom, "host %u of %u, to tell it,", host, meet->config->nnodes);
     if (clock_ms() - meet->begin_ms >= TERMINAL_MS)
-        meet_say_waiting(meet, whom);
+        meet_say_waiting(meet, whom, NULL);
 }
 
 /* The first host answers all when it has heard it. */

@@ -91,6 +91,15 @@ TEST("one rank's exit code, and a broken pipe, are silent as alone") {
     EXPECT(verdict.exit_code == 141 && verdict.is_silent);
 }
 
+TEST("rank 0 that fails where nobody reads its output is not asked why the others did not") {
+    facts.reader_is_gone = true;
+    find(RANKS({.exit_code = 1}, {.number = 1, .signal = SIGTERM, .ended_by_us = true}), 2, 0);
+    EXPECT(verdict.exit_code == 1 && strstr(verdict.report.cure, "nobody reads its output"));
+    find(RANKS({.signal = SIGTERM, .ended_by_us = true}, {.number = 1, .exit_code = 1}), 2, 1);
+    EXPECT(strstr(verdict.report.cure, "the other ranks did not fail"));
+    facts.reader_is_gone = false;
+}
+
 TEST("a problem is 125 and was said already") {
     struct problem problem;
     problem_set(&problem, 125, "AR-X", "cure", "what");
