@@ -2,6 +2,9 @@
  * Entry: a whole batch that meets a parameter is cut into rows. A guess about speed only: narrowing any replicated tensor is exact, so a wrong guess
  * (a table of positions cut as if it were a batch) is merely gathered again later.
  */
+#include <pthread.h>
+#include <stdlib.h>
+
 #include "shard.h"
 
 /* What a thread has learned. */
@@ -26,16 +29,16 @@ int64_t *entry_last_batch(void) {
  * recurrent layer or an attention needs all of it: from then on the layer at which it was cut takes the other dimension. All of this follows from global
  * facts, so it is the same on all ranks.
  */
-enum { HABITS_MAX = 64, CHANGES_MAX = 4 };
+enum { CHANGES_MAX = 4 };
 
 struct habit {
-    uint64_t layer; /* a hash of the thread, of its operator and of the shapes of its parameters */
-    int dim;        /* 0 or 1: where it cuts sequences */
-    int changes;    /* a layer that is used for both settles down in the end */
+    int dim;     /* 0 or 1: where it cuts sequences */
+    int changes; /* a layer that is used for both settles down in the end */
 };
 
-static struct habit habits[HABITS_MAX];
-static int habit_count;
+/* layer → struct habit, never freed. A layer is a hash of the thread, of the operator and of the shapes of its parameters. */
+static struct pairs habits;
+static pthread_mutex_t habits_mutex = PTHREAD_MUTEX_INITIALIZER; /* of who adds one */
 
 uint64_t entry_layer(const struct shard_call *call) {
     uint64_t layer = checksum_bytes(threads_own(), call->op->name, strlen(call->op->name));
@@ -48,18 +51,15 @@ uint64_t entry_layer(const struct shard_call *call) {
 }
 
 static struct habit *habit_of(uint64_t layer) {
-    for (int i = 0; i < habit_count; i++)
-        if (habits[i].layer == layer)
-            return &habits[i];
-    if (habit_count == HABITS_MAX)
-        return NULL;
-    habits[habit_count] = (struct habit){.layer = layer, .dim = learned()->usual_dim};
-    return &habits[habit_count++];
-}
-
-static int sequence_dim(const struct shard_call *call) {
-    struct habit *habit = habit_of(entry_layer(call));
-    return habit ? habit->dim : learned()->usual_dim;
+    struct habit *habit = pairs_get(&habits, (void *)(uintptr_t)layer);
+    if (habit)
+        return habit;
+    habit = malloc(sizeof *habit);
+    *habit = (struct habit){.dim = learned()->usual_dim};
+    pthread_mutex_lock(&habits_mutex);
+    pairs_put(&habits, (void *)(uintptr_t)layer, habit);
+    pthread_mutex_unlock(&habits_mutex);
+    return habit;
 }
 
 void entry_learn_time(const struct record *record) {
@@ -100,7 +100,9 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     if (rule->decide == rule_convolution && dims != rule->a)
         return NULL; /* an image without a batch */
     bool is_sequence = dims >= 3 || (rule->entry == ENTRY_INDEX && dims == 2);
-    *dim = rule->entry == ENTRY_RECURRENT ? recurrent_dim(call) : is_sequence && rule->decide != rule_convolution ? sequence_dim(call) : 0;
+    *dim = rule->entry == ENTRY_RECURRENT                    ? recurrent_dim(call)
+           : is_sequence && rule->decide != rule_convolution ? habit_of(entry_layer(call))->dim
+                                                             : 0;
     if (*dim == 1 && rule->entry != ENTRY_RECURRENT && !is_long_enough(argument_size(data, 1)))
         *dim = 0;
     if (rule->entry == ENTRY_RECURRENT && dims != 3)
