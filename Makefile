@@ -87,6 +87,7 @@ install: all man $(O)/completion/bash $(O)/completion/zsh $(O)/completion/fish
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/accel-run $(DESTDIR)$(PREFIX)/lib/accel-run/libaccelshim.so
+	[ ! -d $(DESTDIR)$(PREFIX)/lib/accel-run ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/accel-run
 	rm -f $(addprefix $(SHARE)/,$(COMPLETIONS)) $(foreach page,$(PAGES),$(SHARE)/man/man$(patsubst .%,%,$(suffix $(page)))/$(page))
 
 clean:
