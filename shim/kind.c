@@ -94,6 +94,7 @@ static void kind_prepare(void) {
     meeting_begin(grant.world_size, grant.collective_timeout_ms);
     beside_begin(grant.world_size, grant.collective_timeout_ms);
     first_host_begin(grant.collective_timeout_ms);
+    shim_turns_begin(grant.collective_timeout_ms);
     uint64_t thread = threads_go_by(0); /* whichever has come first on this rank */
     torch_selfcheck();                  /* like torch_begin, does not return when libtorch is not supported */
     agree_on_thread(thread);

@@ -175,6 +175,9 @@ bool shim_comm_lock_while(bool (*is_needed)(const void *context), const void *co
 void shim_comm_unlock(int *unused);
 /* The lock of a backward, with collectives in it, in the same order. */
 void shim_backward_lock(pthread_mutex_t *mutex);
+void shim_turns_begin(uint32_t timeout_ms);
+/* A moment of a wait for another thread of this process, which began with *since_ns = 0; stops the job at the deadline of collectives. what: "a backward". */
+void shim_nap(uint64_t *since_ns, const char *what);
 bool shim_has_threads(void); /* there is, or has been, a second one */
 /* For comm_note() alone. */
 void shim_note_lock(void);

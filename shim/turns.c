@@ -111,10 +111,37 @@ void shim_note_unlock(int *unused) {
         leave_it();
 }
 
+static uint32_t limit_ms;
+
+void shim_turns_begin(uint32_t timeout_ms) {
+    limit_ms = timeout_ms;
+}
+
+void shim_nap(uint64_t *since_ns, const char *what) {
+    struct timespec nap = {0, NAP_NS};
+    if (!*since_ns)
+        *since_ns = clock_ns();
+    if (clock_ns() - *since_ns > limit_ms * (uint64_t)1000000)
+        shim_problem("AR-COLLECTIVE-TIMEOUT",
+                     "Is it only slow? --collective-timeout SECONDS. Else let that thread's work end before the hook, or run with -n 1.",
+                     "%s has waited %u s for another thread's: does that one wait for this thread, in a hook?", what, limit_ms / 1000);
+    ORIGINAL(nanosleep)(&nap, NULL);
+}
+
+/* A hook in the backward that has the lock may wait for this thread. */
+static void lock_in_time(pthread_mutex_t *mutex, uint64_t since_ns) {
+    if (!pthread_mutex_trylock(mutex))
+        return;
+    void *python = python_let_go();
+    while (pthread_mutex_trylock(mutex))
+        shim_nap(&since_ns, "a backward");
+    python_take_again(python);
+}
+
 void shim_backward_lock(pthread_mutex_t *mutex) {
     uint64_t since_ns = clock_ns();
     comm_ask_turn(true);
-    python_lock(mutex);
+    lock_in_time(mutex, since_ns);
     for (unsigned round = 0; stay(comm_take_backward, since_ns) != COMM_TURN_TAKEN; round++)
         step_aside(mutex, round);
 }

@@ -140,6 +140,29 @@ same_side_by_side() {
     contains "$output" AR-NODE
 }
 
+@test "backwards within backwards, and beside each other, are those of the plain run" {
+    local build mode n
+    for mode in change deep deep_undivided shared threads retained detached; do
+        for build in debian-O2 wheel-O2; do
+            plain_run "$build" nested "$mode"
+            for n in 2 3; do
+                ranks_run "$n" "$build" nested "$mode"
+                same_status && "$COMPARE" "$plain/out" "$ranks/out" || { echo "$build $n $mode" >&2 && return 1; }
+                rm -r "$ranks"
+            done
+        done
+    done
+}
+
+@test "a hook on a node of an undivided graph, which could look at divided results, is refused by name; one that waits for another backward ends in time" {
+    run "$ACCEL_RUN" -n 2 "$BUILD/programs/debian-O2/nested" looking
+    [ "$status" -eq 125 ]
+    contains "$output" AR-NODE
+    run "$ACCEL_RUN" -n 2 --collective-timeout 3 "$BUILD/programs/debian-O2/nested" waiting
+    [ "$status" -eq 125 ]
+    contains "$output" "a backward has waited 3 s for another thread's"
+}
+
 @test "threads of which another one has come on each rank are warned of, and stopped at the deadline" {
     run "$ACCEL_RUN" -n 2 --stall-timeout 1 --collective-timeout 4 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/crossed.py"
     [ "$status" -eq 125 ]

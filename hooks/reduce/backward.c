@@ -4,14 +4,19 @@
 
 #include "reduce.h"
 
-static struct backward *current;   /* one backward at a time: others wait */
-static pthread_t current_thread;   /* the one that runs it */
-static __thread bool is_undivided; /* the one that this thread runs, beside which another thread may run the current one */
+static struct backward *current; /* one backward at a time: others wait */
+static uint8_t number;           /* of the current one */
 static pthread_mutex_t backward_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t leaves_mutex = PTHREAD_MUTEX_INITIALIZER; /* device threads accumulate side by side */
+
+/* What this thread does in it; together, for there is little room for such. */
+static __thread struct {
+    struct tensor *arriving; /* up to 2.0 AccumulateGrad itself calls the hooks of its tensor, before it puts the gradient there */
+    uint8_t inside;          /* the number of the backward of which it runs a part: deep ones go on in threads of the engine's */
+    bool is_undivided;       /* the one that it runs, beside which another thread may run the current one */
+} own;
 
 static struct backward *own_current(void) {
-    return is_undivided ? NULL : current;
+    return own.is_undivided ? NULL : current;
 }
 
 bool backward_is_divided(void) {
@@ -27,12 +32,14 @@ static void leaf_constructed(void *node, struct tensor *leaf) {
 
 void hook_accumulate_grad_complete(void *node, struct tensor **variable) {
     struct tensor *leaf = *variable; /* moved from by the constructor */
+    OPAQUE_SCOPE;                    /* the node remembers the sizes that its gradients will have: of a divided leaf its rows' */
     ORIGINAL(accumulate_grad_complete)(node, variable);
     leaf_constructed(node, leaf);
 }
 
 void hook_accumulate_grad_base(void *node, struct tensor **variable) {
     struct tensor *leaf = *variable;
+    OPAQUE_SCOPE;
     ORIGINAL(accumulate_grad_base)(node, variable);
     leaf_constructed(node, leaf);
 }
@@ -84,33 +91,39 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
         *slot = torch_facts.undefined;
 }
 
-/* Up to 2.0 AccumulateGrad itself calls the hooks of its tensor, before it puts the gradient there. */
-static __thread struct tensor *arriving;
-
 static void restore_arriving(struct tensor **outer) {
-    arriving = *outer;
+    own.arriving = *outer;
+}
+
+static void *accumulate_beside(void *result, void *node, void *gradients, struct tensor *leaf) {
+    accumulate_begin_beside(leaf);
+    __attribute__((cleanup(accumulate_end_beside), unused)) struct tensor *written = leaf;
+    settle_gradient(leaf);
+    return ORIGINAL(accumulate_grad_apply)(result, node, gradients);
 }
 
 void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
     struct backward *backward = shim_active() ? own_current() : NULL;
     struct tensor *leaf = shim_active() ? leaf_of_node(node) : NULL;
+    if (own.is_undivided && leaf && shim_has_threads())
+        return accumulate_beside(result, node, gradients, leaf);
     if (!backward && leaf)
         settle_gradient(leaf);
     if (backward) {
         if (!leaf)
             shim_problem("AR-LEAF", "This is a defect of accel-run: please report the program's way of making parameters.",
                          "a gradient arrives at a parameter that accel-run has not seen being made");
-        pthread_mutex_lock(&leaves_mutex);
+        accumulate_lock(leaf);
         gradient_arrives(backward, leaf);
-        pthread_mutex_unlock(&leaves_mutex);
+        accumulate_unlock();
     }
-    __attribute__((cleanup(restore_arriving), unused)) struct tensor *outer = arriving;
-    arriving = leaf;
+    __attribute__((cleanup(restore_arriving), unused)) struct tensor *outer = own.arriving;
+    own.arriving = leaf;
     return ORIGINAL(accumulate_grad_apply)(result, node, gradients);
 }
 
 void backward_has_arrived(void) {
-    arriving = NULL;
+    own.arriving = NULL;
 }
 
 /* The leaf whose gradient is on its way stays. */
@@ -118,7 +131,7 @@ static void take_arrived(struct backward *backward, struct backward *arrived) {
     size_t kept = 0;
     arrived->leaves = malloc(backward->count * sizeof *arrived->leaves);
     for (size_t i = 0; i < backward->count; i++)
-        if (backward->leaves[i].leaf == arriving)
+        if (backward->leaves[i].leaf == own.arriving)
             backward->leaves[kept++] = backward->leaves[i];
         else
             arrived->leaves[arrived->count++] = backward->leaves[i];
@@ -130,17 +143,19 @@ void backward_pause(void) {
     struct backward *backward = own_current();
     if (!backward)
         return;
-    current_thread = pthread_self(); /* an accelerator's graph is run in a thread of its own */
+    own.inside = number; /* an accelerator's graph is run in a thread of its own */
     if (!backward->count)
         return;
     struct backward arrived = {.has_graph = backward->has_graph};
-    pthread_mutex_lock(&leaves_mutex);
+    accumulate_lock(NULL);
     take_arrived(backward, &arrived);
-    pthread_mutex_unlock(&leaves_mutex);
+    backward->is_summed = true;
+    accumulate_unlock();
     OPAQUE_SCOPE;
     if (arrived.count)
         reduce_gradients(&arrived);
     free(arrived.leaves);
+    accumulate_set_summed(backward, false);
 }
 
 void hook_input_metadata_complete(void *metadata, struct tensor **tensor) {
@@ -165,23 +180,41 @@ void hook_input_metadata_base(void *metadata, struct tensor **tensor) {
 
 static void backward_end(struct backward *backward) {
     current = NULL;
+    own.inside = 0;
     if (!backward->finished)
         reduce_undo(backward);
+    accumulate_set_holder(NULL);
     free(backward->leaves);
     pthread_mutex_unlock(&backward_mutex);
 }
 
 /* .grad of a tensor that is no leaf (retain_grad): divided like the tensor, a partial sum when it is replicated. */
-static void mark_retained_gradient(struct tensor *tensor, const struct record *record, void *unused) {
+static struct tensor **retained_gradient(struct tensor *tensor, const struct record *record) {
     if ((record->kind == RECORD_PARTIAL && !record->packed) || (tensor_is_parameter(tensor) && !tensor_node(tensor)) ||
         !tensor_requires_grad(tensor))
-        return;
-    struct tensor *gradient = *tensor_grad_slot(tensor);
-    if (!gradient || gradient == torch_facts.undefined || tensor_is_marked(gradient))
+        return NULL;
+    struct tensor **slot = tensor_grad_slot(tensor);
+    return !*slot || *slot == torch_facts.undefined || tensor_is_marked(*slot) ? NULL : slot;
+}
+
+static void mark_retained_gradient(struct tensor *tensor, const struct record *record, void *unused) {
+    struct tensor **slot = retained_gradient(tensor, record), *gradient = slot ? *slot : NULL;
+    if (!gradient)
         return;
     if (record->packed)
         boundary_record_of_gradient(record); /* stops */
     record_set(gradient, record->kind == RECORD_SHARD ? *record : (struct record){.kind = RECORD_PARTIAL});
+}
+
+/* What the program has set there itself is whole: what the engine adds to it is not. */
+static void take_own_part(struct tensor *tensor, const struct record *record, void *unused) {
+    struct tensor **slot = retained_gradient(tensor, record), *whole = slot ? *slot : NULL;
+    if (!whole || record->packed)
+        return;
+    const struct record form = record->kind == RECORD_SHARD ? *record : (struct record){.kind = RECORD_PARTIAL};
+    *slot = dispatch_client.in_form(whole, &form);
+    record_set(*slot, form);
+    tensor_release(whole);
 }
 
 void backward_mark_retained(void) {
@@ -222,11 +255,11 @@ static void run(const struct execution *execution, void *inputs) {
 }
 
 static void restore_undivided(const bool *outer) {
-    is_undivided = *outer;
+    own.is_undivided = *outer;
 }
 #define UNDIVIDED_SCOPE(value)                                                                                                             \
-    __attribute__((cleanup(restore_undivided), unused)) const bool undivided_outer_ = is_undivided;                                        \
-    is_undivided = value
+    __attribute__((cleanup(restore_undivided), unused)) const bool undivided_outer_ = own.is_undivided;                                    \
+    own.is_undivided = value
 
 static void run_undivided(const struct execution *execution, void *inputs) {
     UNDIVIDED_SCOPE(true);
@@ -241,12 +274,12 @@ static void run_divided(const struct execution *execution, struct seeds *seeds) 
     run(execution, &inputs);
 }
 
-/* A backward that code called back from one begins (a checkpoint that is computed again): its gradients of parameters belong to the outer one. What is read
-   of them before that is over is a part of a sum. */
+/* A backward that code called back from one begins (a checkpoint that is computed again). What has arrived by its end, of the outer one, too, is final: the
+   code may read and change it. */
 static void execute_nested(const struct execution *execution, struct seeds *seeds) {
     run_divided(execution, seeds);
     if (execution->accumulate)
-        reduce_mark_parts(current);
+        backward_pause();
 }
 
 static void execute_outer(const struct execution *execution, struct seeds *seeds) {
@@ -254,12 +287,15 @@ static void execute_outer(const struct execution *execution, struct seeds *seeds
     UNDIVIDED_SCOPE(false);
     __attribute__((cleanup(backward_end))) struct backward backward = {.has_graph = execution->create_graph};
     memory_for_new_leaves();
+    record_each(true, take_own_part, NULL);
     current = &backward;
-    current_thread = pthread_self();
+    accumulate_set_holder(&backward);
+    own.inside = number = number % UINT8_MAX + 1;
     shim_phase(BOARD_BACKWARD, "backward");
     run_divided(execution, seeds);
     current = NULL;
     shim_phase(BOARD_REDUCE, "gradients");
+    accumulate_set_summed(&backward, true);
     OPAQUE_SCOPE;
     reduce_gradients(&backward);
     backward_mark_retained();
@@ -282,6 +318,8 @@ static void execute_divided(const struct execution *execution, struct seeds *see
 
 /* Nothing to reduce: all ranks compute the same. That they do is what their notes say. */
 static void execute_undivided(const struct execution *execution, struct seeds *seeds) {
+    if (dispatch_has_divided())
+        foreign_refuse(execution->roots, execution->outputs, execution->accumulate);
     shim_note_draw(); /* a data set that trains as it reads must read everything on every rank */
     {
         SHIM_COMM_SCOPE;
@@ -313,7 +351,7 @@ static void execute_at_user_level(const struct execution *execution) {
         return;
     }
     report_backward();
-    bool is_nested = backward_is_divided() && pthread_equal(current_thread, pthread_self());
+    bool is_nested = backward_is_divided() && own.inside == number;
     start_check_new_leaves();
     if (is_nested || seeds_come_from_rows(execution->roots, count))
         execute_divided(execution, &seeds, is_nested);

@@ -89,7 +89,7 @@ static void *custom_apply(void *result, void *node, void *arguments) {
 
 /* A custom function's forward is the last stretch without grad mode before its outputs are wrapped (Function::apply in C++, THPFunction_apply):
    whether rows were divided in it is known from the count at its beginning. */
-static __thread uint64_t count_at_grad_off;
+static __thread uint32_t count_at_grad_off;
 
 void hook_set_grad_mode(char enabled) {
     if (shim_active() && !enabled && grad_mode_is_enabled())

@@ -150,16 +150,6 @@ static void forget_the_gone(struct backward *backward) {
     backward->count = kept;
 }
 
-void reduce_mark_parts(struct backward *backward) {
-    forget_the_gone(backward);
-    settle_divided_leaves(backward);
-    for (size_t i = 0; i < backward->count; i++) {
-        struct tensor *gradient = leaf_gradient_of(&backward->leaves[i]);
-        if (gradient && tensor_is_plain(gradient))
-            record_set(gradient, (struct record){.kind = RECORD_PARTIAL});
-    }
-}
-
 static void stop_for_other_kinds(void) {
     shim_problem("AR-RANKS-PARTED", "Run this program with -n 1 and report it.",
                  "the ranks have gradients of different kinds for the same parameters");

@@ -32,7 +32,18 @@ struct backward {
     size_t count, room;
     bool has_graph; /* create_graph: the gradients are to be differentiated again */
     bool finished;
+    bool is_summed; /* just now */
 };
+
+/* ---- who may accumulate into a leaf (accumulate.c). Any thread. */
+/* Of the divided one: locks its list of leaves, when no undivided one writes to this leaf (NULL: any). */
+void accumulate_lock(struct tensor *leaf);
+void accumulate_unlock(void);
+void accumulate_set_holder(struct backward *backward); /* the divided one; NULL: its gradients are final */
+void accumulate_set_summed(struct backward *backward, bool is_summed);
+/* Around what an undivided one, of another thread, accumulates. */
+void accumulate_begin_beside(struct tensor *leaf);
+void accumulate_end_beside(struct tensor **leaf);
 
 /* True while the engine runs a backward whose roots were computed from divided rows. */
 bool backward_is_divided(void);
@@ -129,8 +140,6 @@ struct tensor *sparse_sum(struct tensor *gradient, const char *whose);
 void drift_next(void);
 uint64_t drift_word(const struct backward *backward);
 void drift_examine(const struct backward *backward);
-/* In the middle of a backward: marks the gradients that have arrived so far as what they are, for code of the program that reads them. */
-void reduce_mark_parts(struct backward *backward);
 /* After a backward that has thrown: gradients are what they were before. */
 void reduce_undo(struct backward *backward);
 

@@ -143,14 +143,21 @@ void dispatch_run_user(struct operator *op, const struct handle *handle, uint64_
     dispatch_kernel(handle, key_set, stack);
 }
 
-static _Atomic uint64_t divided_calls;
+static __thread uint32_t divided_calls;
+static _Atomic bool some_are_divided;
 
 void dispatch_count_divided(void) {
-    atomic_fetch_add_explicit(&divided_calls, 1, memory_order_relaxed);
+    divided_calls++;
+    if (!atomic_load_explicit(&some_are_divided, memory_order_relaxed))
+        atomic_store(&some_are_divided, true);
 }
 
-uint64_t dispatch_divided_count(void) {
-    return atomic_load_explicit(&divided_calls, memory_order_relaxed);
+uint32_t dispatch_divided_count(void) {
+    return divided_calls;
+}
+
+bool dispatch_has_divided(void) {
+    return atomic_load_explicit(&some_are_divided, memory_order_relaxed);
 }
 
 /* ---- the fallback */
