@@ -86,7 +86,7 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     bool has_gradient = *slot && *slot != torch_facts.undefined;
     bool was_zero = has_gradient && is_left_in_place(leaf, *slot);
     bool put_aside = has_gradient && !was_zero;
-    backward->leaves[backward->count++] = (struct leaf_gradient){leaf, leaf_ordinal(leaf), put_aside ? *slot : NULL, was_zero};
+    backward->leaves[backward->count++] = (struct leaf_gradient){leaf, leaf_ordinal(leaf), put_aside ? *slot : NULL, was_zero, false};
     if (put_aside)
         *slot = torch_facts.undefined;
 }
@@ -139,6 +139,41 @@ static void take_arrived(struct backward *backward, struct backward *arrived) {
     backward->count = kept;
 }
 
+static struct leaf_gradient *arriving_leaf(struct backward *backward) {
+    for (size_t i = backward->count; i-- > 0;)
+        if (backward->leaves[i].leaf == own.arriving)
+            return &backward->leaves[i];
+    return NULL;
+}
+
+/* What was there before is shown to a hook that is called before the new gradient is added to it. */
+static void show_arriving(struct backward *backward) {
+    accumulate_lock(NULL);
+    struct leaf_gradient *arriving = arriving_leaf(backward);
+    struct tensor **slot = arriving ? tensor_grad_slot(arriving->leaf) : NULL;
+    if (slot && arriving->before && *slot == torch_facts.undefined) {
+        *slot = arriving->before;
+        arriving->before = NULL;
+        arriving->is_shown = true;
+    }
+    accumulate_unlock();
+}
+
+void backward_resume(void) {
+    struct backward *backward = own.arriving ? own_current() : NULL;
+    if (!backward)
+        return;
+    accumulate_lock(NULL);
+    struct leaf_gradient *arriving = arriving_leaf(backward);
+    if (arriving && arriving->is_shown) {
+        struct tensor **slot = tensor_grad_slot(arriving->leaf);
+        arriving->before = *slot && *slot != torch_facts.undefined ? *slot : NULL;
+        *slot = torch_facts.undefined;
+        arriving->is_shown = false;
+    }
+    accumulate_unlock();
+}
+
 void backward_pause(void) {
     struct backward *backward = own_current();
     if (!backward)
@@ -146,6 +181,8 @@ void backward_pause(void) {
     own.inside = number; /* an accelerator's graph is run in a thread of its own */
     if (!backward->count)
         return;
+    if (own.arriving)
+        show_arriving(backward);
     struct backward arrived = {.has_graph = backward->has_graph};
     accumulate_lock(NULL);
     take_arrived(backward, &arrived);

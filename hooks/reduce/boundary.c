@@ -42,8 +42,10 @@ struct opaque_scope boundary_enter(void) {
 void boundary_leave(struct opaque_scope *level) {
     bool has_entered = level->excluded;
     user_leave(level);
-    if (has_entered)
+    if (has_entered) {
         dispatch_client.settle();
+        backward_resume();
+    }
 }
 
 int64_t boundary_set_batch(int64_t batch) {

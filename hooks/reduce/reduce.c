@@ -63,7 +63,7 @@ static void add_zeros(struct backward *backward, size_t ordinal) {
     value_drop(plain);
     backward->leaves = realloc(backward->leaves, (backward->count + 1) * sizeof *backward->leaves);
     backward->room = ++backward->count;
-    backward->leaves[backward->count - 1] = (struct leaf_gradient){leaf, ordinal, has_gradient ? *slot : NULL, false};
+    backward->leaves[backward->count - 1] = (struct leaf_gradient){leaf, ordinal, has_gradient ? *slot : NULL, false, false};
     *slot = zeros.tensor;
 }
 

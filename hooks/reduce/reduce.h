@@ -25,6 +25,7 @@ struct leaf_gradient {
     size_t ordinal;
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
     bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
+    bool is_shown;         /* `before` is back, for a hook that runs before the new gradient is there */
 };
 
 struct backward {
@@ -49,6 +50,8 @@ void accumulate_end_beside(struct tensor **leaf);
 bool backward_is_divided(void);
 /* Code of the program is about to run in this thread: it may look at the gradients that the backward has brought to leaves, so they are made final now. */
 void backward_pause(void);
+/* It has run. */
+void backward_resume(void);
 /* Gradients of tensors that are no leaves (retain_grad) are marked as what they are. */
 void backward_mark_retained(void);
 /* The gradient that AccumulateGrad has in hand in this thread lies in its leaf now. */

@@ -145,6 +145,21 @@ static void detach_before() {
     show("gradient", leaf.grad());
 }
 
+// The hook of a parameter sees what was accumulated before.
+static void look_at_leaf() {
+    torch::nn::Linear layer(8, 4);
+    double seen = 0;
+    layer->weight.register_hook([&](const Tensor &gradient) {
+        seen = layer->weight.grad().defined() ? layer->weight.grad().sum().item<double>() : -1;
+        return gradient * 2;
+    });
+    for (const int64_t rows : {2, 16, 2, 16, 16}) {
+        layer->forward(batch_of(rows)).sum().backward();
+        std::printf("seen %.5g ", seen);
+        show("gradient", layer->weight.grad());
+    }
+}
+
 // Of a graph of two rows a hook on a node looks at the loss of sixteen.
 struct Looking : torch::autograd::FunctionPreHook {
     explicit Looking(Tensor loss) : loss(std::move(loss)) {
@@ -192,6 +207,8 @@ int main(int argc, char **argv) {
         set_retained();
     } else if (mode == "detached") {
         detach_before();
+    } else if (mode == "leaf") {
+        look_at_leaf();
     } else if (mode == "looking") {
         look_from_undivided();
     } else if (mode == "waiting") {
