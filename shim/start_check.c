@@ -60,6 +60,10 @@ static uint64_t checksum_shape(uint64_t sum, struct tensor *tensor) {
     return checksum_bytes(sum, sizes.data, sizes.count * sizeof *sizes.data);
 }
 
+uint64_t start_check_batch(struct tensor *tensor) {
+    return tensor_node(tensor) ? checksum_shape(0, tensor) : start_check_tensor(tensor);
+}
+
 uint64_t start_check_tensor(struct tensor *tensor) {
     uint64_t sum = checksum_shape(0, tensor);
     if (!has_values(tensor))

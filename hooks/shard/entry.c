@@ -152,7 +152,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     {
         SHIM_NOTE_SCOPE;
         comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
-                  start_check_tensor(argument_tensor(data)));
+                  start_check_batch(argument_tensor(data)));
     }
     recognise_batch(call, total, long_enough, shim_records() ? entry_layer(call) : 0);
     if (!long_enough)

@@ -15,8 +15,9 @@
  */
 #include "shard.h"
 
-/* ORIGIN_ADDED: in order, and with beta = 0 what is added to may be anything (torch.empty). */
-enum origin_kind { ORIGIN_ORDERED, ORIGIN_ADDED, ORIGIN_SUM, ORIGIN_PRODUCT, ORIGIN_SAME, ORIGIN_DRAW };
+/* In order, and: ADDED: with beta = 0 what is added to may be anything (torch.empty). PICKED: elements of some operands replace those of others, which may be
+   anything (torch.where, of what rejection sampling has begun with). */
+enum origin_kind { ORIGIN_ORDERED, ORIGIN_ADDED, ORIGIN_PICKED, ORIGIN_SUM, ORIGIN_PRODUCT, ORIGIN_SAME, ORIGIN_DRAW };
 
 #define PRIME ((1ull << 61) - 1)
 #define MULTIPLIER 0x9E3779B97F4A7C15ull
@@ -81,8 +82,11 @@ static bool is_named(const struct operator *op, const char *const *names, size_t
 
 static enum origin_kind kind_of(const struct operator *op, const struct rule *rule) {
     static const char *const same[] = {"clone", "contiguous", "detach", "alias", "positive", "lift_fresh", "requires_grad"},
-                             *const added[] = {"addmm", "baddbmm", "addbmm", "addmv", "addr"}, *const sums[] = {"add", "sub"},
-                             *const products[] = {"mul"};
+                             *const added[] = {"addmm", "baddbmm", "addbmm", "addmv", "addr"},
+                             *const picked[] = {"where",       "scatter",        "index_put",      "index_copy",    "index_fill",
+                                                "masked_fill", "masked_scatter", "select_scatter", "slice_scatter", "diagonal_scatter",
+                                                "put"},
+                             *const sums[] = {"add", "sub"}, *const products[] = {"mul"};
     static rule_function *const views[] = {rule_view,    rule_reshape_alias,    rule_memory,    rule_expand, rule_transpose,
                                            rule_permute, rule_matrix_transpose, rule_unsqueeze, rule_squeeze},
                                 *const draws[] = {rule_random_in_place, rule_random_like, rule_bernoulli,
@@ -99,6 +103,8 @@ static enum origin_kind kind_of(const struct operator *op, const struct rule *ru
         return ORIGIN_SAME;
     if (is_named(op, added, sizeof added / sizeof *added))
         return ORIGIN_ADDED;
+    if (is_named(op, picked, sizeof picked / sizeof *picked))
+        return ORIGIN_PICKED;
     if (strcmp(op->overload, "Tensor"))
         return ORIGIN_ORDERED;
     return is_named(op, sums, 2) ? ORIGIN_SUM : is_named(op, products, 1) ? ORIGIN_PRODUCT : ORIGIN_ORDERED;
@@ -154,6 +160,8 @@ static uint64_t of_whole(struct tensor *tensor, bool is_read) {
 
 static bool is_ignored(const struct shard_call *call, const struct argument *argument) {
     enum { BETA = 3 };
+    if (call->op->origin_kind == ORIGIN_PICKED)
+        return true;
     return call->op->origin_kind == ORIGIN_ADDED && argument->position == 0 && call_real(call, BETA, 1) == 0;
 }
 
@@ -223,6 +231,7 @@ static uint64_t of_call(const struct shard_call *call) {
         return checksum_mix(of_ordered(call), given()->draws);
     case ORIGIN_ORDERED:
     case ORIGIN_ADDED:
+    case ORIGIN_PICKED:
         break;
     }
     return of_ordered(call);
