@@ -30,17 +30,27 @@ static void leaf_constructed(void *node, struct tensor *leaf) {
         leaf_node_made(node, leaf);
 }
 
+/* The node remembers the sizes that its gradients will have: of a divided leaf its rows'. In a process that is no rank there are no levels. */
+static struct opaque_scope node_level(void) {
+    return shim_active() ? opaque_enter() : (struct opaque_scope){NULL};
+}
+#define NODE_SCOPE __attribute__((cleanup(opaque_leave), unused)) struct opaque_scope node_scope_ = node_level()
+
 void hook_accumulate_grad_complete(void *node, struct tensor **variable) {
     struct tensor *leaf = *variable; /* moved from by the constructor */
-    OPAQUE_SCOPE;                    /* the node remembers the sizes that its gradients will have: of a divided leaf its rows' */
-    ORIGINAL(accumulate_grad_complete)(node, variable);
+    {
+        NODE_SCOPE;
+        ORIGINAL(accumulate_grad_complete)(node, variable);
+    }
     leaf_constructed(node, leaf);
 }
 
 void hook_accumulate_grad_base(void *node, struct tensor **variable) {
     struct tensor *leaf = *variable;
-    OPAQUE_SCOPE;
-    ORIGINAL(accumulate_grad_base)(node, variable);
+    {
+        NODE_SCOPE;
+        ORIGINAL(accumulate_grad_base)(node, variable);
+    }
     leaf_constructed(node, leaf);
 }
 
@@ -196,20 +206,12 @@ void backward_pause(void) {
 }
 
 void hook_input_metadata_complete(void *metadata, struct tensor **tensor) {
-    if (!shim_active()) {
-        ORIGINAL(input_metadata_complete)(metadata, tensor);
-        return;
-    }
-    OPAQUE_SCOPE;
+    NODE_SCOPE;
     ORIGINAL(input_metadata_complete)(metadata, tensor);
 }
 
 void hook_input_metadata_base(void *metadata, struct tensor **tensor) {
-    if (!shim_active()) {
-        ORIGINAL(input_metadata_base)(metadata, tensor);
-        return;
-    }
-    OPAQUE_SCOPE;
+    NODE_SCOPE;
     ORIGINAL(input_metadata_base)(metadata, tensor);
 }
 
