@@ -222,14 +222,9 @@ bool shim_own_name(const char *begin, uint32_t rank, char *name, size_t room) {
 
 /* ---- what is mapped */
 
-static const char *base_of(const char *path) {
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash ? slash + 1 : path ? path : "";
-}
-
 const char *shim_file_at(const void *address) {
     Dl_info info;
-    return dladdr(address, &info) ? base_of(info.dli_fname) : "";
+    return dladdr(address, &info) && info.dli_fname ? shim_base_of(info.dli_fname) : "";
 }
 
 struct mapped {
@@ -238,7 +233,7 @@ struct mapped {
 
 static int visit_library(struct dl_phdr_info *info, size_t size, void *data) {
     struct mapped *mapped = data;
-    const char *base = base_of(info->dlpi_name);
+    const char *base = shim_base_of(info->dlpi_name ? info->dlpi_name : "");
     mapped->libtorch |= !strncmp(base, "libtorch_cpu", 12);
     mapped->python |= !strncmp(base, "libpython", 9);
     return 0;
@@ -256,7 +251,7 @@ bool shim_may_train(void) {
     struct mapped mapped = {false, false};
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     path[length < 0 ? 0 : length] = 0;
-    if (!strncmp(base_of(path), "python", 6))
+    if (!strncmp(shim_base_of(path), "python", 6))
         return true;
     dl_iterate_phdr(visit_library, &mapped);
     return mapped.libtorch || mapped.python;

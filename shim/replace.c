@@ -15,11 +15,6 @@
 #define MARK ".accel-"
 enum { DIGITS = 8, TRIES = 100 };
 
-static const char *base_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Up to the last dot, as libtorch cuts it. */
 static int stem_length(const char *base) {
     const char *dot = strrchr(base, '.');
@@ -36,7 +31,7 @@ bool replace_locate(const char *path, char *real) {
     if (realpath(path, real))
         return true;
     char directory[PATH_MAX], parent[PATH_MAX];
-    const char *base = base_of(path);
+    const char *base = shim_base_of(path);
     int before = (int)(base - path);
     if (errno != ENOENT || !*base || !lstat(path, &(struct stat){0})) /* a link to nowhere: left to open */
         return false;
@@ -55,7 +50,7 @@ static bool has_living_maker(const char *digits) {
 /* Removes what killed jobs have left for this target. */
 static void remove_leftovers(const char *target) {
     char directory[PATH_MAX];
-    const char *base = base_of(target);
+    const char *base = shim_base_of(target);
     int stem = stem_length(base);
     strcpy(directory, target);
     cut_base(directory);
@@ -79,7 +74,7 @@ static void remove_leftovers(const char *target) {
 
 /* A name beside the target: number is any. */
 static bool temporary_name(char *name, const char *target, unsigned number) {
-    const char *base = base_of(target);
+    const char *base = shim_base_of(target);
     return snprintf(name, PATH_MAX, "%.*s%.*s" MARK "%08x", (int)(base - target), target, stem_length(base), base, number) < PATH_MAX;
 }
 

@@ -37,8 +37,7 @@ struct search {
 
 /* "libc10" must match libc10.so and libc10.so.1.13, never libc10_cuda.so. */
 static bool is_library(const char *path, const char *name) {
-    const char *base = strrchr(path, '/');
-    base = base ? base + 1 : path;
+    const char *base = shim_base_of(path);
     size_t length = strlen(name);
     return !strncmp(base, name, length) && (!strncmp(base + length, ".so", 3) || base[length] == '-');
 }

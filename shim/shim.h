@@ -86,6 +86,11 @@ const char *shim_temporary_folder(void);
 bool shim_may_train(void);
 /* True when libtorch is mapped. Allocates nothing. */
 bool shim_has_libtorch(void);
+/* What stands behind the last slash. */
+static inline const char *shim_base_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
 /* The program's or library's file that is mapped there, without its folders (a program may lie below one that is called as a library is); "": none. */
 const char *shim_file_at(const void *address);
 /* Does the address lie in what the module has mapped? For dl_iterate_phdr (symbols.c). */

@@ -165,7 +165,7 @@ static int change_end(struct change *change, int result) {
 /* A name that Python's tempfile may have drawn: eight small letters, digits, '_' at its end; a digit or a '_' among them, or behind a usual beginning. */
 static bool has_drawn_letters(const char *path) {
     enum { DRAWN = 8 };
-    const char *base = strrchr(path, '/') + 1;
+    const char *base = shim_base_of(path);
     size_t length = strlen(base);
     if (length < DRAWN)
         return false;

@@ -101,15 +101,10 @@ struct written *written_find_path(const char *real) {
     return NULL;
 }
 
-static const char *base_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 bool written_has_base(const char *path) {
-    const char *base = base_of(path);
+    const char *base = shim_base_of(path);
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
-        if (atomic_load_explicit(&files[i].state, memory_order_acquire) == SHOWN && !strcmp(base_of(files[i].path), base))
+        if (atomic_load_explicit(&files[i].state, memory_order_acquire) == SHOWN && !strcmp(shim_base_of(files[i].path), base))
             return true;
     return false;
 }
