@@ -4,6 +4,7 @@
  *
  * A thread that waits for its turn has given up the lock, and Python's, which the thread that is first may need on its way here.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
@@ -117,14 +118,18 @@ void shim_turns_begin(uint32_t timeout_ms) {
     limit_ms = timeout_ms;
 }
 
+__attribute__((noreturn)) static void waited_too_long(const char *what) {
+    shim_problem("AR-COLLECTIVE-TIMEOUT",
+                 "Is it only slow? --collective-timeout SECONDS. Else let that thread's work end before the hook, or run with -n 1.",
+                 "%s has waited %u s for another thread's: does that one wait for this thread, in a hook?", what, limit_ms / 1000);
+}
+
 void shim_nap(uint64_t *since_ns, const char *what) {
     struct timespec nap = {0, NAP_NS};
     if (!*since_ns)
         *since_ns = clock_ns();
     if (clock_ns() - *since_ns > limit_ms * (uint64_t)1000000)
-        shim_problem("AR-COLLECTIVE-TIMEOUT",
-                     "Is it only slow? --collective-timeout SECONDS. Else let that thread's work end before the hook, or run with -n 1.",
-                     "%s has waited %u s for another thread's: does that one wait for this thread, in a hook?", what, limit_ms / 1000);
+        waited_too_long(what);
     ORIGINAL(nanosleep)(&nap, NULL);
 }
 
@@ -133,8 +138,10 @@ static void lock_in_time(pthread_mutex_t *mutex, uint64_t since_ns) {
     if (!pthread_mutex_trylock(mutex))
         return;
     void *python = python_let_go();
-    while (pthread_mutex_trylock(mutex))
-        shim_nap(&since_ns, "a backward");
+    const uint64_t second = 1000000000, until_ns = since_ns + limit_ms * (uint64_t)1000000;
+    const struct timespec until = {(time_t)(until_ns / second), (long)(until_ns % second)};
+    if (pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until))
+        waited_too_long("a backward");
     python_take_again(python);
 }
 
