@@ -240,9 +240,7 @@ static void mark_retained_gradient(struct tensor *tensor, const struct record *r
     struct tensor **slot = retained_gradient(tensor, record), *gradient = slot ? *slot : NULL;
     if (!gradient)
         return;
-    if (record->packed)
-        boundary_record_of_gradient(record); /* stops */
-    record_set(gradient, record->kind == RECORD_SHARD ? *record : (struct record){.kind = RECORD_PARTIAL});
+    record_set(gradient, boundary_record_of_gradient(record));
 }
 
 /* What the program has set there itself is whole: what the engine adds to it is not. */
@@ -250,7 +248,7 @@ static void take_own_part(struct tensor *tensor, const struct record *record, vo
     struct tensor **slot = retained_gradient(tensor, record), *whole = slot ? *slot : NULL;
     if (!whole || record->packed)
         return;
-    const struct record form = record->kind == RECORD_SHARD ? *record : (struct record){.kind = RECORD_PARTIAL};
+    const struct record form = boundary_record_of_gradient(record);
     *slot = dispatch_client.in_form(whole, &form);
     record_set(*slot, form);
     tensor_release(whole);

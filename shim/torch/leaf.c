@@ -135,6 +135,17 @@ static size_t number_of_example(void) {
     return OF_EXAMPLES << NUMBER_BITS | (uint32_t)count++;
 }
 
+/* Lock held. */
+static size_t number_of_maker(struct tensor *leaf) {
+    struct maker *maker = maker_get(key_of(threads_own()));
+    if (maker->count == maker->room) {
+        maker->room = maker->room ? 2 * maker->room : 64;
+        maker->leaves = realloc(maker->leaves, maker->room * sizeof(struct tensor *));
+    }
+    maker->leaves[maker->count] = leaf;
+    return maker->key << NUMBER_BITS | atomic_fetch_add_explicit(&maker->count, 1, memory_order_release);
+}
+
 static size_t ordinal_give(struct tensor *leaf) {
     bool is_of_example = shim_reads_example();
     if (is_of_example) /* how many there are hangs on how many are read */
@@ -143,22 +154,9 @@ static size_t ordinal_give(struct tensor *leaf) {
     size_t known = ordinal_of(leaf);
     if (known) /* another thread was first */
         return known;
-    if (is_of_example && !threads_is_main()) {
-        size_t own = number_of_example();
-        pairs_put(&ordinals, leaf, (void *)(own + 1));
-        tensor_mark_parameter(leaf);
-        return own + 1;
-    }
-    struct maker *maker = maker_get(key_of(threads_own()));
-    if (maker->count == maker->room) {
-        maker->room = maker->room ? 2 * maker->room : 64;
-        maker->leaves = realloc(maker->leaves, maker->room * sizeof(struct tensor *));
-    }
-    size_t ordinal = maker->key << NUMBER_BITS | maker->count;
-    maker->leaves[maker->count] = leaf;
+    size_t ordinal = is_of_example && !threads_is_main() ? number_of_example() : number_of_maker(leaf);
     pairs_put(&ordinals, leaf, (void *)(ordinal + 1));
     tensor_mark_parameter(leaf);
-    atomic_fetch_add_explicit(&maker->count, 1, memory_order_release);
     return ordinal + 1;
 }
 
