@@ -14,6 +14,10 @@ void report_batch(void) {
     atomic_fetch_add_explicit(&batches, 1, memory_order_relaxed);
 }
 
+bool report_has_batches(void) {
+    return atomic_load_explicit(&batches, memory_order_relaxed);
+}
+
 void report_gather(void) {
     atomic_fetch_add_explicit(&gathers, 1, memory_order_relaxed);
 }

@@ -142,7 +142,7 @@ same_side_by_side() {
 
 @test "backwards within backwards, and beside each other, are those of the plain run" {
     local build mode n
-    for mode in change deep deep_undivided shared threads retained detached leaf; do
+    for mode in change deep deep_undivided shared threads retained detached leaf looking_undivided; do
         for build in debian-O2 wheel-O2; do
             plain_run "$build" nested "$mode"
             for n in 2 3; do

@@ -355,7 +355,7 @@ static void execute_divided(const struct execution *execution, struct seeds *see
 
 /* Nothing to reduce: all ranks compute the same. That they do is what their notes say. */
 static void execute_undivided(const struct execution *execution, struct seeds *seeds) {
-    if (dispatch_has_divided())
+    if (report_has_batches())
         foreign_refuse(execution->roots, execution->outputs, execution->accumulate);
     shim_note_draw(); /* a data set that trains as it reads must read everything on every rank */
     {

@@ -39,8 +39,8 @@ __attribute__((noreturn)) static void refuse(void *object, const char *what) {
     char *name = virtual_class_shown(object);
     shim_problem("AR-NODE",
                  "Put the hook on the tensor (tensor.register_hook), write the function as a torch::autograd::Function, or run with -n 1.",
-                 "%s (C++, class %s) lies in the graph of a backward through divided rows: it would see this rank's part", what,
-                 name ? name : "without a name");
+                 "%s (C++, class %s) lies in the graph of a backward of a program whose batches are divided: it would see this rank's part",
+                 what, name ? name : "without a name");
 }
 
 struct asked {
@@ -61,7 +61,10 @@ static bool is_run(void *node, const struct vector *asked) {
 static bool look_at(void *node, const void *asked) {
     const struct asked *only = asked;
     void *hook = graph_hook_of(node, is_foreign);
-    bool is_own = is_foreign(node) && !node_is_replaced(node), is_taken = graph_is_among(only->edges, node);
+    bool is_own = is_foreign(node) && !node_is_replaced(node);
+    if (!hook && !is_own)
+        return false;
+    bool is_taken = graph_is_among(only->edges, node);
     if (hook && ((is_taken && only->accumulate) || is_run(node, only->edges)))
         refuse(hook, "a hook on a node of the graph");
     if (is_own && (is_taken || is_run(node, only->edges)))

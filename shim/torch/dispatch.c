@@ -144,20 +144,13 @@ void dispatch_run_user(struct operator *op, const struct handle *handle, uint64_
 }
 
 static __thread uint32_t divided_calls;
-static _Atomic bool some_are_divided;
 
 void dispatch_count_divided(void) {
     divided_calls++;
-    if (!atomic_load_explicit(&some_are_divided, memory_order_relaxed))
-        atomic_store(&some_are_divided, true);
 }
 
 uint32_t dispatch_divided_count(void) {
     return divided_calls;
-}
-
-bool dispatch_has_divided(void) {
-    return atomic_load_explicit(&some_are_divided, memory_order_relaxed);
 }
 
 /* ---- the fallback */

@@ -289,7 +289,6 @@ extern const struct dispatch_client dispatch_client; /* defined by hooks/shard *
 /* How many calls of this thread have worked on divided rows so far, modulo 2^32; counted by the client. */
 void dispatch_count_divided(void);
 uint32_t dispatch_divided_count(void);
-bool dispatch_has_divided(void); /* any call, of any thread */
 
 /* An operator whose arguments are words in registers (direct.c). */
 enum { DIRECT_ARGUMENTS_MAX = 4 };

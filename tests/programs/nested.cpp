@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,7 +83,8 @@ static void go_deep(int64_t rows) {
 
 // Two threads, one parameter.
 static void share_leaves() {
-    torch::nn::Sequential net(torch::nn::Linear(8, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64), torch::nn::Tanh(), torch::nn::Linear(64, 4));
+    torch::nn::Sequential net(torch::nn::Linear(8, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64), torch::nn::Tanh(),
+                              torch::nn::Linear(64, 4));
     auto accumulate = [&net](int64_t rows) {
         for (int i = 0; i < 40; i++) {
             net->forward(batch_of(rows)).pow(2).sum().backward();
@@ -160,7 +162,7 @@ static void look_at_leaf() {
     }
 }
 
-// Of a graph of two rows a hook on a node looks at the loss of sixteen.
+// Of a graph of two rows a hook on a node looks at another loss.
 struct Looking : torch::autograd::FunctionPreHook {
     explicit Looking(Tensor loss) : loss(std::move(loss)) {
     }
@@ -171,9 +173,9 @@ struct Looking : torch::autograd::FunctionPreHook {
     Tensor loss;
 };
 
-static void look_from_undivided() {
+static void look_from_undivided(int64_t rows) {
     torch::nn::Linear layer(8, 4);
-    auto loss = layer->forward(batch_of(16)).pow(2).mean(), other = layer->forward(batch_of(2));
+    auto loss = layer->forward(batch_of(rows)).pow(2).mean(), other = layer->forward(batch_of(2));
     other.grad_fn()->add_pre_hook(std::make_unique<Looking>(loss));
     other.sum().backward();
 }
@@ -190,28 +192,20 @@ static void wait_in_hook() {
 }
 
 int main(int argc, char **argv) {
-    const std::string mode = argc > 1 ? argv[1] : "change";
+    static const std::map<std::string, void (*)()> modes = {
+        {"change", change_within},
+        {"deep", [] { go_deep(16); }},
+        {"deep_undivided", [] { go_deep(2); }},
+        {"shared", share_leaves},
+        {"threads", recompute_in_threads},
+        {"retained", set_retained},
+        {"detached", detach_before},
+        {"leaf", look_at_leaf},
+        {"looking", [] { look_from_undivided(16); }},
+        {"looking_undivided", [] { look_from_undivided(2); }},
+        {"waiting", wait_in_hook},
+    };
     torch::manual_seed(3);
     torch::set_num_threads(1);
-    if (mode == "change") {
-        change_within();
-    } else if (mode == "deep") {
-        go_deep(16);
-    } else if (mode == "deep_undivided") {
-        go_deep(2);
-    } else if (mode == "shared") {
-        share_leaves();
-    } else if (mode == "threads") {
-        recompute_in_threads();
-    } else if (mode == "retained") {
-        set_retained();
-    } else if (mode == "detached") {
-        detach_before();
-    } else if (mode == "leaf") {
-        look_at_leaf();
-    } else if (mode == "looking") {
-        look_from_undivided();
-    } else if (mode == "waiting") {
-        wait_in_hook();
-    }
+    modes.at(argc > 1 ? argv[1] : "change")();
 }
