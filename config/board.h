@@ -21,6 +21,7 @@
 #define BOARD_MAGIC 0x6172626fu
 #define BOARD_RANKS_MAX 256
 #define BOARD_WHERE_CHARS 48
+#define BOARD_THROWER_CHARS 40
 
 /* What a rank is doing, for the words of the launcher's messages ("rank 2 was in backward, step 17"). */
 enum board_phase {
@@ -57,6 +58,8 @@ struct board_rank {
     _Atomic uint64_t collective;   /* collectives entered */
     _Atomic uint32_t waiting;      /* enum board_waiting: a rank that does not wait is the one the others wait for */
     char where[BOARD_WHERE_CHARS]; /* label of the last collective or phase; may be torn, for messages only */
+    _Atomic uint64_t thrown;       /* of the operators that have thrown so far (shim/thrown.c), and the last one's name */
+    char thrower[BOARD_THROWER_CHARS];
 } __attribute__((aligned(128)));
 
 /*
@@ -69,6 +72,7 @@ struct board_rank {
 
 struct board_arrival {
     _Atomic uint64_t number;        /* meetings this rank has come to */
+    uint64_t thrown;                /* as its line had it then */
     uint32_t kind;                  /* what it wants: enum meeting_kind */
     char path[BOARD_MEETING_CHARS]; /* for messages */
 } __attribute__((aligned(64)));

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PROTOCOL_VERSION 8
+#define PROTOCOL_VERSION 9
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -50,6 +50,14 @@ enum protocol_type {
     PROTOCOL_CHILD_TRAINS =
         11, /* a rank's child → launcher, on a connection of its own: struct protocol_claim; it has begun a backward of its own */
 };
+
+/* An operator has thrown for a value in one rank's rows, and the program goes on (AR-RANKS-PARTED). */
+#define PROTOCOL_THROWN_CURE                                                                                                               \
+    "Look at the values before the operator does, as \"if (p <= 1).all()\", which all ranks answer alike, or run with -n 1."
+/* At the end: for two ranks, each with the last operator. */
+#define PROTOCOL_THROWN_END                                                                                                                \
+    "the program ended well, but operators have thrown exceptions on some ranks alone (the last on rank %u: %s; on rank %u: %s), and it "  \
+    "has caught them: what it has printed is not what one process prints"
 
 struct protocol_header {
     uint32_t type;  /* enum protocol_type */
@@ -88,7 +96,7 @@ struct protocol_grant {
 #define PROTOCOL_FLAG_WHOLE_LOADING 4u /* every rank reads all rows */
 
 enum protocol_meeting_what {
-    PROTOCOL_MEETING_COME,   /* a rank has come: number, kind, its path */
+    PROTOCOL_MEETING_COME,   /* a rank has come: number, kind, its path, what it has thrown in `bytes` */
     PROTOCOL_MEETING_ANSWER, /* rank 0 has answered: number, error, answer, its paths */
     PROTOCOL_MEETING_SEEN,   /* a file's name is there: number */
     PROTOCOL_MEETING_END,    /* it is closed: number, error, bytes */

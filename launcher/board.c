@@ -36,6 +36,15 @@ static bool is_same_place(const struct together_line *a, const struct together_l
            a->meetings == b->meetings && a->waiting == b->waiting;
 }
 
+/* As they are shown: they may be torn. */
+static void take_words(char *words, const char *from, size_t room) {
+    memcpy(words, from, room);
+    words[room - 1] = 0;
+    for (char *c = words; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = '?';
+}
+
 void board_line(struct job *job, uint32_t number, struct together_line *line) {
     const struct rank *rank = &job->ranks[number - job->first];
     const struct board *board = board_of(job, rank);
@@ -53,11 +62,9 @@ void board_line(struct job *job, uint32_t number, struct together_line *line) {
     line->collective = atomic_load_explicit(&shown->collective, memory_order_relaxed);
     line->meetings = atomic_load_explicit(&board->meetings.arrivals[number].number, memory_order_relaxed);
     line->waiting = atomic_load_explicit(&shown->waiting, memory_order_relaxed);
-    memcpy(line->where, shown->where, sizeof line->where);
-    line->where[BOARD_WHERE_CHARS - 1] = 0;
-    for (char *c = line->where; *c; c++)
-        if ((unsigned char)*c < ' ')
-            *c = '?';
+    line->thrown = atomic_load_explicit(&shown->thrown, memory_order_relaxed);
+    take_words(line->where, shown->where, sizeof line->where);
+    take_words(line->thrower, shown->thrower, sizeof line->thrower);
     line->process = is_same_place(&before, line) ? process_state(line->pid) : 0;
 }
 
@@ -143,6 +150,21 @@ void board_look(struct job *job, uint64_t now_ms) {
         notices_say(&job->notices, "rank %u goes on", result.rank);
     else if (result.finding == WATCH_CROSSED)
         crossed(job, &result);
+}
+
+bool board_threw_apart(struct job *job, struct problem *problem) {
+    const struct together_line *zero = &job->lines[0];
+    for (uint32_t i = 0; i < job->world_size; i++)
+        snapshot(job, i);
+    for (uint32_t i = 1; i < job->world_size; i++) {
+        const struct together_line *line = &job->lines[i];
+        if (line->thrown == zero->thrown || line->generation != zero->generation || !line->has_ended || !zero->has_ended)
+            continue;
+        problem_set(problem, EXIT_LAUNCHER, "AR-RANKS-PARTED", PROTOCOL_THROWN_CURE, PROTOCOL_THROWN_END, 0,
+                    *zero->thrower ? zero->thrower : "none", i, *line->thrower ? line->thrower : "none");
+        return true;
+    }
+    return false;
 }
 
 void board_forget_clocks(struct job *job) {

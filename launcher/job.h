@@ -86,6 +86,8 @@ void report_loss(struct job *job);
 /* What ends the job, behind all that was said before. */
 void report_problem(struct job *job, const struct problem *problem);
 int report_end(struct job *job);
+/* All ranks of all hosts have ended, with this exit code: have operators thrown on some of them alone? Returns the exit code. */
+int report_thrown(struct job *job, int code);
 void report_failure(struct job *job);
 
 /* signals.c: blocks what we handle and makes the descriptor. Returns 0 or -1 with errno. */
@@ -101,6 +103,8 @@ void board_look(struct job *job, uint64_t now_ms);
 void board_words(struct job *job, uint32_t rank, char *text, size_t size);
 /* A rank of this host, for the others. */
 void board_line(struct job *job, uint32_t rank, struct together_line *line);
+/* Have ranks that ended well thrown in other operators than rank 0? Then the problem says which. */
+bool board_threw_apart(struct job *job, struct problem *problem);
 /* After a stop of the whole job (Ctrl-Z) nobody was slow. */
 void board_forget_clocks(struct job *job);
 

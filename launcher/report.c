@@ -94,6 +94,14 @@ void report_failure(struct job *job) {
     together_failed(job, &verdict.report, true, verdict.is_silent);
 }
 
+int report_thrown(struct job *job, int code) {
+    struct problem problem;
+    if (code || !board_threw_apart(job, &problem))
+        return code;
+    report_problem(job, &problem);
+    return problem.exit_code;
+}
+
 int report_end(struct job *job) {
     struct verdict verdict;
     char tail[STREAMS_TAIL_BYTES];

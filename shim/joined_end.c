@@ -11,6 +11,7 @@
 #include "comm/clock.h"
 #include "joined.h"
 #include "link.h"
+#include "shim.h"
 
 enum { STOP_MS = 3000, LOOK_MS = 200, STEP_MS = 1000, NAP_MS = 20, FAIL_TOGETHER_MS = 1000 };
 
@@ -199,6 +200,19 @@ static void say_no_training(void) {
     joined_words_print(text, strlen(text));
 }
 
+/* The last one to end sees all of them. */
+static void compare_thrown(void) {
+    const struct board_rank *lines = link_board() ? link_board()->ranks : NULL;
+    const struct join_page *page = joined_page();
+    for (uint32_t rank = 0; lines && rank < page->world_size; rank++) {
+        const struct board_rank *own = &lines[joined_rank()], *other = &lines[rank];
+        bool ended_well = atomic_load(&page->ranks[rank].ended) == 1 && atomic_load(&page->ranks[rank].claims) == joined_generation();
+        if (ended_well && atomic_load(&own->thrown) != atomic_load(&other->thrown))
+            shim_problem("AR-RANKS-PARTED", PROTOCOL_THROWN_CURE, PROTOCOL_THROWN_END, rank, *other->thrower ? other->thrower : "none",
+                         joined_rank(), *own->thrower ? own->thrower : "none");
+    }
+}
+
 void joined_ends(int status, int signal) {
     struct join_page *page = joined_page();
     if (!page || watched != getpid())
@@ -215,9 +229,10 @@ void joined_ends(int status, int signal) {
     joined_words_settle(true);
     if (is_good && atomic_load(&page->stopped)) /* by a child, when the program had no steps left */
         link_wait_for_end();
-    if (is_good)
+    if (is_good) {
+        compare_thrown();
         say_no_training();
-    else if (joined_rank() && joined_is_front() && !atomic_load(&page->stopped) && !rank_zero_fails_too() && is_first_to_say())
+    } else if (joined_rank() && joined_is_front() && !atomic_load(&page->stopped) && !rank_zero_fails_too() && is_first_to_say())
         say_failed(status & 0xff, signal); /* the others see that it is said where they wait, or at their next step */
     errno = saved_errno;
 }

@@ -39,7 +39,9 @@ static void kind_after_fork(void) {
 /* Static destructors of the program run after main and may call hooks (fact 8): values they read must still be whole, so the hooks stay active; only
    a process that is being torn down by exit() keeps its state, nothing is freed here on purpose (P25). */
 
-static const char *cure_of(const char *id) {
+static const char *cure_of(const char *id, const char *what) {
+    if (strstr(what, "\"" THROWN_NOTE))
+        return PROTOCOL_THROWN_CURE;
     if (!strcmp(id, "AR-RANKS-PARTED"))
         return "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
                "randomness that accel-run does not know, seed it; if its threads take results by the clock, or from a queue, let one do "
@@ -54,7 +56,7 @@ __attribute__((noreturn)) static void comm_failed(const char *id, const char *wh
         explain_send(EXPLAIN_STOPPED, "the program was stopped");
         link_wait_for_end();
     }
-    shim_problem(id, cure_of(id), "%s", what);
+    shim_problem(id, cure_of(id, what), "%s", what);
 }
 
 static void kind_open_comm(void) {

@@ -146,19 +146,31 @@ __attribute__((noreturn)) static void parted(uint32_t other) {
                  "rank 0 %s '%s', while rank %u %s '%s'", kind_words[own->kind], own->path, other, kind_words[its->kind], its->path);
 }
 
+__attribute__((noreturn)) static void thrown_apart(uint32_t other) {
+    const struct board_arrival *own = &room()->arrivals[0];
+    const struct board_rank *lines = link_board()->ranks;
+    shim_problem(
+        "AR-RANKS-PARTED", PROTOCOL_THROWN_CURE,
+        "rank 0 %s '%s', but operators have thrown exceptions on some ranks alone (the last on rank 0: %s; on rank %u: %s), and the "
+        "program has caught them",
+        kind_words[own->kind], own->path, *lines[0].thrower ? lines[0].thrower : "none", other,
+        *lines[other].thrower ? lines[other].thrower : "none");
+}
+
 void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second) {
     shim_note_draw(); /* a data set that writes as it reads must read everything on every rank */
     struct board_arrival *own = &room()->arrivals[shim_rank()];
     meeting->number = ++meetings;
     meeting->error = 0;
     own->kind = kind;
+    own->thrown = atomic_load(&link_board()->ranks[shim_rank()].thrown);
     snprintf(own->path, sizeof own->path, "%s", path);
     meeting->paths[0] = path;
     meeting->paths[1] = second ? second : "";
     atomic_store(&own->number, meetings);
     meeting_ring();
     if (link_board()->host) /* rank 0 is on another one */
-        spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_COME, .kind = kind, .number = meetings}, path, "");
+        spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_COME, .kind = kind, .number = meetings, .bytes = own->thrown}, path, "");
     if (shim_rank())
         return;
     struct wait wait = {.is_over = has_come, .number = meetings};
@@ -166,6 +178,8 @@ void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *p
         await(&wait);
         if (room()->arrivals[wait.late].kind != kind)
             parted(wait.late);
+        if (room()->arrivals[wait.late].thrown != own->thrown)
+            thrown_apart(wait.late);
     }
 }
 

@@ -231,6 +231,26 @@ in_place_share() {
     same_part outside.py debian wheel
 }
 
+@test "an operator that throws on one rank alone, caught, stops the job before a file is opened or saved, or at the end" {
+    local which end python=$BUILD/venv/bin/python caught=$REPOSITORY/tests/programs/caught.py
+    cd "$BATS_TEST_TMPDIR"
+    for end in print file save; do
+        for which in none all; do
+            plain=$("$python" "$caught" $which $end)
+            run "$ACCEL_RUN" -n 2 "$python" "$caught" $which $end
+            [ "$status" -eq 0 ] && [ "$output" = "$plain" ]
+        done
+        rm -f states.*
+        for which in last one_each; do
+            run "$ACCEL_RUN" -n 3 "$python" "$caught" $which $end
+            [ "$status" -eq 125 ]
+            contains "$output" AR-RANKS-PARTED
+            contains "$output" "Look at the values before the operator does"
+            [ ! -e states.txt ] && [ ! -e states.pt ]
+        done
+    done
+}
+
 @test "strides of a view with gaps, autograd.grad of divided rows in a transform, traces, shared lists and torch.cond are refused by name" {
     stopped wheel AR-STRIDES refused.py gaps
     stopped wheel AR-GRAD-KIND refused.py mapped_grad

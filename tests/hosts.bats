@@ -25,6 +25,14 @@ export BATS_TEST_TIMEOUT=180
     same_run_on "1 2" wheel classifier.py
 }
 
+@test "an operator that throws on another host's rank alone, caught, is noticed before a file is opened, and at the end" {
+    local end
+    for end in print file; do
+        on_hosts "1 1" 125 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/caught.py" last $end
+        contains "$(cat err1)" AR-RANKS-PARTED
+    done
+}
+
 @test "hosts that share a folder: every file is written once and read back by all" {
     shared_folder=yes
     for name in save_modes files; do

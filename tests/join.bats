@@ -62,6 +62,13 @@ same_joined() {
     same_joined srun 3 wheel-O2 save_modes
 }
 
+@test "an operator that throws on one rank alone, caught, is noticed at the end below another launcher, too" {
+    launched torchrun 2
+    run "${launched[@]}" "$ACCEL_RUN" "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/caught.py" last print
+    [ "$status" -ne 0 ]
+    contains "$output" "the program ended well, but operators have thrown exceptions on some ranks alone"
+}
+
 @test "MVAPICH, PALS, Flux and jsrun are followed by what they set" {
     same_joined flux 2 debian-O2 mlp_loader same_numbers
     followed() { # NAME, as --show-config calls it; the launcher's process; variables

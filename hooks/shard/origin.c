@@ -237,6 +237,10 @@ static uint64_t of_call(const struct shard_call *call) {
     return of_ordered(call);
 }
 
+uint64_t origin_batches(void) {
+    return given()->origins;
+}
+
 struct origin origin_of_call(struct shard_call *call) {
     struct origin origin = call->arguments[0].record.origin;
     for (int i = 1; i < call->argument_count; i++)

@@ -44,6 +44,8 @@ static void show_line(struct job *job, const struct together_line *line) {
     atomic_store(&shown->collective, line->collective);
     atomic_store(&shown->waiting, line->waiting);
     memcpy(shown->where, line->where, sizeof shown->where);
+    memcpy(shown->thrower, line->thrower, sizeof shown->thrower);
+    atomic_store(&shown->thrown, line->thrown);
     if (job->first > 0) /* on the first host the ranks' arrivals come with what they are about, and rank 0 waits for them */
         atomic_store(&board->meetings.arrivals[line->rank].number, line->meetings);
 }
@@ -54,7 +56,7 @@ void relay_hear_lines(struct job *job, const char *body, uint32_t bytes) {
         memcpy(&line, body, sizeof line);
         if (line.rank >= job->world_size || is_here(job, line.rank))
             continue;
-        line.where[BOARD_WHERE_CHARS - 1] = 0;
+        line.where[BOARD_WHERE_CHARS - 1] = line.thrower[BOARD_THROWER_CHARS - 1] = 0;
         job->lines[line.rank] = line;
         show_line(job, &line);
     }
@@ -189,6 +191,7 @@ void relay_hear_meeting(struct job *job, uint32_t type, const char *body, uint32
     } else if (type == HOSTS_COME) {
         struct board_arrival *arrival = &board->meetings.arrivals[relayed.rank];
         arrival->kind = relayed.said.kind;
+        arrival->thrown = relayed.said.bytes;
         take_text(arrival->path, sizeof arrival->path, texts, relayed.said.lengths[0]);
         atomic_store(&arrival->number, relayed.said.number);
     } else if (type == HOSTS_ANSWER) {

@@ -161,9 +161,11 @@ static bool is_flushed(const struct job *job) {
 int together_end(struct job *job, int code) {
     int32_t said = code;
     if (!job->hosts)
-        return code;
-    if (!hosts_is_first(job->hosts))
+        return report_thrown(job, code);
+    if (!hosts_is_first(job->hosts)) {
+        relay_lines(job);
         hosts_tell(job->hosts, 0, HOSTS_DONE, &said, sizeof said);
+    }
     while (!all_are_done(job))
         one_round(job);
     if (!code)
@@ -172,6 +174,7 @@ int together_end(struct job *job, int code) {
         return job->hosts->peers[0].descriptor >= 0 ? job->hosts->peers[0].code : said;
     for (uint32_t host = 1; host < job->hosts->count && !said; host++)
         said = job->hosts->peers[host].code;
+    said = report_thrown(job, said);
     hosts_tell_all(job->hosts, 0, HOSTS_VERDICT, &said, sizeof said);
     for (uint64_t begin_ms = clock_ms(); !is_flushed(job) && clock_ms() - begin_ms < job->hosts->timeout_ms;)
         one_round(job);

@@ -41,8 +41,8 @@ struct together_line {
     uint32_t phase, waiting, has_ended, trainer_has_ended;
     uint32_t
         process; /* its state as in /proc/PID/stat: 'R' runs, 'S' sleeps, 'T' and 't' stopped...; 0: not looked at, because it makes progress */
-    uint64_t step, collective, meetings;
-    char where[BOARD_WHERE_CHARS];
+    uint64_t step, collective, meetings, thrown;
+    char where[BOARD_WHERE_CHARS], thrower[BOARD_THROWER_CHARS];
 };
 
 void together_begin(struct job *job);

@@ -83,7 +83,7 @@ enum comm_turn comm_take_backward(uint64_t since_ns);
 void comm_end_turn(void);
 
 /* Folds a fact that must be the same on every rank (a checksum of a batch, a size) into the hash that the next collective compares.
-   what: a short name, shown when the ranks differ; kept by pointer (a literal). Free of waiting. Of several threads each one's are kept
+   what: a short name, shown when the ranks differ (its first 39 characters; copied). Free of waiting. Of several threads each one's are kept
    for its next turn. */
 void comm_note(const char *what, uint64_t value);
 

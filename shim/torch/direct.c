@@ -195,7 +195,9 @@ static void *direct_value(struct tensor **result, struct direct *direct, uint64_
     if (!begin(&invocation, direct, key_set, (word[]){a, b, c, d}, &kernel, &functor))
         return ((value_redispatch *)direct->redispatch)(result, (key_set & ~keys_ours()) | direct->way_out, a, b, c, d);
     OPAQUE_SCOPE;
+    RUNNING_SCOPE(direct->op->name);
     ((value_kernel *)kernel)(result, functor, invocation.call.key_set, WORDS_OF(invocation.words));
+    RUNNING_ENDS;
     dispatch_client.mark_direct(&invocation.call, *result);
     return result;
 }
@@ -206,7 +208,9 @@ static struct tensor **direct_reference(struct direct *direct, uint64_t key_set,
     if (!begin(&invocation, direct, key_set, (word[]){a, b, c, d}, &kernel, &functor))
         return ((reference_redispatch *)direct->redispatch)((key_set & ~keys_ours()) | direct->way_out, a, b, c, d);
     OPAQUE_SCOPE;
+    RUNNING_SCOPE(direct->op->name);
     struct tensor **result = ((reference_kernel *)kernel)(functor, invocation.call.key_set, WORDS_OF(invocation.words));
+    RUNNING_ENDS;
     dispatch_client.mark_direct(&invocation.call, *result);
     return result;
 }

@@ -230,7 +230,9 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
         return;
     }
     struct dispatch_call call = {op, handle, key_set, stack};
+    RUNNING_SCOPE(op->name);
     dispatch_client.call(&call);
+    RUNNING_ENDS;
     shim_run_signals(); /* at user level: below it our keys do not lead here */
 }
 

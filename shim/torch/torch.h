@@ -283,8 +283,20 @@ struct dispatch_client {
     void (*saves_are_seen)(
         void); /* from now on: the program may look at, and change, what is saved for the backward; let it be the program's alone */
     struct record (*saved_record)(struct tensor *tensor); /* what an unmarked tensor is that the operator that is running saves */
+    uint64_t (*batches)(void);                            /* how many have come to this thread, as the ranks count them */
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
+
+/* An exception passes the operator, on this rank alone, perhaps (thrown.c). The name is copied. */
+void thrown_note(const char *operator);
+#define THROWN_NOTE "exception of " /* then its name */
+/* In this scope the operator runs, until RUNNING_ENDS; what leaves it before throws. */
+static inline void thrown_leave(const char *const *running) {
+    if (__builtin_expect(*running != NULL, 0))
+        thrown_note(*running);
+}
+#define RUNNING_SCOPE(operator) __attribute__((cleanup(thrown_leave))) const char *running_ = (operator)
+#define RUNNING_ENDS running_ = NULL
 
 /* How many calls of this thread have worked on divided rows so far, modulo 2^32; counted by the client. */
 void dispatch_count_divided(void);
