@@ -100,7 +100,8 @@ static struct tensor *with_zero_derivative(struct tensor *drawn, struct tensor *
 }
 
 static void drop_tensor(struct tensor **tensor) {
-    tensor_release(*tensor);
+    if (*tensor)
+        tensor_release(*tensor);
 }
 #define KEPT __attribute__((cleanup(drop_tensor))) struct tensor * /* released when the operator throws, too */
 
@@ -110,6 +111,31 @@ static bool lead_is_first(const struct shard_call *call) {
 
 /* ---- the rules */
 
+/* Gathered without its history. Owned. */
+static struct tensor *whole_values(const struct shard_call *call, struct tensor *rows, const struct record *record) {
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(rows));
+    record_clear(plain.tensor);
+    struct tensor *whole = gather_shard(call->op->name, plain.tensor, record);
+    value_drop(plain);
+    return whole;
+}
+
+static bool has_sizes_of(struct tensor *one, struct tensor *other) {
+    struct sizes own = tensor_sizes(one), its = tensor_sizes(other);
+    return own.count == its.count && !memcmp(own.data, its.data, own.count * sizeof *own.data);
+}
+
+/* Of probabilities with a history: theirs, in this rank's rows, owned; else NULL. */
+static struct tensor *history_of(const struct shard_call *call, const struct argument *probability) {
+    if (!probability || !tensor_is_recorded(argument_tensor(probability)))
+        return NULL;
+    if (probability->record.kind != RECORD_SHARD || !record_same_rows(&probability->record, &call->record) ||
+        !has_sizes_of(argument_tensor(probability), argument_tensor(call->lead)))
+        refuse_write(call, "the probabilities have a history, and are not divided like it");
+    tensor_retain(argument_tensor(probability));
+    return argument_tensor(probability);
+}
+
 /* bernoulli_, normal_, uniform_... (self, numbers..., generator). Probabilities in a tensor: whole ones meet the whole draw. */
 RULE_FUNCTION(random_in_place) {
     if (!lead_is_first(call))
@@ -118,12 +144,13 @@ RULE_FUNCTION(random_in_place) {
     KEPT self = argument_tensor(call->lead);
     tensor_retain(self);
     struct argument *probability = call_argument(call, 1);
-    if (probability && tensor_is_recorded(argument_tensor(probability)))
-        refuse_write(call, "the probabilities have a history");
+    KEPT history = history_of(call, probability);
     if (probability && probability->record.kind == RECORD_SHARD)
-        slot_replace(probability->slot, value_tensor(gather_shard(call->op->name, argument_tensor(probability), &probability->record)));
+        slot_replace(probability->slot, value_tensor(whole_values(call, argument_tensor(probability), &probability->record)));
     struct tensor *whole = draw(call, random_whole(self, &call->record));
     struct value rows = value_tensor(rows_take(whole, &call->record, call->record.dim));
+    if (history)
+        rows.tensor = with_zero_derivative(rows.tensor, history);
     value_drop(TORCH_CALL("aten::copy_", "", value_tensor(self), rows, value_bool(false)));
     value_drop(rows);
     tensor_release(whole);
@@ -149,10 +176,7 @@ RULE_FUNCTION(bernoulli) {
     OPAQUE_SCOPE;
     KEPT self = argument_tensor(call->lead);
     tensor_retain(self);
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(self));
-    record_clear(plain.tensor);
-    struct tensor *whole = has_number ? random_whole(self, &call->record) : gather_shard(call->op->name, plain.tensor, &call->record);
-    value_drop(plain);
+    struct tensor *whole = has_number ? random_whole(self, &call->record) : whole_values(call, self, &call->record);
     struct tensor *drawn = keep_rows(draw(call, whole), &call->record);
     bool has_derivative = tensor_is_recorded(self) && !(has_number && call->op->is_composite);
     return_shard(call, has_derivative ? with_zero_derivative(drawn, self) : drawn);
@@ -164,10 +188,7 @@ RULE_FUNCTION(multinomial) {
     if (!lead_is_first(call) || call->shards != 1 || call->record.dim != 0 || argument_dims(call->lead) != 2)
         return RULE_GATHER;
     OPAQUE_SCOPE;
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(argument_tensor(call->lead)));
-    record_clear(plain.tensor);
-    struct tensor *whole = gather_shard(call->op->name, plain.tensor, &call->record);
-    value_drop(plain);
+    struct tensor *whole = whole_values(call, argument_tensor(call->lead), &call->record);
     return_shard(call, keep_rows(draw(call, whole), &call->record));
     return RULE_DONE;
 }

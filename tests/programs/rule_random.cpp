@@ -79,6 +79,10 @@ static void probabilities() {
     Divided input({7, 4});
     torch::Tensor tensor = torch::zeros_like(input().detach());
     show("p divided", tensor.bernoulli_(torch::sigmoid(input().detach())));
+    torch::Tensor linked = torch::empty_like(input()).bernoulli_(torch::sigmoid(input()));
+    show("p with a history", linked);
+    loss_of(linked * input()).backward();
+    input.show_gradients("p with a history");
     show("p replicated", tensor.bernoulli_(torch::sigmoid(wave({7, 4}))));
     show("p of a row", tensor.bernoulli_(torch::sigmoid(wave({4}))));
     torch::Tensor drawn = torch::bernoulli(torch::sigmoid(input()));
