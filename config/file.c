@@ -65,6 +65,8 @@ static void note_unknown(struct reader *reader, const struct yaml_entry *entry, 
         snprintf(advice, sizeof advice, "; it is for the command line only");
     else if (nearest)
         snprintf(advice, sizeof advice, "; did you mean '%s'?", nearest);
+    else
+        snprintf(advice, sizeof advice, "; remove it: 'accel-run --help all' lists the keys");
     config_note(reader->notes, CONFIG_WARNING, "AR-CONFIG-KEY", "%.120s:%u: nobody reads the key '%.60s'%s%s%s", reader->path, entry->line,
                 entry->key, *inside ? " in " : "", inside, advice);
 }
