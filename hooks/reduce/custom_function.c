@@ -88,12 +88,10 @@ static void *custom_apply(void *result, void *node, void *arguments) {
 /* ---- the end of a forward */
 
 /* A custom function's forward is the last stretch without grad mode before its outputs are wrapped (Function::apply in C++, THPFunction_apply):
-   whether rows were divided in it is known from the count at its beginning. */
-static __thread uint32_t count_at_grad_off;
-
+   whether rows were divided in it is known from there on. */
 void hook_set_grad_mode(char enabled) {
     if (shim_active() && !enabled && grad_mode_is_enabled())
-        count_at_grad_off = dispatch_divided_count();
+        dispatch_set_divided(false);
     ORIGINAL(set_grad_mode)(enabled);
 }
 
@@ -132,7 +130,7 @@ static struct custom *wrapping_begin(const struct wrapping *wrapping) {
     custom->input_count = wrapping->input_count;
     custom->output_count = wrapping->output_count;
     custom->last_batch = *dispatch_client.last_batch();
-    bool divided = dispatch_divided_count() != count_at_grad_off;
+    bool divided = dispatch_has_divided();
     for (size_t i = 0; i < wrapping->input_count; i++) {
         custom->records[i] = record_of(wrapping_input(wrapping, i));
         divided |= custom->records[i].kind != RECORD_NONE;

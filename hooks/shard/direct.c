@@ -43,7 +43,7 @@ bool direct_decide(struct direct_call *direct) {
     if (window_before_call(&call) || is_watched || call_decide(&call, rule_of(call.op)) != RULE_LOCAL || !suits(&call) ||
         !lend(&call, direct))
         return false;
-    dispatch_count_divided();
+    dispatch_set_divided(true);
     origin_begin_call(&call);
     direct->record = call.results[0];
     return true;

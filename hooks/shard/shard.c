@@ -165,7 +165,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         execute_replicated(call);
         return;
     }
-    dispatch_count_divided();
+    dispatch_set_divided(true);
     if (transform_is_open(call)) {
         if (dispatch_in_trace())
             refuse_trace(call);

@@ -10,18 +10,29 @@
 
 typedef void boxed_kernel(void *functor, const struct handle *handle, uint64_t key_set, struct stack *stack);
 
-/* TLS of libc10: {included ^ default, excluded ^ default}. dlsym gives this thread's address. */
+/* Of this thread; together, for there is little room for such. */
+static __thread struct {
+    uint64_t *keys; /* libc10's: {included ^ default, excluded ^ default} */
+    uint16_t python_calls;
+    bool is_registered; /* its keys, with regions */
+    bool has_divided;
+} of_thread;
+
+/* dlsym gives this thread's address. */
 uint64_t *dispatch_thread_keys(void) {
-    static __thread uint64_t *keys;
-    if (!keys)
-        keys = resolve_function("libc10", "_ZN3c104impl26raw_local_dispatch_key_setE");
-    if (!keys)
+    if (!of_thread.keys)
+        of_thread.keys = resolve_function("libc10", "_ZN3c104impl26raw_local_dispatch_key_setE");
+    if (!of_thread.keys)
         torch_unsupported("thread key set", "no raw_local_dispatch_key_set in libc10");
-    return keys;
+    return of_thread.keys;
 }
 
 bool dispatch_is_opaque(void) {
     return dispatch_thread_keys()[1] & torch_facts.bit_shard; /* our keys are not excluded by default, so the stored bit is the real one */
+}
+
+uint16_t *dispatch_python_calls(void) {
+    return &of_thread.python_calls;
 }
 
 bool dispatch_in_transform(void) {
@@ -40,15 +51,13 @@ bool dispatch_in_trace(void) {
     return dispatch_in_mode() && !(torch_functions.any_modes_set && torch_functions.any_modes_set(true));
 }
 
-static _Thread_local uint8_t is_registered;
-
 struct opaque_scope opaque_enter(void) {
     uint64_t *excluded = &dispatch_thread_keys()[1];
     if (*excluded & torch_facts.bit_shard)
         return (struct opaque_scope){NULL};
     loans_return();
-    if (__builtin_expect(!is_registered, 0))
-        is_registered = regions_register(excluded);
+    if (__builtin_expect(!of_thread.is_registered, 0))
+        of_thread.is_registered = regions_register(excluded);
     *excluded |= keys_ours();
     return (struct opaque_scope){excluded};
 }
@@ -143,14 +152,12 @@ void dispatch_run_user(struct operator *op, const struct handle *handle, uint64_
     dispatch_kernel(handle, key_set, stack);
 }
 
-static __thread uint32_t divided_calls;
-
-void dispatch_count_divided(void) {
-    divided_calls++;
+void dispatch_set_divided(bool has_divided) {
+    of_thread.has_divided = has_divided;
 }
 
-uint32_t dispatch_divided_count(void) {
-    return divided_calls;
+bool dispatch_has_divided(void) {
+    return of_thread.has_divided;
 }
 
 /* ---- the fallback */

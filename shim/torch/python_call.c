@@ -6,10 +6,8 @@
 #include "../shim.h"
 #include "functions.h"
 
-static __thread int calls;
-
 bool dispatch_in_python(void) {
-    return calls > 0;
+    return *dispatch_python_calls();
 }
 
 /* What is to be done in the end is kept in the low bits of the guard's pointer to the thread's keys. */
@@ -20,7 +18,7 @@ static __attribute__((noinline)) void begin(uint64_t *guard, uint64_t keys) {
     if (guard[0] != (uintptr_t)dispatch_thread_keys())
         torch_unsupported("key guards", "they do not begin with the thread's keys");
     guard[0] |= OURS | (dispatch_is_opaque() ? WAS_OPAQUE : 0);
-    calls++;
+    ++*dispatch_python_calls();
     user_enter();
 }
 
@@ -28,7 +26,7 @@ static __attribute__((noinline)) void end(uint64_t *guard) {
     bool was_opaque = guard[0] & WAS_OPAQUE;
     guard[0] &= ~(uint64_t)(OURS | WAS_OPAQUE);
     ORIGINAL(exclude_keys_end)(guard);
-    calls--;
+    --*dispatch_python_calls();
     if (was_opaque)
         user_leave(&(struct opaque_scope){&dispatch_thread_keys()[1]});
 }
