@@ -11,7 +11,7 @@
 #include "link.h"
 #include "shim.h"
 
-enum { YIELDS = 64, NAP_MS = 50 };
+enum { YIELDS = 64, NAP_MS = 50, PARTED_MS = 1000 };
 
 static uint32_t ranks, limit_ms;
 static pid_t thread; /* that claimed, if it is the same on all ranks */
@@ -26,6 +26,7 @@ static const char *const kind_words[MEETING_KINDS] = {
     [MEETING_REMOVE] = "removes",
     [MEETING_LINK] = "makes the link",
     [MEETING_TRUNCATE] = "changes the length of",
+    [MEETING_ATTRIBUTES] = "sets attributes of",
     [MEETING_CHILD] = "starts a child",
 };
 
@@ -73,19 +74,33 @@ void meeting_nap(uint32_t bell) {
     syscall(SYS_futex, &room()->bell, FUTEX_WAIT, bell, &time, NULL, 0);
 }
 
-/* Gives up when the job is being stopped, or at the deadline. */
-static void look_up(const struct wait *wait) {
+#define PARTED_CURE                                                                                                                        \
+    "All ranks must change the same files in the same order: does the program decide by the clock, or by what differs between processes?"
+
+static void look_for_end(uint32_t late) {
     if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
         link_wait_for_end();
-    link_look(wait->late);
-    if (clock_ms() - wait->since_ms < limit_ms)
-        return;
+    link_look(late);
+}
+
+/* It is in a collective to which this rank will not come: each waits for the other, where no other thread can help. */
+static bool is_in_collective(uint32_t late) {
+    const struct board_rank *other = &link_board()->ranks[late], *own = &link_board()->ranks[shim_rank()];
+    return !shim_has_threads() && atomic_load(&other->waiting) == BOARD_WAITS &&
+           atomic_load(&other->collective) > atomic_load(&own->collective);
+}
+
+/* Gives up when the job is being stopped, or at the deadline. */
+static void look_up(const struct wait *wait) {
     const struct board_arrival *own = &room()->arrivals[shim_rank()];
-    shim_problem("AR-FILE-PARTED",
-                 "All ranks must change the same files in the same order: does the program decide by the clock, or by what differs between "
-                 "processes?",
-                 "rank %u %s '%s' and has waited %u s for rank %u, which does not", shim_rank(), kind_words[own->kind], own->path,
-                 limit_ms / 1000, wait->late);
+    uint64_t waited_ms = clock_ms() - wait->since_ms;
+    look_for_end(wait->late);
+    if (waited_ms >= PARTED_MS && is_in_collective(wait->late))
+        shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s', while rank %u does not, and waits for it in \"%.*s\"", shim_rank(),
+                     kind_words[own->kind], own->path, wait->late, BOARD_WHERE_CHARS - 1, link_board()->ranks[wait->late].where);
+    if (waited_ms >= limit_ms)
+        shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s' and has waited %u s for rank %u, which does not", shim_rank(),
+                     kind_words[own->kind], own->path, limit_ms / 1000, wait->late);
 }
 
 /* The launcher names who is waited for. */
@@ -111,6 +126,22 @@ static void await(struct wait *wait) {
         meeting_nap(bell);
     }
     show_waiting(0);
+    errno = saved_errno;
+}
+
+/* On a thread that does not meet: until rank 0 has ended, too; at the deadline it goes on. */
+static void await_aside(const struct wait *wait) {
+    int saved_errno = errno;
+    uint64_t begin_ms = clock_ms();
+    void *python = python_let_go();
+    while (!atomic_load(&link_board()->deeds[0].has_ended) && clock_ms() - begin_ms < limit_ms) {
+        uint32_t bell = atomic_load(&room()->bell);
+        if (wait->is_over(wait))
+            break;
+        look_for_end(0);
+        meeting_nap(bell);
+    }
+    python_take_again(python);
     errno = saved_errno;
 }
 
@@ -140,10 +171,8 @@ static bool is_seen_or_waits(const struct wait *wait) {
 
 __attribute__((noreturn)) static void parted(uint32_t other) {
     const struct board_arrival *own = &room()->arrivals[0], *its = &room()->arrivals[other];
-    shim_problem("AR-FILE-PARTED",
-                 "All ranks must change the same files in the same order: does the program decide by the clock, or by what differs between "
-                 "processes?",
-                 "rank 0 %s '%s', while rank %u %s '%s'", kind_words[own->kind], own->path, other, kind_words[its->kind], its->path);
+    shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank 0 %s '%s', while rank %u %s '%s'", kind_words[own->kind], own->path, other,
+                 kind_words[its->kind], its->path);
 }
 
 __attribute__((noreturn)) static void thrown_apart(uint32_t other) {
@@ -242,7 +271,10 @@ void meeting_file_ends(uint64_t number, uint64_t bytes, int error) {
 
 bool meeting_await_file(uint64_t number, uint64_t *bytes, int *error) {
     struct wait wait = {.is_over = has_ended_or_waits, .number = number};
-    await(&wait);
+    if (meeting_is_here())
+        await(&wait);
+    else
+        await_aside(&wait);
     struct board_end *end = &room()->ends[number % BOARD_ENDS];
     *bytes = atomic_load(&end->bytes);
     *error = atomic_load(&end->error);

@@ -24,6 +24,7 @@ enum meeting_kind {
     MEETING_REMOVE,
     MEETING_LINK,
     MEETING_TRUNCATE,
+    MEETING_ATTRIBUTES,
     MEETING_CHILD,
     MEETING_KINDS
 };
@@ -59,7 +60,7 @@ bool meeting_is_waited_for(uint32_t rank);
 /* A file that was opened in meeting `number`. Rank 0: its name can be seen. It is closed and whole. */
 void meeting_file_is_seen(uint64_t number);
 void meeting_file_ends(uint64_t number, uint64_t bytes, int error);
-/* The others: waits until its name can be seen, unless rank 0 goes on without. Waits until it is closed; false: rank 0 has gone on without. */
+/* The others: waits until its name can be seen, unless rank 0 goes on without. Waits until it is closed, on any thread; false: rank 0 has gone on without. */
 void meeting_await_name(uint64_t number);
 bool meeting_await_file(uint64_t number, uint64_t *bytes, int *error);
 

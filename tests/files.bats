@@ -68,6 +68,20 @@ PYTHON
     both_builds names_and_handles.py
 }
 
+@test "Python: files that are read, moved and changed while they are open, and closed by another thread: the plain run's" {
+    both_builds open_files.py
+}
+
+@test "a file that only one rank changes, while the others wait in a collective, stops the job by name, without waiting for the deadline" {
+    program '
+if os.environ["ACCEL_RUN_RANK"] == "0":
+    open("mine", "w")
+train()'
+    run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -eq 125 ]
+    contains "$output" "AR-FILE-PARTED: rank 0 opens for writing 'mine', while rank 1 does not, and waits for it in "
+}
+
 @test "Python with the newest libtorch does the same" {
     requires file "$BUILD/venv/bin/python"
     both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/files.py" .

@@ -1,40 +1,106 @@
 /*
- * Rows of attributes. Every rank sets them: the same ones, on the same file. On another host than the first the file is rank 0's, who sets them: here it is
- * enough that it is there.
+ * Rows of attributes: all ranks meet, and rank 0 sets them. A rank that set them by itself would do so before a slower one has looked at them. Who has a
+ * private copy of the file sets its, too, where the program will look.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 
-#include "files.h"
+#include "change.h"
+
+struct setting {
+    struct change change;
+    bool acts;
+    char buffer[PATH_MAX];
+    const char *path; /* where to set it, when there is anything to be done here */
+};
+
+static bool setting_begin(struct setting *setting, int directory, const char *path) {
+    setting->acts = change_begin(&setting->change, MEETING_ATTRIBUTES, directory, path, 0, NULL);
+    setting->path = view(directory, path, setting->buffer);
+    return setting->acts || view_is_copy(setting->path);
+}
+
+static int setting_end(struct setting *setting, int result) {
+    return change_end(&setting->change, setting->acts ? result : 0);
+}
+
+/* ---- mode and owner */
 
 int hook_chmod(const char *path, unsigned mode) {
-    int away;
-    char buffer[PATH_MAX];
-    path = view(AT_FDCWD, path, buffer);
-    return away_change(AT_FDCWD, path, &away) ? away : ORIGINAL(chmod)(path, mode);
+    struct setting setting;
+    return setting_end(&setting, setting_begin(&setting, AT_FDCWD, path) ? ORIGINAL(chmod)(setting.path, mode) : 0);
 }
 
 int hook_fchmodat(int directory, const char *path, unsigned mode, int flags) {
-    int away;
-    char buffer[PATH_MAX];
-    path = view(directory, path, buffer);
-    return away_change(directory, path, &away) ? away : ORIGINAL(fchmodat)(directory, path, mode, flags);
+    struct setting setting;
+    return setting_end(&setting, setting_begin(&setting, directory, path) ? ORIGINAL(fchmodat)(directory, setting.path, mode, flags) : 0);
 }
+
+int hook_chown(const char *path, unsigned user, unsigned group) {
+    struct setting setting;
+    return setting_end(&setting, setting_begin(&setting, AT_FDCWD, path) ? ORIGINAL(chown)(setting.path, user, group) : 0);
+}
+
+int hook_lchown(const char *path, unsigned user, unsigned group) {
+    struct setting setting;
+    if (!setting_begin(&setting, AT_FDCWD, path))
+        return setting_end(&setting, 0);
+    bool is_copy = view_is_copy(setting.path);
+    return setting_end(&setting, is_copy ? ORIGINAL(chown)(setting.path, user, group) : ORIGINAL(lchown)(setting.path, user, group));
+}
+
+int hook_fchownat(int directory, const char *path, unsigned user, unsigned group, int flags) {
+    struct setting setting;
+    if (!setting_begin(&setting, directory, path))
+        return setting_end(&setting, 0);
+    flags &= view_is_copy(setting.path) ? ~AT_SYMLINK_NOFOLLOW : ~0;
+    return setting_end(&setting, ORIGINAL(fchownat)(directory, setting.path, user, group, flags));
+}
+
+/* ---- times */
 
 int hook_utimensat(int directory, const char *path, const void *times, int flags) {
-    int away;
-    char buffer[PATH_MAX];
-    path = view(directory, path, buffer);
-    return away_change(directory, path, &away) ? away : ORIGINAL(utimensat)(directory, path, times, flags);
+    struct setting setting;
+    if (!setting_begin(&setting, directory, path))
+        return setting_end(&setting, 0);
+    flags &= view_is_copy(setting.path) ? ~AT_SYMLINK_NOFOLLOW : ~0;
+    return setting_end(&setting, ORIGINAL(utimensat)(directory, setting.path, times, flags));
 }
 
-/* Extended ones are not told between hosts: as on a file system that has none. */
+int hook_utimes(const char *path, const void *times) {
+    struct setting setting;
+    return setting_end(&setting, setting_begin(&setting, AT_FDCWD, path) ? ORIGINAL(utimes)(setting.path, times) : 0);
+}
+
+int hook_utime(const char *path, const void *times) {
+    struct setting setting;
+    return setting_end(&setting, setting_begin(&setting, AT_FDCWD, path) ? ORIGINAL(utime)(setting.path, times) : 0);
+}
+
+/* ---- extended ones are not told between hosts: as on a file system that has none */
+
+int hook_setxattr(const char *path, const char *name, const void *value, unsigned long size, int flags) {
+    struct setting setting;
+    return setting_end(&setting, setting_begin(&setting, AT_FDCWD, path) ? ORIGINAL(setxattr)(setting.path, name, value, size, flags) : 0);
+}
+
+int hook_removexattr(const char *path, const char *name) {
+    struct setting setting;
+    return setting_end(&setting, setting_begin(&setting, AT_FDCWD, path) ? ORIGINAL(removexattr)(setting.path, name) : 0);
+}
+
+long hook_getxattr(const char *path, const char *name, void *value, unsigned long size) {
+    char buffer[PATH_MAX];
+    return ORIGINAL(getxattr)(view(AT_FDCWD, path, buffer), name, value, size);
+}
+
 long hook_listxattr(const char *path, char *list, unsigned long room) {
     int away;
     char buffer[PATH_MAX];
     path = view(AT_FDCWD, path, buffer);
-    if (!away_change(AT_FDCWD, path, &away))
+    if (!away_access(AT_FDCWD, path, F_OK, &away))
         return ORIGINAL(listxattr)(path, list, room);
     return away;
 }

@@ -174,10 +174,6 @@ bool away_access(int directory, const char *path, int mode, int *result) {
     return true;
 }
 
-bool away_change(int directory, const char *path, int *result) {
-    return away_access(directory, path, F_OK, result);
-}
-
 bool away_link(int directory, const char *path, char *text, size_t room, long *result) {
     char absolute[PATH_MAX];
     const char *data;

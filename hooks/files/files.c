@@ -2,7 +2,7 @@
  * One writer: what the program does to the file system is done once, by rank 0, and all ranks see the same.
  *
  * Rules of hooks/files/
- *  - Where the program opens a file for writing, or changes names (mkdir, rename, unlink, links), the ranks meet (shim/meeting.h): rank 0
+ *  - Where the program opens a file for writing, or changes names (mkdir, rename, unlink, links) or attributes, the ranks meet (shim/meeting.h): rank 0
  *    acts when all have come, the others get its result, errno included. So no rank has yet to look at what is being changed, and all go on
  *    when it is done: between two meetings the disk is what one process would see. Looks (stat, opendir, reading) need no exchange.
  *  - The others write to private copies without names, which are gone when they are closed; closing waits until rank 0 has closed its own.

@@ -2,6 +2,7 @@
 #ifndef ACCEL_HOOKS_FILES_H
 #define ACCEL_HOOKS_FILES_H
 
+#include <fcntl.h>
 #include <limits.h>
 #include <sys/types.h>
 
@@ -66,7 +67,8 @@ struct written {
     uint64_t beside; /* opened by all ranks on a thread that does not meet: the key of its end (shim/beside.h); 0: it was not */
     off_t size_seen; /* of such a file, when a backward was run last, and since when it has it */
     time_t seen_at;
-    char path[PATH_MAX]; /* real; empty: it has none any more */
+    _Atomic off_t hollow; /* of a private copy that is added to: bytes at its begin that are rank 0's file's, and not copied yet */
+    char path[PATH_MAX];  /* real; empty: it has none any more */
     struct replacement replacement;
 };
 
@@ -85,6 +87,10 @@ bool written_has_base(const char *path);
 /* How many there are that the ranks have met for: the same on all ranks. */
 uint32_t written_count(void);
 void written_each(void (*visit)(struct written *file));
+/* A folder or file has got another name, real ones both: what is open below it has another one, too. */
+void written_move(const char *from, const char *to);
+/* Puts what lies below the folder there: it moves, or is in the way of its removal, as in one process. */
+void written_publish_below(const char *folder);
 /* Puts a file that is not in its place yet there. Returns 0 or an errno. Any thread. */
 int written_publish(struct written *file);
 /* The same for all of them: they shall be seen now. Nothing in a child. */
@@ -94,8 +100,16 @@ void written_publish_logs(void);
 
 /* ---- private copies (sink.c) */
 
-/* A file of this rank's own, without a name, opened with the access of flags. With the content of `real` unless flags truncate. -1: no room. */
+/* A file of this rank's own, without a name, opened with the access of flags. With the content of `real` unless flags truncate; what is only added to
+   (sink_adds) has its length. -1: no room. */
 int sink_open(const char *real, int flags);
+static inline bool sink_adds(int flags) {
+    return flags & O_APPEND && !(flags & O_TRUNC) && (flags & O_ACCMODE) == O_WRONLY;
+}
+/* The one that another handle of this rank has, if there is one; else a new one. own: its entry, or NULL. -1: no room. */
+int sink_take(struct written *own, const char *real, int flags);
+/* A private copy is about to be read by its name: what it was added to is there. Any thread. */
+void sink_fill(struct written *file);
 /* The file that rank 0 has, under a name of this rank's own. False: with errno. */
 bool sink_copy(const char *real, const char *to);
 /* An empty one. -1: no room. */
@@ -152,8 +166,6 @@ struct statx;
 bool away_stat(int directory, const char *path, int flags, struct stat *status, int *result);
 bool away_statx(int directory, const char *path, int flags, struct statx *status, int *result);
 bool away_access(int directory, const char *path, int mode, int *result);
-/* Rank 0 changes attributes of its file; here it is enough that it is there. */
-bool away_change(int directory, const char *path, int *result);
 /* result: as readlink's. */
 bool away_link(int directory, const char *path, char *text, size_t room, long *result);
 /* As fstatat from here on, of what rank 0 would find on its disk, whatever is open here. Never through a private copy. */
@@ -181,6 +193,10 @@ static inline const char *view(int directory, const char *path, char *buffer) {
     if (__builtin_expect(!atomic_load_explicit(&written_views, memory_order_relaxed), 1) || !path)
         return path;
     return view_slowly(directory, path, buffer);
+}
+/* A private copy is reached through a link of /proc, which is not what the program asks about. */
+static inline bool view_is_copy(const char *path) {
+    return path && !strncmp(path, "/proc/self/fd/", 14);
 }
 /* Rank 0 spells this one differently, or not. Both whole paths. */
 void view_add_alias(const char *own, const char *rank_0s);

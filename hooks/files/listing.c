@@ -173,3 +173,22 @@ int hook_closedir(void *stream) {
         drop(listing);
     return ORIGINAL(closedir)(stream);
 }
+
+/* ---- listings within libc: what is open is there before; of another host's folder they see this host's */
+
+#define LISTED(row, type, parameters, arguments)                                                                                           \
+    type hook_##row parameters {                                                                                                           \
+        settle();                                                                                                                          \
+        return ORIGINAL(row) arguments;                                                                                                    \
+    }
+
+LISTED(glob, int, (const char *pattern, int flags, void *on_error, void *found), (pattern, flags, on_error, found))
+LISTED(glob64, int, (const char *pattern, int flags, void *on_error, void *found), (pattern, flags, on_error, found))
+LISTED(scandir, int, (const char *path, void *names, void *wanted, void *order), (path, names, wanted, order))
+LISTED(scandir64, int, (const char *path, void *names, void *wanted, void *order), (path, names, wanted, order))
+LISTED(ftw, int, (const char *path, void *visit, int descriptors), (path, visit, descriptors))
+LISTED(ftw64, int, (const char *path, void *visit, int descriptors), (path, visit, descriptors))
+LISTED(nftw, int, (const char *path, void *visit, int descriptors, int flags), (path, visit, descriptors, flags))
+LISTED(nftw64, int, (const char *path, void *visit, int descriptors, int flags), (path, visit, descriptors, flags))
+LISTED(fts_open, void *, (char *const *paths, int options, void *order), (paths, options, order))
+LISTED(fts64_open, void *, (char *const *paths, int options, void *order), (paths, options, order))

@@ -82,19 +82,9 @@ static int open_first(struct meeting *meeting, struct written *file, const char 
     return descriptor;
 }
 
-/* A private copy: the one that another handle has, if there is one. */
-static int open_sink(const char *real, int flags) {
-    char link[64];
-    const struct written *other = flags & O_EXCL ? NULL : written_find_path(real);
-    if (!other || !other->is_own)
-        return sink_open(real, flags);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", other->descriptor);
-    return open(link, flags & ~(O_CREAT | O_NOFOLLOW));
-}
-
 /* The others' part. A private copy that cannot be made would part this rank from the others. */
 static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags) {
-    int sink = open_sink(file ? file->path : path, flags);
+    int sink = sink_take(file, file ? file->path : path, flags);
     if (sink < 0)
         sink_refuse(path);
     meeting_come(meeting, MEETING_OPEN, path, NULL);
@@ -136,7 +126,7 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
 
 /* On a thread that does not meet. The others go on with a private copy where rank 0 does not come. */
 static int open_copy_beside(struct beside *beside, struct written *file, const char *path, const char *real, int flags) {
-    int sink = open_sink(real, flags);
+    int sink = sink_take(file, real, flags);
     if (sink < 0)
         sink_refuse(path);
     beside_come(beside);
@@ -341,7 +331,7 @@ static int ending_end(struct ending *ending, int result, int failure) {
         meeting_file_ends(ending->number, ending->bytes, error ? error : ending->disk_is_full ? -ENOSPC : 0);
     uint64_t bytes;
     int first = 0;
-    if (ending->number && ending->is_own && meeting_is_here() && meeting_await_file(ending->number, &bytes, &first) && !error)
+    if (ending->number && ending->is_own && meeting_await_file(ending->number, &bytes, &first) && !error)
         error = first >= 0 ? first : bytes < ending->bytes ? -first : 0;
     if (error)
         errno = error;

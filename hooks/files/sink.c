@@ -34,16 +34,12 @@ void sink_refuse(const char *path) {
                  "rank %u cannot make a private copy of '%s': %s", shim_rank(), path, strerrordesc_np(errno));
 }
 
-static bool fill(int sink, int from) {
-    struct stat old;
-    if (fstat(from, &old) || ftruncate(sink, old.st_size))
-        return false;
-    off_t done = 0;
-    while (done < old.st_size) {
-        ssize_t got = copy_file_range(from, &(off_t){done}, sink, &(off_t){done}, (size_t)(old.st_size - done), 0);
+static bool copy_bytes(int to, int from, off_t count) {
+    for (off_t done = 0; done < count;) {
+        ssize_t got = copy_file_range(from, &(off_t){done}, to, &(off_t){done}, (size_t)(count - done), 0);
         if (got <= 0) {
-            lseek(sink, done, SEEK_SET);
-            got = sendfile(sink, from, &(off_t){done}, (size_t)(old.st_size - done));
+            lseek(to, done, SEEK_SET);
+            got = sendfile(to, from, &(off_t){done}, (size_t)(count - done));
         }
         if (got < 0)
             return false;
@@ -51,7 +47,12 @@ static bool fill(int sink, int from) {
             break;
         done += got;
     }
-    return lseek(sink, 0, SEEK_SET) == 0;
+    return lseek(to, 0, SEEK_SET) == 0;
+}
+
+static bool fill(int sink, int from) {
+    struct stat old;
+    return !fstat(from, &old) && !ftruncate(sink, old.st_size) && copy_bytes(sink, from, old.st_size);
 }
 
 static int open_old(const char *real) {
@@ -72,12 +73,12 @@ bool sink_copy(const char *real, const char *to) {
     return is_copied;
 }
 
-/* The copy begins as the file that rank 0 has, if it has one. What cannot be read through the descriptor is not copied: its length is enough. */
+/* The copy begins as the file that rank 0 has, if it has one. Of a log that is only added to its length is enough, until it is read by its name. */
 static bool begin(int sink, const char *real, int flags) {
     struct stat old;
     if (flags & O_TRUNC)
         return true;
-    if ((flags & O_ACCMODE) != O_RDWR)
+    if (sink_adds(flags))
         return away_stat_disk(real, 0, &old) || !S_ISREG(old.st_mode) || !ftruncate(sink, old.st_size);
     int from = open_old(real);
     if (from < 0)
@@ -85,6 +86,25 @@ static bool begin(int sink, const char *real, int flags) {
     bool is_filled = fill(sink, from);
     close(from);
     return is_filled;
+}
+
+void sink_fill(struct written *file) {
+    off_t hollow = atomic_exchange(&file->hollow, 0);
+    char link[64];
+    struct stat now;
+    if (!hollow)
+        return;
+    SHIM_FILES_ASIDE;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file->descriptor);
+    int from = open_old(file->path),
+        copy = from < 0 ? -1 : open(link, O_WRONLY | O_CLOEXEC); /* without O_APPEND, which copy_file_range refuses */
+    bool is_filled = from < 0 || (copy >= 0 && !fstat(copy, &now) && copy_bytes(copy, from, hollow < now.st_size ? hollow : now.st_size));
+    int saved_errno = errno;
+    close(from);
+    close(copy);
+    errno = saved_errno;
+    if (!is_filled)
+        sink_refuse(file->path);
 }
 
 int sink_open(const char *real, int flags) {
@@ -99,4 +119,19 @@ int sink_open(const char *real, int flags) {
     if (sink >= 0 && flags & O_APPEND)
         fcntl(sink, F_SETFL, fcntl(sink, F_GETFL) | O_APPEND);
     return sink;
+}
+
+int sink_take(struct written *own, const char *real, int flags) {
+    char link[64];
+    struct stat now;
+    struct written *other = flags & O_EXCL ? NULL : written_find_path(real);
+    if (!other || !other->is_own) {
+        int sink = sink_open(real, flags);
+        if (own && sink >= 0 && sink_adds(flags) && !fstat(sink, &now))
+            own->hollow = now.st_size;
+        return sink;
+    }
+    sink_fill(other);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", other->descriptor);
+    return open(link, flags & ~(O_CREAT | O_NOFOLLOW));
 }

@@ -79,6 +79,7 @@ static const char *find_written(const char *path, char *buffer) {
         written_publish(file);
     if (!file || !file->is_own)
         return path;
+    sink_fill(file);
     snprintf(buffer, PATH_MAX, "/proc/self/fd/%d", file->descriptor);
     return buffer;
 }
@@ -96,11 +97,6 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     }
     errno = saved_errno;
     return path;
-}
-
-/* A private copy is reached through a link of /proc, which is not what the program asks about. */
-static bool is_copy(const char *path) {
-    return !strncmp(path, "/proc/self/fd/", 14);
 }
 
 long hook_readlink(const char *path, char *text, unsigned long room) {
@@ -137,7 +133,7 @@ int hook_lstat(const char *path, void *status) {
     const char *asked = path;
     int away;
     VIEWED(AT_FDCWD);
-    if (path != asked && is_copy(path))
+    if (path != asked && view_is_copy(path))
         return NEXT(stat)(path, status);
     if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
         return away;
@@ -152,7 +148,7 @@ int hook_fstatat(int directory, const char *path, void *status, int flags) {
     int away;
     const char *asked = path;
     VIEWED(directory);
-    if (path != asked && is_copy(path))
+    if (path != asked && view_is_copy(path))
         flags &= ~AT_SYMLINK_NOFOLLOW;
     if (away_stat(directory, path, flags, status, &away))
         return away;
@@ -181,7 +177,7 @@ int hook_lxstat(int version, const char *path, void *status) {
     VIEWED(AT_FDCWD);
     if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
         return away;
-    return path != asked && is_copy(path) ? ORIGINAL(xstat)(version, path, status) : ORIGINAL(lxstat)(version, path, status);
+    return path != asked && view_is_copy(path) ? ORIGINAL(xstat)(version, path, status) : ORIGINAL(lxstat)(version, path, status);
 }
 
 int hook_lxstat64(int version, const char *path, void *status) {
@@ -192,7 +188,7 @@ int hook_statx(int directory, const char *path, int flags, unsigned mask, void *
     int away;
     const char *asked = path;
     VIEWED(directory);
-    if (path != asked && is_copy(path))
+    if (path != asked && view_is_copy(path))
         flags &= ~AT_SYMLINK_NOFOLLOW;
     if (away_statx(directory, path, flags, status, &away))
         return away;

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@ struct written *written_new(const char *real) {
         file->is_own = false;
         file->is_temporary = false;
         file->beside = 0;
+        file->hollow = 0;
         file->size_seen = -1;
         file->descriptor = -1;
         file->replacement.file = -1;
@@ -145,6 +147,29 @@ static void publish_log(struct written *file) {
 void written_publish_logs(void) {
     if (atomic_load_explicit(&written_views, memory_order_relaxed) && files_place() >= FILES_MEET)
         written_each(publish_log);
+}
+
+/* Of a path at the folder or below it: what stands behind the folder. */
+static const char *part_below(const char *path, const char *folder) {
+    size_t length = strlen(folder);
+    return !strncmp(path, folder, length) && (!path[length] || path[length] == '/') ? path + length : NULL;
+}
+
+void written_move(const char *from, const char *to) {
+    char moved[PATH_MAX];
+    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++) {
+        const char *below = atomic_load(&files[i].state) == SHOWN ? part_below(files[i].path, from) : NULL;
+        if (below && snprintf(moved, sizeof moved, "%s%s", to, below) < PATH_MAX)
+            strcpy(files[i].path, moved);
+    }
+}
+
+void written_publish_below(const char *folder) {
+    if (!atomic_load_explicit(&written_views, memory_order_relaxed))
+        return;
+    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
+        if (atomic_load(&files[i].state) == SHOWN && part_below(files[i].path, folder))
+            written_publish(&files[i]);
 }
 
 static void publish(struct written *file) {

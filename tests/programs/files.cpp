@@ -5,7 +5,10 @@
 //   files DIRECTORY full  writes more than there is room for
 #include <torch/torch.h>
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <glob.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,7 +97,31 @@ static void checkpoints(Training &training, const fs::path &run) {
     }
 }
 
+static int visited;
+
+static int visit(const char *, const struct stat *, int, struct FTW *) {
+    return visited++, 0;
+}
+
+// What libc lists by itself, while a file is open.
+static void listed_by_libc() {
+    fs::create_directory("listed");
+    std::ofstream log("listed/open.log");
+    glob_t found;
+    glob("listed/*.log", 0, nullptr, &found);
+    struct dirent **names;
+    const int count = scandir("listed", &names, nullptr, alphasort);
+    nftw("listed", visit, 8, FTW_PHYS);
+    std::printf("glob %zu, scandir %d, nftw %d\n", found.gl_pathc, count, visited);
+    globfree(&found);
+    for (int i = 0; i < count; i++) {
+        free(names[i]);
+    }
+    free(names);
+}
+
 static void c_functions() {
+    listed_by_libc();
     say("mkdir", mkdir("dir", 0777));
     say("mkdir again", mkdir("dir", 0777));
     int lock = open("dir/lock", O_CREAT | O_EXCL | O_WRONLY, 0644);

@@ -1,0 +1,146 @@
+/* What all ranks meet for, or come together for by its name: rank 0 does it, the others get its result. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "change.h"
+
+enum { REMOVE_DESCRIPTORS = 16 };
+
+/* Files that one process would have under these names are in their place now (rank 0). */
+static void settle(const char *path) {
+    char buffer[PATH_MAX];
+    if (shim_rank() == 0)
+        view(AT_FDCWD, path, buffer);
+}
+
+/* The name itself, also of a link: only the directory is made real. */
+static void locate_name(const char *path, char *real) {
+    char parent[PATH_MAX];
+    struct stat now;
+    if (lstat(path, &now) || !S_ISLNK(now.st_mode) || snprintf(parent, sizeof parent, "%s", path) >= PATH_MAX) {
+        files_locate(path, real);
+        return;
+    }
+    snprintf(real, PATH_MAX, "%s", path);
+}
+
+static bool is_everybodys_own(const char *path, const char *real) {
+    struct stat now;
+    if (files_is_left_alone(real))
+        return true;
+    bool is_there = !away_stat_disk(path, AT_SYMLINK_NOFOLLOW, &now);
+    return is_there && !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode) && !S_ISLNK(now.st_mode);
+}
+
+static int remove_part(const char *path, const struct stat *status, int type, struct FTW *place) {
+    return remove(path);
+}
+
+/* A private file gets a name that all ranks know, or loses its own: rank 0's counts, the others' copies go. */
+static void after_rename(struct change *change) {
+    written_move(change->real[0], change->real[1]);
+    if (scratch_has(change->real[0]) && shim_rank())
+        nftw(change->paths[0], remove_part, REMOVE_DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+    scratch_forget(change->real[0]);
+}
+
+static void after_remove(struct change *change) {
+    struct written *file = written_find_path(change->real[0]);
+    if (file)
+        file->path[0] = 0;
+}
+
+static void forget_scratch(struct change *change) {
+    if (change->kind == MEETING_REMOVE || change->kind == MEETING_RENAME)
+        scratch_forget(change->real[0]);
+}
+
+/* Fills in the names; true: the ranks meet. */
+static bool prepare(struct change *change, int directory, const char *path, int second_directory, const char *second) {
+    change->paths[0] = files_whole_path(directory, path, change->whole[0]);
+    change->paths[1] = second ? files_whole_path(second_directory, second, change->whole[1]) : NULL;
+    for (int i = 0; i < 2 && change->paths[i]; i++)
+        settle(change->paths[i]);
+    SHIM_FILES_ASIDE;
+    for (int i = 0; i < 2 && change->paths[i]; i++)
+        locate_name(change->paths[i], change->real[i]);
+    for (int i = 0; i < 2 && change->paths[i] && shim_rank() == 0; i++)
+        written_publish_below(change->real[i]);
+    int last = change->paths[1] ? 1 : 0; /* what is made, or the only one */
+    if (!is_everybodys_own(change->paths[last], change->real[last]))
+        return true;
+    change->is_brought = last && change->kind == MEETING_RENAME && !is_everybodys_own(change->paths[0], change->real[0]);
+    if (!change->is_brought)
+        forget_scratch(change);
+    return change->is_brought;
+}
+
+static void come(struct change *change) {
+    if (change->is_beside) {
+        beside_name(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, change->paths[0],
+                    change->paths[1] ? change->paths[1] : "");
+        beside_come(&change->beside);
+        change->meeting.error = !change->acts && beside_await(&change->beside) ? change->beside.error : 0;
+        change->meeting.paths[0] = change->beside.rank_0s[0] ? change->beside.rank_0s : change->paths[0];
+        change->meeting.paths[1] = change->paths[1];
+        return;
+    }
+    meeting_come(&change->meeting, change->kind, change->paths[0], change->paths[1]);
+    if (!change->acts)
+        meeting_await(&change->meeting);
+}
+
+static void answer(struct change *change, int error) {
+    if (change->is_beside)
+        beside_answer(&change->beside, error);
+    else
+        meeting_answer(&change->meeting, error, 0);
+}
+
+bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory,
+                  const char *second) {
+    change->kind = kind;
+    change->is_met = change->is_brought = false;
+    change->acts = true;
+    enum files_place place = files_place();
+    if (!path || place < FILES_MEET || !prepare(change, directory, path, second_directory, second))
+        return true;
+    change->is_beside = place == FILES_BESIDE;
+    if (change->is_beside && change->is_brought) /* each rank moves it: there is no copy to be had when the others have come */
+        return true;
+    change->is_met = true;
+    change->acts = shim_rank() == 0;
+    come(change);
+    return change->acts;
+}
+
+/* The others copy what rank 0 has moved home, before it goes on and perhaps removes it. Returns 0 or an errno. */
+static int bring(struct change *change) {
+    int error = change->acts || sink_copy(change->meeting.paths[1], change->paths[1]) ? 0 : errno;
+    meeting_hold(change->kind, change->paths[0], change->paths[1]);
+    return error;
+}
+
+int change_end(struct change *change, int result) {
+    if (!change->is_met)
+        return result;
+    SHIM_FILES_ASIDE;
+    int error = result ? errno : 0;
+    if (change->acts)
+        answer(change, error);
+    else
+        error = change->meeting.error;
+    if (!error && change->kind == MEETING_RENAME)
+        after_rename(change);
+    if (!error && change->kind == MEETING_REMOVE)
+        after_remove(change);
+    if (!error && change->is_brought)
+        error = bring(change);
+    for (int i = 0; i < 2 && !change->acts && !error && change->paths[i]; i++)
+        view_add_alias(change->paths[i], change->meeting.paths[i]);
+    errno = error ? error : errno;
+    return error ? -1 : 0;
+}

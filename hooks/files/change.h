@@ -1,0 +1,24 @@
+/* Changes of the disk that rank 0 makes when all ranks have come (change.c). */
+#ifndef ACCEL_HOOKS_FILES_CHANGE_H
+#define ACCEL_HOOKS_FILES_CHANGE_H
+
+#include "files.h"
+
+struct change {
+    struct meeting meeting;
+    struct beside beside;
+    enum meeting_kind kind;
+    char whole[2][PATH_MAX], real[2][PATH_MAX]; /* the second is empty where there is one name only */
+    const char *paths[2];
+    bool is_met, acts;
+    bool is_beside;  /* met for by name, on a thread that does not meet otherwise */
+    bool is_brought; /* a file of all ranks is moved to where each has its own */
+};
+
+/* Returns true on the ranks that act: those call the function itself, the others take 0 as its result. second: the other name, or NULL. Paths are borrowed
+   until the end. */
+bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory, const char *second);
+/* Returns what the program gets, with errno. */
+int change_end(struct change *change, int result);
+
+#endif
