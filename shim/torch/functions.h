@@ -71,7 +71,7 @@ void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack
 char *dispatch_row(const struct handle *handle, uint16_t key);
 char *dispatch_row_below(const struct handle *handle, uint64_t *key_set);
 uint64_t dispatch_without_fallthrough(const struct handle *handle, uint64_t key_set);
-uint64_t *dispatch_thread_keys(void); /* {included ^ default, excluded ^ default} of this thread */
+uint64_t *dispatch_thread_keys(void);  /* {included ^ default, excluded ^ default} of this thread */
 uint16_t *dispatch_python_calls(void); /* how deep this thread is in them (python_call.c) */
 
 #endif

@@ -200,7 +200,7 @@ struct operator_reference {
     struct handle handle;
 };
 
-struct operator* operator_of(const struct handle *handle);
+struct operator *operator_of(const struct handle *handle);
 int operator_argument_count(struct operator_reference *reference); /* differs between releases */
 /* Runs an operator opaquely with borrowed tensor arguments (lists are consumed); returns its first result, owned. Results beyond the first go, owned, into
    more[0..more_count) when more is given and are dropped otherwise. */
@@ -249,19 +249,19 @@ void user_leave(struct opaque_scope *scope);
 
 /* Runs the kernel below our keys. Opaque: its inner operators are not seen and it sees local sizes. At user level: for composites, whose inner operators
    come back to us. The stack holds arguments before and results after. */
-void dispatch_run_opaque(struct operator* op, const struct handle *handle, uint64_t key_set, struct stack *stack);
-void dispatch_run_user(struct operator* op, const struct handle *handle, uint64_t key_set, struct stack *stack);
+void dispatch_run_opaque(struct operator *op, const struct handle *handle, uint64_t key_set, struct stack *stack);
+void dispatch_run_user(struct operator *op, const struct handle *handle, uint64_t key_set, struct stack *stack);
 
 /* The client: called for every operator at user level with a marked argument. arguments: exactly op->argument_count values on the stack. */
 struct dispatch_call {
-    struct operator* op;
+    struct operator *op;
     const struct handle *handle;
     uint64_t key_set; /* without our keys */
     struct stack *stack;
 };
 struct direct_call;
 struct dispatch_client {
-    void (*operator_met)(struct operator* op); /* once per operator: attach op->client, say op->only_records */
+    void (*operator_met)(struct operator *op); /* once per operator: attach op->client, say op->only_records */
     void (*call)(struct dispatch_call *call);
     struct tensor *(*whole)(
         struct tensor
@@ -305,7 +305,7 @@ bool dispatch_has_divided(void);
 /* An operator whose arguments are words in registers (direct.c). */
 enum { DIRECT_ARGUMENTS_MAX = 4 };
 struct direct_call {
-    struct operator* op;
+    struct operator *op;
     uint64_t key_set; /* without our keys */
     struct value
         values[DIRECT_ARGUMENTS_MAX]; /* borrowed tensors, integers, one TAG_INTS that the client may write to; TAG_NONE: of no interest */
