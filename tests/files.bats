@@ -54,6 +54,11 @@ PYTHON
     }
 }
 
+@test "C++: glob, scandir and nftw find a file that is open" {
+    both 3 "$FILES" . list
+    contains "$(cat "$RANKS.out")" "glob 1, scandir 3, nftw 2"
+}
+
 @test "C++: a second run finds the first one's files, and adds to its logs once" {
     both 2 "$FILES" .
     both 2 "$FILES" .
