@@ -15,6 +15,7 @@ enum { YIELDS = 64, NAP_MS = 50, PARTED_MS = 1000 };
 
 static uint32_t ranks, limit_ms;
 static pid_t thread; /* that claimed, if it is the same on all ranks */
+static _Atomic bool is_of_main;
 static uint64_t meetings;
 static pid_t process;
 
@@ -34,7 +35,11 @@ void meeting_begin(uint32_t world_size, uint32_t timeout_ms) {
     ranks = world_size;
     limit_ms = timeout_ms;
     process = getpid();
-    thread = (pid_t)syscall(SYS_gettid);
+    thread = atomic_load(&is_of_main) ? process : (pid_t)syscall(SYS_gettid);
+}
+
+void meeting_will_be_of_main_thread(void) {
+    atomic_store(&is_of_main, true);
 }
 
 void meeting_is_of_main_thread(void) {

@@ -38,6 +38,8 @@ struct meeting {
 
 /* At the claim: world size and deadline. */
 void meeting_begin(uint32_t world_size, uint32_t timeout_ms);
+/* Before the claim: a thread that opens a file is about to claim, and is not the one that trains. */
+void meeting_will_be_of_main_thread(void);
 /* Threads have claimed that differ between the ranks: it is the main thread, then, that changes files together with the others. */
 void meeting_is_of_main_thread(void);
 /* True on the thread that claimed, in a rank of several, never in a child. Costs a system call. */

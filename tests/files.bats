@@ -59,6 +59,18 @@ PYTHON
     contains "$(cat "$RANKS.out")" "glob 1, scandir 3, nftw 2"
 }
 
+@test "C++: a thread that chooses a folder and opens the log before the first parameter is made does it once" {
+    local first=$BUILD/programs/debian-O2/thread_first run
+    for run in 1 2; do
+        (cd "$PLAIN" && "$first") >"$PLAIN.out"
+        (cd "$RANKS" && "$ACCEL_RUN" -n 3 "$first") >"$RANKS.out"
+        "$REPOSITORY/tests/compare" "$PLAIN.out" "$RANKS.out"
+        diff "$PLAIN/thread.log" "$RANKS/thread.log"
+        [ "$(cd "$RANKS" && find . | sort)" = "$(cd "$PLAIN" && find . | sort)" ]
+        [ -e "$RANKS/run$run/model.pt" ]
+    done
+}
+
 @test "C++: a second run finds the first one's files, and adds to its logs once" {
     both 2 "$FILES" .
     both 2 "$FILES" .

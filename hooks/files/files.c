@@ -16,8 +16,8 @@
  *  - Only the thread that claimed the rank meets. On other threads the ranks come together by what is done and its name (shim/beside.h).
  *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway; files in /tmp whose names the program draws so that nobody
  *    else has them (mkstemp, Python's tempfile): each rank has its own (scratch.c). In other folders such names are rank 0's, as all are.
- *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main() opens first of
- *    all is one log. Python claims at `import torch`; what it has opened before is diverted then (early.c). No other process below the
+ *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main(), or a logger's
+ *    thread, opens first of all is one log. Python claims at `import torch`; what it has opened before is diverted then (early.c). No other process below the
  *    launcher is touched: neither shells nor compilers nor the ranks' children, whose files have N writers. Which of them belong to the
  *    program's own and which to a rank's private work is not to be told from outside, and a child must read what its parent's other child
  *    has written.
@@ -53,11 +53,15 @@ __attribute__((constructor)) static void files_start(void) {
 }
 
 static enum files_place place_of_undecided(void) {
-    if (getpid() != image || syscall(SYS_gettid) != image)
+    bool is_main = syscall(SYS_gettid) == image;
+    if (getpid() != image)
         return FILES_PASS;
-    if (is_linked_with_libtorch)
-        return shim_training_begins() ? FILES_MEET : FILES_PASS;
-    return shim_may_train() ? FILES_EARLY : FILES_PASS;
+    if (is_linked_with_libtorch) {
+        if (!is_main) /* a logger's */
+            meeting_will_be_of_main_thread();
+        return !shim_training_begins() ? FILES_PASS : is_main ? FILES_MEET : FILES_BESIDE;
+    }
+    return is_main && shim_may_train() ? FILES_EARLY : FILES_PASS;
 }
 
 /* A C++ program that looks for its checkpoint before it makes a model. Python cannot be told from a script until it imports torch. */
