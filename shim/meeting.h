@@ -25,6 +25,7 @@ enum meeting_kind {
     MEETING_LINK,
     MEETING_TRUNCATE,
     MEETING_ATTRIBUTES,
+    MEETING_LOCK, /* rank 0 may wait for another program, as long as that will */
     MEETING_CHILD,
     MEETING_KINDS
 };

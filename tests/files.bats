@@ -89,6 +89,34 @@ PYTHON
     both_builds open_files.py
 }
 
+@test "a lock that another program has is held from all ranks, one that nobody has is given to all" {
+    program '
+import fcntl
+def lock(name, flags):
+    descriptor = os.open(name, flags, 0o600)
+    os.write(descriptor, b"text") if flags != os.O_RDONLY else None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        print(name, "is ours", file=sys.stderr)
+    except BlockingIOError:
+        print(name, "is taken", file=sys.stderr)
+for name in "guard", "free":
+    lock(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    train()
+    lock(name + ".in-place", os.O_WRONLY | os.O_CREAT)
+lock(".", os.O_RDONLY)'
+    cd "$RANKS"
+    touch free.in-place
+    exec 8>guard 9>guard.in-place
+    flock 8
+    flock 9
+    run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" 8>&- 9>&-
+    exec 8>&- 9>&-
+    [ "$status" -eq 0 ]
+    [ "$output" = "$(printf '%s\n' 'guard is taken' 'guard.in-place is taken' 'free is ours' 'free.in-place is ours' '. is ours')" ]
+    [ "$(cat guard guard.in-place free free.in-place)" = texttexttexttext ]
+}
+
 @test "a file that only one rank changes, while the others wait in a collective, stops the job by name, without waiting for the deadline" {
     program '
 if os.environ["ACCEL_RUN_RANK"] == "0":

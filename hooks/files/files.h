@@ -93,6 +93,8 @@ void written_move(const char *from, const char *to);
 void written_publish_below(const char *folder);
 /* Puts a file that is not in its place yet there. Returns 0 or an errno. Any thread. */
 int written_publish(struct written *file);
+/* The file itself is written from now on, not one that takes its name: it is to be locked (rank 0). Nothing where that cannot be. */
+void written_put_in_place(struct written *file);
 /* The same for all of them: they shall be seen now. Nothing in a child. */
 void written_publish_all(void);
 /* The same for those that are logs. */
@@ -110,6 +112,8 @@ static inline bool sink_adds(int flags) {
 int sink_take(struct written *own, const char *real, int flags);
 /* A private copy is about to be read by its name: what it was added to is there. Any thread. */
 void sink_fill(struct written *file);
+/* Copies `count` bytes, or as many as there are, from and to the begin; afterwards both stand anywhere. False: with errno. */
+bool sink_copy_bytes(int to, int from, off_t count);
 /* The file that rank 0 has, under a name of this rank's own. False: with errno. */
 bool sink_copy(const char *real, const char *to);
 /* An empty one. -1: no room. */

@@ -34,7 +34,7 @@ void sink_refuse(const char *path) {
                  "rank %u cannot make a private copy of '%s': %s", shim_rank(), path, strerrordesc_np(errno));
 }
 
-static bool copy_bytes(int to, int from, off_t count) {
+bool sink_copy_bytes(int to, int from, off_t count) {
     for (off_t done = 0; done < count;) {
         ssize_t got = copy_file_range(from, &(off_t){done}, to, &(off_t){done}, (size_t)(count - done), 0);
         if (got <= 0) {
@@ -52,7 +52,7 @@ static bool copy_bytes(int to, int from, off_t count) {
 
 static bool fill(int sink, int from) {
     struct stat old;
-    return !fstat(from, &old) && !ftruncate(sink, old.st_size) && copy_bytes(sink, from, old.st_size);
+    return !fstat(from, &old) && !ftruncate(sink, old.st_size) && sink_copy_bytes(sink, from, old.st_size);
 }
 
 static int open_old(const char *real) {
@@ -98,7 +98,8 @@ void sink_fill(struct written *file) {
     snprintf(link, sizeof link, "/proc/self/fd/%d", file->descriptor);
     int from = open_old(file->path),
         copy = from < 0 ? -1 : open(link, O_WRONLY | O_CLOEXEC); /* without O_APPEND, which copy_file_range refuses */
-    bool is_filled = from < 0 || (copy >= 0 && !fstat(copy, &now) && copy_bytes(copy, from, hollow < now.st_size ? hollow : now.st_size));
+    bool is_filled =
+        from < 0 || (copy >= 0 && !fstat(copy, &now) && sink_copy_bytes(copy, from, hollow < now.st_size ? hollow : now.st_size));
     int saved_errno = errno;
     close(from);
     close(copy);
