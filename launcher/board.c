@@ -84,6 +84,7 @@ static void snapshot(struct job *job, uint32_t number) {
     seen->phase = line->phase;
     seen->step = line->step;
     seen->collective = line->collective + line->meetings; /* who has been to fewer is waited for */
+    seen->meetings = line->meetings;
     seen->is_waiting = line->waiting != BOARD_WAITS_NOT;
     seen->waits_for_turn = line->waiting == BOARD_WAITS_FOR_TURN;
     seen->is_stopped = line->process == 'T' || line->process == 't';
@@ -127,12 +128,12 @@ static void stalled(struct job *job, const struct watch_result *result) {
     notices_problem(&job->notices, "warning", &problem);
 }
 
-static void crossed(struct job *job, const struct watch_result *result) {
+static void crossed(struct job *job, const struct watch_result *result, const char *cause, const char *where) {
     struct problem problem;
-    problem_set(&problem, 0, "AR-RANK-STALLED",
-                "do threads take tasks from a queue, or a lock, in another order on each rank (docs/limits.md)? accel-run goes on waiting",
-                "all %u ranks have waited for %llu s for the others: in each of them another thread has come", result->waiting,
-                (unsigned long long)(result->still_ms / 1000));
+    char cure[160];
+    snprintf(cure, sizeof cure, "do %s (docs/limits.md)? accel-run goes on waiting", cause);
+    problem_set(&problem, 0, "AR-RANK-STALLED", cure, "all %u ranks have waited for %llu s for the others: %s", result->waiting,
+                (unsigned long long)(result->still_ms / 1000), where);
     notices_problem(&job->notices, "warning", &problem);
 }
 
@@ -149,7 +150,10 @@ void board_look(struct job *job, uint64_t now_ms) {
     else if (result.finding == WATCH_RESUMED)
         notices_say(&job->notices, "rank %u goes on", result.rank);
     else if (result.finding == WATCH_CROSSED)
-        crossed(job, &result);
+        crossed(job, &result, "threads take tasks from a queue, or a lock, in another order on each rank",
+                "in each of them another thread has come");
+    else if (result.finding == WATCH_APART)
+        crossed(job, &result, "some ranks alone change files", "some where a file is changed, the others in a collective");
 }
 
 bool board_threw_apart(struct job *job, struct problem *problem) {

@@ -60,24 +60,30 @@ static void refresh(struct watch_rank *rank, uint64_t now_ms) {
     }
 }
 
-/* Since when all have waited for their turn in the same collective; 0: they do not. */
-static uint64_t crossed_since(const struct watch_rank *ranks, uint32_t world_size) {
+/* Since when all have waited, each as far as the others and not at the same place; 0: they do not. Inside a collective they may be for long. *for_turns: for
+   their turn in the same one. */
+static uint64_t crossed_since(const struct watch_rank *ranks, uint32_t world_size, bool *for_turns) {
+    bool are_apart = false;
     uint64_t since_ms = 1;
+    *for_turns = true;
     for (uint32_t i = 0; i < world_size; i++) {
         bool is_alike = ranks[i].generation == ranks[0].generation && ranks[i].collective == ranks[0].collective;
-        if (!is_alike || !ranks[i].waits_for_turn || ranks[i].is_stopped || ranks[i].has_ended)
+        if (!is_alike || !ranks[i].is_waiting || ranks[i].is_stopped || ranks[i].has_ended)
             return 0;
+        *for_turns &= ranks[i].waits_for_turn;
+        are_apart |= ranks[i].meetings != ranks[0].meetings;
         since_ms = ranks[i].since_ms > since_ms ? ranks[i].since_ms : since_ms;
     }
-    return since_ms;
+    return *for_turns || are_apart ? since_ms : 0;
 }
 
 static void look_for_crossed(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, uint64_t stall_ms,
                              struct watch_result *result) {
-    uint64_t since_ms = world_size > 1 ? crossed_since(ranks, world_size) : 0;
+    bool for_turns = false;
+    uint64_t since_ms = world_size > 1 ? crossed_since(ranks, world_size, &for_turns) : 0;
     bool is_long = since_ms && now_ms - since_ms >= stall_ms;
     if (is_long && !ranks[0].is_crossed && !result->finding) {
-        *result = (struct watch_result){WATCH_CROSSED, 0, 1, world_size, now_ms - since_ms};
+        *result = (struct watch_result){for_turns ? WATCH_CROSSED : WATCH_APART, 0, 1, world_size, now_ms - since_ms};
         ranks[0].is_crossed = true;
     }
     ranks[0].is_crossed &= is_long;

@@ -16,7 +16,8 @@ struct watch_rank {
     bool trainer_has_ended; /* the process in it that claimed last; a shell around it may start the next generation's */
     uint32_t generation;    /* claims so far: progress is compared within the same one (segment.h); 0: none */
     uint32_t phase;
-    uint64_t step, collective;
+    uint64_t step, collective; /* meetings count as collectives */
+    uint64_t meetings;
     bool is_waiting, waits_for_turn;
     bool is_stopped; /* by a signal or a debugger */
     char where[BOARD_WHERE_CHARS];
@@ -33,6 +34,7 @@ enum watch_finding {
     WATCH_STALLED, /* `rank` has made no progress for stall_ms, `other` (and maybe more) wait for it; waiting 0: all others have ended */
     WATCH_RESUMED, /* `rank`, named before, goes on */
     WATCH_CROSSED, /* all wait for a turn in one collective, and nobody is late: in each rank another thread waits. `rank`: 0 */
+    WATCH_APART,   /* all wait, and nobody is late: some in a collective, others in a meeting to which those have not come. `rank`: 0 */
 };
 
 struct watch_result {

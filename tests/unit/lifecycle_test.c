@@ -103,6 +103,15 @@ TEST("ranks that all wait for a turn, each in another thread, are told of once, 
     EXPECT(watch_look(ranks, 2, 4500, 500).finding != WATCH_CROSSED);
 }
 
+TEST("ranks that all wait, one where files are changed and one in a collective, are told of") {
+    struct watch_rank ranks[2] = {{.generation = 1, .collective = 5, .meetings = 2, .is_waiting = true},
+                                  {.generation = 1, .collective = 5, .meetings = 1, .is_waiting = true, .waits_for_turn = true}};
+    EXPECT(watch_look(ranks, 2, 1000, 500).finding == WATCH_NOTHING);
+    EXPECT(watch_look(ranks, 2, 1500, 500).finding == WATCH_APART);
+    ranks[1].is_waiting = ranks[1].waits_for_turn = false;
+    EXPECT(watch_look(ranks, 2, 9000, 500).finding != WATCH_APART);
+}
+
 TEST("a rank that was stopped by a signal when all others have ended is named, one that goes on by itself is not") {
     struct watch_rank ranks[2] = {{.generation = 1, .collective = 5, .has_ended = true},
                                   {.generation = 1, .collective = 5, .is_stopped = true}};
