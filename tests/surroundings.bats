@@ -210,6 +210,10 @@ END
     CLAIMER=$CLAIMER run -3 timeout 60 "$ACCEL_RUN" -n 2 sh half
     grep -qx "half a line, no end" <<<"$output"
     contains "$output" "AR-RANK-FAILED: rank 1"
+    # what it says on stderr, where that is another file
+    sed -i "s/printf 'half '; printf 'a line, no end'/& >\&2/" half
+    CLAIMER=$CLAIMER run -3 --separate-stderr timeout 60 "$ACCEL_RUN" -n 2 sh half
+    grep -qx "half a line, no end" <<<"half $stderr"
 }
 
 @test "what rank 0 wrote before another rank's message is shown before it, also by a launcher that hears of both at once" {

@@ -68,6 +68,8 @@ void printer_line(struct printer *printer, const char *line, size_t bytes) {
     char *to = printer->queue + printer->end;
     if (is_open)
         *to++ = '\n';
+    if (printer->line_is_open)
+        *printer->line_is_open = false;
     to = mempcpy(to, line, bytes);
     *to++ = '\n';
     printer->end = (size_t)(to - printer->queue);

@@ -21,8 +21,8 @@
 struct printer {
     char *queue; /* owned */
     size_t begin, end, capacity;
-    uint32_t dropped;         /* lines that did not fit */
-    const bool *line_is_open; /* borrowed, may be NULL: rank 0 has printed half a line to the same place */
+    uint32_t dropped;   /* lines that did not fit */
+    bool *line_is_open; /* borrowed, may be NULL: rank 0 has printed half a line to the same place; it is ended by ours */
 };
 
 /* One or more lines; the last line end is added. */

@@ -170,7 +170,7 @@ static void flush_pending(struct streams *streams, int which) {
             give_pending_up(streams, which, errno);
             return;
         }
-        if (n > 0 && (streams->is_combined || streams->console->is_terminal[which + 1]))
+        if (n > 0 && (which || streams->is_combined || (streams->console->is_terminal[1] && streams->console->is_terminal[2])))
             streams->line_is_open = pending->buffer[pending->begin + (size_t)n - 1] != '\n';
         pending->begin += (uint32_t)n;
     }

@@ -47,7 +47,7 @@ struct streams {
     struct stream *list;       /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
     struct output *outputs[2]; /* owned: stdout (or both), stderr */
     struct streams_pending pending[2];
-    bool line_is_open;   /* half a line has been written to the terminal, or to what stdout and stderr share */
+    bool line_is_open;   /* half a line has been written to stderr, or to what stdout and stderr share */
     uint64_t lost_bytes; /* of rank 0's output that could not be written; not counted on a terminal that is gone */
     int lost_error;      /* why; 0: none */
     int log_error;       /* why a file of --log-dir was given up; 0: none */
