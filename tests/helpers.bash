@@ -76,6 +76,7 @@ wait_pids_gone() {
 # spawn_bg command...: in the background, its number in $bg_pid, its output in $BATS_TEST_TMPDIR/out and err. Closes the descriptors that bats waits
 # for (L41), and gives SIGINT and SIGQUIT back, which a shell's "&" ignores.
 spawn_bg() {
+    : >"$BATS_TEST_TMPDIR/out" # before it begins: what an earlier one printed is not its
     env --default-signal=INT,QUIT "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- 4>&- &
     bg_pid=$!
 }
