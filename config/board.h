@@ -58,7 +58,7 @@ struct board_rank {
     _Atomic uint64_t collective;   /* collectives entered */
     _Atomic uint32_t waiting;      /* enum board_waiting: a rank that does not wait is the one the others wait for */
     char where[BOARD_WHERE_CHARS]; /* label of the last collective or phase; may be torn, for messages only */
-    _Atomic uint64_t thrown;       /* of the operators that have thrown so far (shim/thrown.c), and the last one's name */
+    _Atomic uint64_t thrown;       /* of the operators that have thrown so far (shim/torch/thrown.c), and the last one's name */
     char thrower[BOARD_THROWER_CHARS];
 } __attribute__((aligned(128)));
 
@@ -131,6 +131,11 @@ struct board {
 #define BOARD_COMM_COMMON_BYTES 4096u
 #define BOARD_COMM_CONTROL_BYTES (72u << 10) /* per rank; pages that nobody needs are never made */
 #define BOARD_COMM_RING_BYTES (2u << 20)     /* per rank; more than a core's second-level cache holds: see shim/comm/segment.h */
+
+/* As it is shown. */
+static inline const char *board_thrower(const char *thrower) {
+    return *thrower ? thrower : "none";
+}
 
 static inline size_t board_bytes(void) {
     return (sizeof(struct board) + 4095) & ~(size_t)4095;

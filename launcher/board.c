@@ -128,10 +128,8 @@ static void stalled(struct job *job, const struct watch_result *result) {
     notices_problem(&job->notices, "warning", &problem);
 }
 
-static void crossed(struct job *job, const struct watch_result *result, const char *cause, const char *where) {
+static void crossed(struct job *job, const struct watch_result *result, const char *cure, const char *where) {
     struct problem problem;
-    char cure[160];
-    snprintf(cure, sizeof cure, "do %s (docs/limits.md)? accel-run goes on waiting", cause);
     problem_set(&problem, 0, "AR-RANK-STALLED", cure, "all %u ranks have waited for %llu s for the others: %s", result->waiting,
                 (unsigned long long)(result->still_ms / 1000), where);
     notices_problem(&job->notices, "warning", &problem);
@@ -150,10 +148,12 @@ void board_look(struct job *job, uint64_t now_ms) {
     else if (result.finding == WATCH_RESUMED)
         notices_say(&job->notices, "rank %u goes on", result.rank);
     else if (result.finding == WATCH_CROSSED)
-        crossed(job, &result, "threads take tasks from a queue, or a lock, in another order on each rank",
+        crossed(job, &result,
+                "do threads take tasks from a queue, or a lock, in another order on each rank (docs/limits.md)? accel-run goes on waiting",
                 "in each of them another thread has come");
     else if (result.finding == WATCH_APART)
-        crossed(job, &result, "some ranks alone change files", "some where a file is changed, the others in a collective");
+        crossed(job, &result, "do some ranks alone change files (docs/limits.md)? accel-run goes on waiting",
+                "some where a file is changed, the others in a collective");
 }
 
 bool board_threw_apart(struct job *job, struct problem *problem) {
@@ -164,8 +164,8 @@ bool board_threw_apart(struct job *job, struct problem *problem) {
         const struct together_line *line = &job->lines[i];
         if (line->thrown == zero->thrown || line->generation != zero->generation || !line->has_ended || !zero->has_ended)
             continue;
-        problem_set(problem, EXIT_LAUNCHER, "AR-RANKS-PARTED", PROTOCOL_THROWN_CURE, PROTOCOL_THROWN_END, 0,
-                    *zero->thrower ? zero->thrower : "none", i, *line->thrower ? line->thrower : "none");
+        problem_set(problem, EXIT_LAUNCHER, "AR-RANKS-PARTED", PROTOCOL_THROWN_CURE, PROTOCOL_THROWN_END, 0, board_thrower(zero->thrower),
+                    i, board_thrower(line->thrower));
         return true;
     }
     return false;

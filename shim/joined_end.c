@@ -208,8 +208,8 @@ static void compare_thrown(void) {
         const struct board_rank *own = &lines[joined_rank()], *other = &lines[rank];
         bool ended_well = atomic_load(&page->ranks[rank].ended) == 1 && atomic_load(&page->ranks[rank].claims) == joined_generation();
         if (ended_well && atomic_load(&own->thrown) != atomic_load(&other->thrown))
-            shim_problem("AR-RANKS-PARTED", PROTOCOL_THROWN_CURE, PROTOCOL_THROWN_END, rank, *other->thrower ? other->thrower : "none",
-                         joined_rank(), *own->thrower ? own->thrower : "none");
+            shim_problem("AR-RANKS-PARTED", PROTOCOL_THROWN_CURE, PROTOCOL_THROWN_END, rank, board_thrower(other->thrower), joined_rank(),
+                         board_thrower(own->thrower));
     }
 }
 

@@ -188,8 +188,7 @@ __attribute__((noreturn)) static void thrown_apart(uint32_t other) {
         "AR-RANKS-PARTED", PROTOCOL_THROWN_CURE,
         "rank 0 %s '%s', but operators have thrown exceptions on some ranks alone (the last on rank 0: %s; on rank %u: %s), and the "
         "program has caught them",
-        kind_words[own->kind], own->path, *lines[0].thrower ? lines[0].thrower : "none", other,
-        *lines[other].thrower ? lines[other].thrower : "none");
+        kind_words[own->kind], own->path, board_thrower(lines[0].thrower), other, board_thrower(lines[other].thrower));
 }
 
 void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second) {

@@ -266,9 +266,9 @@ void mark_gathered(struct tensor *tensor, bool is_view);
 void origin_meet(struct operator *op, const struct rule *rule);
 /* A call that has divided tensors begins. */
 void origin_begin_call(const struct shard_call *call);
-/* Of what it computes of its arguments, which are given one if they have none yet. */
 /* How many batches have come to this thread: the same on all ranks. */
 uint64_t origin_batches(void);
+/* Of what it computes of its arguments, which are given one if they have none yet. */
 struct origin origin_of_call(struct shard_call *call);
 /* Of its first, second, ... result. */
 struct origin origin_of_result(struct origin origin, int index);
