@@ -86,9 +86,7 @@ static int copy(struct away_file *file, int to) {
 
 /* A descriptor that may do what flags say, of the file that `from` is open for. from is closed. */
 static int reopen(int from, int flags) {
-    char link[64];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", from);
-    int descriptor = open(link, flags & (O_ACCMODE | O_CLOEXEC | O_NONBLOCK | O_NOATIME));
+    int descriptor = sink_reopen(from, flags & (O_ACCMODE | O_CLOEXEC | O_NONBLOCK | O_NOATIME));
     int saved_errno = errno;
     close(from);
     errno = saved_errno;

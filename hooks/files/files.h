@@ -86,7 +86,8 @@ struct written *written_find_path(const char *real);
 bool written_has_base(const char *path);
 /* How many there are that the ranks have met for: the same on all ranks. */
 uint32_t written_count(void);
-void written_each(void (*visit)(struct written *file));
+/* what: for the visitor. */
+void written_each(void (*visit)(struct written *file, const void *what), const void *what);
 /* A folder or file has got another name, real ones both: what is open below it has another one, too. */
 void written_move(const char *from, const char *to);
 /* Puts what lies below the folder there: it moves, or is in the way of its removal, as in one process. */
@@ -112,8 +113,10 @@ static inline bool sink_adds(int flags) {
 int sink_take(struct written *own, const char *real, int flags);
 /* A private copy is about to be read by its name: what it was added to is there. Any thread. */
 void sink_fill(struct written *file);
-/* Copies `count` bytes, or as many as there are, from and to the begin; afterwards both stand anywhere. False: with errno. */
-bool sink_copy_bytes(int to, int from, off_t count);
+/* What is in `to` becomes what is in `from`; afterwards both stand anywhere. False: with errno. */
+bool sink_copy_all(int to, int from);
+/* Another handle of the file that is open here, with its own place. -1: with errno. */
+int sink_reopen(int descriptor, int flags);
 /* The file that rank 0 has, under a name of this rank's own. False: with errno. */
 bool sink_copy(const char *real, const char *to);
 /* An empty one. -1: no room. */

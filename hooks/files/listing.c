@@ -99,8 +99,9 @@ static void *open_list(const char *absolute, int descriptor) {
 /* ---- rows */
 
 /* A new file's name is there from its opening on: rank 0 puts it there now, the others wait for that. */
-static void settle_names(struct written *file) {
+static void settle_names(struct written *file, const void *unused) {
     struct stat now;
+    (void)unused;
     written_publish(file);
     if (file->is_own && file->number && meeting_is_here() && away_stat_disk(file->path, AT_SYMLINK_NOFOLLOW, &now))
         meeting_await_name(file->number);
@@ -110,7 +111,7 @@ static void settle(void) {
     if (!atomic_load_explicit(&written_views, memory_order_relaxed) || files_place() < FILES_MEET)
         return;
     SHIM_FILES_ASIDE;
-    written_each(settle_names);
+    written_each(settle_names, NULL);
 }
 
 void *hook_opendir(const char *path) {

@@ -34,7 +34,8 @@ void sink_refuse(const char *path) {
                  "rank %u cannot make a private copy of '%s': %s", shim_rank(), path, strerrordesc_np(errno));
 }
 
-bool sink_copy_bytes(int to, int from, off_t count) {
+/* Copies `count` bytes, or as many as there are, from and to the begin. */
+static bool copy_bytes(int to, int from, off_t count) {
     for (off_t done = 0; done < count;) {
         ssize_t got = copy_file_range(from, &(off_t){done}, to, &(off_t){done}, (size_t)(count - done), 0);
         if (got <= 0) {
@@ -50,9 +51,15 @@ bool sink_copy_bytes(int to, int from, off_t count) {
     return lseek(to, 0, SEEK_SET) == 0;
 }
 
-static bool fill(int sink, int from) {
+bool sink_copy_all(int to, int from) {
     struct stat old;
-    return !fstat(from, &old) && !ftruncate(sink, old.st_size) && sink_copy_bytes(sink, from, old.st_size);
+    return !fstat(from, &old) && !ftruncate(to, old.st_size) && copy_bytes(to, from, old.st_size);
+}
+
+int sink_reopen(int descriptor, int flags) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    return open(link, flags);
 }
 
 static int open_old(const char *real) {
@@ -65,7 +72,7 @@ static int open_old(const char *real) {
 bool sink_copy(const char *real, const char *to) {
     struct stat old;
     int from = open_old(real), copy = from < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool is_copied = copy >= 0 && !fstat(from, &old) && !fchmod(copy, old.st_mode & 07777) && fill(copy, from);
+    bool is_copied = copy >= 0 && !fstat(from, &old) && !fchmod(copy, old.st_mode & 07777) && sink_copy_all(copy, from);
     int saved_errno = errno;
     close(from);
     close(copy);
@@ -83,23 +90,20 @@ static bool begin(int sink, const char *real, int flags) {
     int from = open_old(real);
     if (from < 0)
         return true;
-    bool is_filled = fill(sink, from);
+    bool is_filled = sink_copy_all(sink, from);
     close(from);
     return is_filled;
 }
 
 void sink_fill(struct written *file) {
     off_t hollow = atomic_exchange(&file->hollow, 0);
-    char link[64];
     struct stat now;
     if (!hollow)
         return;
     SHIM_FILES_ASIDE;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", file->descriptor);
-    int from = open_old(file->path),
-        copy = from < 0 ? -1 : open(link, O_WRONLY | O_CLOEXEC); /* without O_APPEND, which copy_file_range refuses */
-    bool is_filled =
-        from < 0 || (copy >= 0 && !fstat(copy, &now) && sink_copy_bytes(copy, from, hollow < now.st_size ? hollow : now.st_size));
+    int from = open_old(file->path);
+    int copy = from < 0 ? -1 : sink_reopen(file->descriptor, O_WRONLY | O_CLOEXEC); /* without O_APPEND, which copy_file_range refuses */
+    bool is_filled = from < 0 || (copy >= 0 && !fstat(copy, &now) && copy_bytes(copy, from, hollow < now.st_size ? hollow : now.st_size));
     int saved_errno = errno;
     close(from);
     close(copy);
@@ -123,7 +127,6 @@ int sink_open(const char *real, int flags) {
 }
 
 int sink_take(struct written *own, const char *real, int flags) {
-    char link[64];
     struct stat now;
     struct written *other = flags & O_EXCL ? NULL : written_find_path(real);
     if (!other || !other->is_own) {
@@ -133,6 +136,5 @@ int sink_take(struct written *own, const char *real, int flags) {
         return sink;
     }
     sink_fill(other);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", other->descriptor);
-    return open(link, flags & ~(O_CREAT | O_NOFOLLOW));
+    return sink_reopen(other->descriptor, flags & ~(O_CREAT | O_NOFOLLOW));
 }

@@ -112,10 +112,10 @@ bool written_has_base(const char *path) {
     return false;
 }
 
-void written_each(void (*visit)(struct written *file)) {
+void written_each(void (*visit)(struct written *file, const void *what), const void *what) {
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
         if (atomic_load(&files[i].state) == SHOWN)
-            visit(&files[i]);
+            visit(&files[i], what);
 }
 
 int written_publish(struct written *file) {
@@ -136,11 +136,8 @@ int written_publish(struct written *file) {
 
 /* What has been written so far goes to the file itself. */
 static bool move_into(int there, const struct written *file) {
-    char link[64];
-    struct stat now;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", file->descriptor);
-    int from = open(link, O_RDONLY | O_CLOEXEC);
-    bool is_moved = from >= 0 && !fstat(from, &now) && !ftruncate(there, 0) && sink_copy_bytes(there, from, now.st_size);
+    int from = sink_reopen(file->descriptor, O_RDONLY | O_CLOEXEC);
+    bool is_moved = from >= 0 && sink_copy_all(there, from);
     if (from >= 0)
         close(from);
     return is_moved && lseek(there, lseek(file->descriptor, 0, SEEK_CUR), SEEK_SET) >= 0;
@@ -165,8 +162,9 @@ void written_put_in_place(struct written *file) {
 }
 
 /* A backward is run: files that are still open are logs. A checkpoint that another thread is writing meanwhile is none: it grows. */
-static void publish_log(struct written *file) {
+static void publish_log(struct written *file, const void *unused) {
     struct stat now;
+    (void)unused;
     if (file->beside && atomic_load(&file->is_temporary) && !fstat(file->descriptor, &now) && now.st_size != file->size_seen) {
         file->size_seen = now.st_size;
         file->seen_at = time(NULL);
@@ -177,7 +175,7 @@ static void publish_log(struct written *file) {
 
 void written_publish_logs(void) {
     if (atomic_load_explicit(&written_views, memory_order_relaxed) && files_place() >= FILES_MEET)
-        written_each(publish_log);
+        written_each(publish_log, NULL);
 }
 
 /* Of a path at the folder or below it: what stands behind the folder. */
@@ -186,28 +184,29 @@ static const char *part_below(const char *path, const char *folder) {
     return !strncmp(path, folder, length) && (!path[length] || path[length] == '/') ? path + length : NULL;
 }
 
-void written_move(const char *from, const char *to) {
+static void move_below(struct written *file, const void *names) {
+    const char *const *from_to = names, *below = part_below(file->path, from_to[0]);
     char moved[PATH_MAX];
-    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++) {
-        const char *below = atomic_load(&files[i].state) == SHOWN ? part_below(files[i].path, from) : NULL;
-        if (below && snprintf(moved, sizeof moved, "%s%s", to, below) < PATH_MAX)
-            strcpy(files[i].path, moved);
-    }
+    if (below && snprintf(moved, sizeof moved, "%s%s", from_to[1], below) < PATH_MAX)
+        strcpy(file->path, moved);
+}
+
+void written_move(const char *from, const char *to) {
+    written_each(move_below, (const char *[]){from, to});
+}
+
+/* Below a folder, or all. */
+static void publish(struct written *file, const void *folder) {
+    if (!folder || part_below(file->path, folder))
+        written_publish(file);
 }
 
 void written_publish_below(const char *folder) {
-    if (!atomic_load_explicit(&written_views, memory_order_relaxed))
-        return;
-    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
-        if (atomic_load(&files[i].state) == SHOWN && part_below(files[i].path, folder))
-            written_publish(&files[i]);
-}
-
-static void publish(struct written *file) {
-    written_publish(file);
+    if (atomic_load_explicit(&written_views, memory_order_relaxed))
+        written_each(publish, folder);
 }
 
 void written_publish_all(void) {
     if (atomic_load_explicit(&written_views, memory_order_relaxed) && files_place() >= FILES_MEET)
-        written_each(publish);
+        written_each(publish, NULL);
 }
