@@ -89,6 +89,61 @@ PYTHON
     both_builds open_files.py
 }
 
+@test "Python: logs and data bases that are open before torch is imported, on threads, ahead of their files, files with several descriptors: the plain run's" {
+    both_builds early_and_twins.py
+}
+
+@test "a data base that another program is writing, and a lock that it has, are waited for, and every rank reads what was written there" {
+    cat - >"$BATS_TEST_TMPDIR/other.py" <<'PYTHON'
+import fcntl, os, sqlite3, time
+guard = open("guard", "w")
+fcntl.lockf(guard, fcntl.LOCK_EX)
+def wait(name):
+    while not os.path.exists(name):
+        time.sleep(0.01)
+base = sqlite3.connect("study.db", isolation_level=None)
+base.execute("create table trials (number integer)")
+base.execute("begin exclusive")
+base.executemany("insert into trials values (?)", [(n,) for n in range(200)])
+open("ready", "w").close()
+wait("connected")
+base.execute("commit")
+wait("half")
+base.execute("insert into trials values (1000)")
+open("whole", "w").close()
+PYTHON
+    program '
+import fcntl, sqlite3, time
+guard = open("guard", "r+")
+try:
+    fcntl.lockf(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    print("taken", file=sys.stderr)
+base = sqlite3.connect("study.db", isolation_level=None, timeout=100)
+open("connected", "w").close()
+def look():
+    print(base.execute("select count(*), sum(number) from trials").fetchone(), file=sys.stderr)
+for number in range(3):
+    look()
+    train()
+    base.execute("insert into trials values (?)", (number,))
+open("half", "w").close()
+while not os.path.exists("whole"):
+    time.sleep(0.01)
+fcntl.lockf(guard, fcntl.LOCK_EX) # it has ended, or does
+look()
+train() if base.execute("select count(*) from trials").fetchone()[0] == 204 else sys.exit("parted")'
+    cd "$RANKS"
+    /usr/bin/python3 "$BATS_TEST_TMPDIR/other.py" 3>&- &
+    until [ -e ready ]; do sleep 0.05; done
+    run "$ACCEL_RUN" -n 2 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    wait $!
+    [ "$status" -eq 0 ]
+    for rank in 0 1; do
+        [ "$(cat "$LOG/rank-$rank.err")" = "$(printf '%s\n' taken '(200, 19900)' '(201, 19900)' '(202, 19901)' '(204, 20903)')" ]
+    done
+}
+
 @test "a lock that another program has is held from all ranks, one that nobody has is given to all" {
     program '
 import fcntl

@@ -93,11 +93,19 @@ static void come(struct change *change) {
         meeting_await(&change->meeting);
 }
 
+enum { NEWS_SHIFT = 16 }; /* above errno */
+
 static void answer(struct change *change, int error) {
+    error |= change->news << NEWS_SHIFT;
     if (change->is_beside)
         beside_answer(&change->beside, error);
     else
         meeting_answer(&change->meeting, error, 0);
+}
+
+static int answer_of(struct change *change) {
+    change->news = (uint16_t)(change->meeting.error >> NEWS_SHIFT);
+    return change->meeting.error & ((1 << NEWS_SHIFT) - 1);
 }
 
 bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory,
@@ -105,6 +113,7 @@ bool change_begin(struct change *change, enum meeting_kind kind, int directory, 
     change->kind = kind;
     change->is_met = change->is_brought = false;
     change->acts = true;
+    change->news = 0;
     enum files_place place = files_place();
     if (!path || place < FILES_MEET || !prepare(change, directory, path, second_directory, second))
         return true;
@@ -124,6 +133,19 @@ static int bring(struct change *change) {
     return error;
 }
 
+void change_hold(struct change *change) {
+    if (!change->is_beside) {
+        meeting_hold(change->kind, change->paths[0], change->paths[1]);
+        return;
+    }
+    beside_name(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, change->paths[0], "held");
+    beside_come(&change->beside);
+    if (change->acts)
+        beside_answer(&change->beside, 0);
+    else
+        beside_await(&change->beside);
+}
+
 int change_end(struct change *change, int result) {
     if (!change->is_met)
         return result;
@@ -132,7 +154,7 @@ int change_end(struct change *change, int result) {
     if (change->acts)
         answer(change, error);
     else
-        error = change->meeting.error;
+        error = answer_of(change);
     if (!error && change->kind == MEETING_RENAME)
         after_rename(change);
     if (!error && change->kind == MEETING_REMOVE)

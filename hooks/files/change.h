@@ -11,6 +11,7 @@ struct change {
     char whole[2][PATH_MAX], real[2][PATH_MAX]; /* the second is empty where there is one name only */
     const char *paths[2];
     bool is_met, acts;
+    uint16_t news;   /* what rank 0 says beside its result: 0 if it says nothing before the end */
     bool is_beside;  /* met for by name, on a thread that does not meet otherwise */
     bool is_brought; /* a file of all ranks is moved to where each has its own */
 };
@@ -20,5 +21,11 @@ struct change {
 bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory, const char *second);
 /* Returns what the program gets, with errno. */
 int change_end(struct change *change, int result);
+/* After the end: no rank goes on before all are here. */
+void change_hold(struct change *change);
+
+/* fcntl() for a lock (locks.c). */
+struct flock;
+int locks_fcntl(int descriptor, int command, struct flock *wanted);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * All ranks have opened, and perhaps truncated, their logs, and written the same lines. At the claim rank 0 goes on, and the others' open
  * descriptors are exchanged for private copies; their buffered text goes there, too. Additions (append mode) would stand in the file N times
- * by then: so the copies but rank 0's, which know their number from the environment, get a private file from the start.
+ * by then: so the copies but rank 0's, which know their number from the environment, get a private file from the start. What stands in a copy is what
+ * rank 0 has in the file when all have become ranks.
  */
 #define _GNU_SOURCE
 #include "early.h"
@@ -22,16 +23,24 @@ struct early {
     int descriptor;
     dev_t device;
     ino_t inode;
+    bool is_own; /* a private copy already */
+    char path[PATH_MAX];
 };
 
 static struct early files[EARLY_FILES]; /* of the main thread */
 static int count;
 
-static void note(int descriptor) {
+static void note(int descriptor, const char *real, bool is_own) {
     struct stat now;
-    if (count == EARLY_FILES || fstat(descriptor, &now) || !S_ISREG(now.st_mode))
+    int at = 0;
+    while (at < count && files[at].descriptor != descriptor) /* its number may be that of one that is closed */
+        at++;
+    if (at == EARLY_FILES || fstat(descriptor, &now) || !S_ISREG(now.st_mode))
         return;
-    files[count++] = (struct early){descriptor, now.st_dev, now.st_ino};
+    count = at == count ? count + 1 : count;
+    struct early *early = &files[at];
+    *early = (struct early){descriptor, now.st_dev, now.st_ino, is_own, ""};
+    strcpy(early->path, real);
 }
 
 int early_open(const char *path, int flags, unsigned mode) {
@@ -42,36 +51,57 @@ int early_open(const char *path, int flags, unsigned mode) {
     bool is_special = !stat(path, &now) && !S_ISREG(now.st_mode);
     if (is_special || files_is_left_alone(real) || shim_slot() == 0)
         return OPEN_PASS;
-    if (flags & O_APPEND && !(flags & O_TRUNC))
-        return sink_open(real, flags);
-    int file = open(path, flags, mode);
+    bool is_own = flags & O_APPEND && !(flags & O_TRUNC);
+    int file = is_own ? sink_open(real, flags) : open(path, flags, mode);
     int saved_errno = errno;
     if (file >= 0)
-        note(file);
+        note(file, real, is_own);
     errno = saved_errno;
     return file;
 }
 
-static void divert(const struct early *early) {
-    struct stat now;
+/* The descriptor goes on with a private copy. */
+static void divert(int descriptor) {
     char path[64];
-    int descriptor = early->descriptor;
-    if (fstat(descriptor, &now) || now.st_dev != early->device || now.st_ino != early->inode)
-        return;
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
     int flags = fcntl(descriptor, F_GETFL), own = fcntl(descriptor, F_GETFD);
     int sink = sink_open(path, O_RDWR | (flags & (O_APPEND | O_NONBLOCK)));
     if (sink < 0)
-        return;
+        sink_refuse(path);
     lseek(sink, lseek(descriptor, 0, SEEK_CUR), SEEK_SET);
     dup3(sink, descriptor, own & FD_CLOEXEC ? O_CLOEXEC : 0);
     close(sink);
 }
 
+/* It is one of the files that this rank has open from now on. */
+static void enter(const struct early *early) {
+    struct stat now;
+    if (fstat(early->descriptor, &now) || now.st_dev != early->device || now.st_ino != early->inode)
+        return;
+    if (!early->is_own)
+        divert(early->descriptor);
+    struct written *file = written_new(early->path);
+    if (!file)
+        return;
+    file->is_own = file->is_early = true;
+    file->is_diverted = !early->is_own;
+    written_show(file, early->descriptor, 0);
+}
+
 void early_divert(void) {
     int saved_errno = errno;
     for (int i = 0; i < count && shim_rank(); i++)
-        divert(&files[i]);
+        enter(&files[i]);
     count = 0;
     errno = saved_errno;
+}
+
+static void renew(struct written *file, const void *unused) {
+    (void)unused;
+    if (file->is_early)
+        sink_renew(file);
+}
+
+void early_renew(void) {
+    written_each(renew, NULL);
 }

@@ -6,5 +6,7 @@
 int early_open(const char *path, int flags, unsigned mode);
 /* The process is a rank: ranks but 0 go on with private copies of what they have open. */
 void early_divert(void);
+/* All are ranks, and nobody goes on: the copies become what rank 0's files are now. */
+void early_renew(void);
 
 #endif

@@ -97,6 +97,8 @@ static void rank_begins(void) {
     SHIM_FILES_ASIDE;
     early_divert();
     meeting_hold(MEETING_START, "", NULL);
+    early_renew();
+    meeting_hold(MEETING_START, "", NULL);
     process = getpid();
 }
 

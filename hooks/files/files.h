@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "../../shim/shim.h"
 
@@ -60,6 +61,9 @@ struct written {
     _Atomic uint8_t state;
     bool is_own;               /* this rank's private copy */
     _Atomic bool is_temporary; /* not in its place yet */
+    bool is_early;             /* open since before the ranks began (early.c) */
+    bool is_diverted;          /* and on the disk then */
+    bool has_twins;            /* has had other descriptors, too */
     int descriptor;
     dev_t device;
     ino_t inode;
@@ -68,7 +72,12 @@ struct written {
     off_t size_seen; /* of such a file, when a backward was run last, and since when it has it */
     time_t seen_at;
     _Atomic off_t hollow; /* of a private copy that is added to: bytes at its begin that are rank 0's file's, and not copied yet */
-    char path[PATH_MAX];  /* real; empty: it has none any more */
+    struct {
+        bool is_known;
+        off_t size;
+        struct timespec time;
+    } locked;            /* rank 0: what it was at the last lock */
+    char path[PATH_MAX]; /* real; empty: it has none any more */
     struct replacement replacement;
 };
 
@@ -79,6 +88,10 @@ extern _Atomic uint32_t written_views;
 struct written *written_new(const char *real);
 void written_show(struct written *file, int descriptor, uint64_t number);
 void written_drop(struct written *file);
+/* Another descriptor of the same. */
+void written_add_twin(struct written *file, int descriptor);
+/* This one is to be closed, or has been. True: the file has others, and stays. */
+bool written_leaves(struct written *file, int descriptor);
 /* NULL: not a file of ours. */
 struct written *written_find(int descriptor);
 struct written *written_find_path(const char *real);
@@ -113,6 +126,8 @@ static inline bool sink_adds(int flags) {
 int sink_take(struct written *own, const char *real, int flags);
 /* A private copy is about to be read by its name: what it was added to is there. Any thread. */
 void sink_fill(struct written *file);
+/* A private copy becomes what rank 0 has there; who has it mapped sees it, too. Any thread. */
+void sink_renew(struct written *file);
 /* What is in `to` becomes what is in `from`; afterwards both stand anywhere. False: with errno. */
 bool sink_copy_all(int to, int from);
 /* Another handle of the file that is open here, with its own place. -1: with errno. */
@@ -202,8 +217,9 @@ static inline const char *view(int directory, const char *path, char *buffer) {
     return view_slowly(directory, path, buffer);
 }
 /* A private copy is reached through a link of /proc, which is not what the program asks about. */
+#define VIEW_COPIES "/proc/self/fd/"
 static inline bool view_is_copy(const char *path) {
-    return path && !strncmp(path, "/proc/self/fd/", 14);
+    return path && !strncmp(path, VIEW_COPIES, strlen(VIEW_COPIES));
 }
 /* Rank 0 spells this one differently, or not. Both whole paths. */
 void view_add_alias(const char *own, const char *rank_0s);

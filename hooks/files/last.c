@@ -43,22 +43,6 @@ __attribute__((constructor)) static void last_start(void) {
         pthread_atfork(written_publish_all, NULL, NULL);
 }
 
-/* The descriptors may be closed without a call of ours: what they wrote is in its place then. */
-int hook_close_range(unsigned first, unsigned last, int flags) {
-    written_publish_all();
-    return ORIGINAL(close_range)(first, last, flags);
-}
-
-int hook_dup2(int from, int to) {
-    open_end(to);
-    return ORIGINAL(dup2)(from, to);
-}
-
-int hook_dup3(int from, int to, int flags) {
-    open_end(to);
-    return ORIGINAL(dup3)(from, to, flags);
-}
-
 /* The process ends without destructors. signal: 0, or of abort. */
 static void before_end(int code, int signal) {
     written_publish_all();

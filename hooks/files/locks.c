@@ -1,22 +1,114 @@
 /*
- * flock(): rank 0 takes the lock, which other processes see, and the others get its answer: each for itself would have the lock of its private copy, or
- * stand in the way of the others. What is locked is the file itself: not one that is written beside its place.
+ * Locks of files: rank 0 takes them, where other processes see them, and the others get its answer: each for itself would have the lock of its private
+ * copy, or stand in the way of the others. What is locked is the file itself: not one that is written beside its place. Who gets the lock finds what
+ * others have written while they had it: so the private copies become what rank 0 has then, before anything is written under it.
  */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "change.h"
 
-int hook_flock(int descriptor, int operation) {
+/* A time of change may be as coarse as a tick of the kernel's: two changes within it look like one. */
+enum { TICK_MS = 50 };
+
+struct call {
+    int descriptor;
+    int (*act)(const struct call *call); /* libc's own */
+    long command, what;
+    bool takes;          /* a lock, rather than giving one up or asking for it */
+    struct flock *asked; /* for what would be in its way; or NULL */
+};
+
+static int act_flock(const struct call *call) {
+    return ORIGINAL(flock)(call->descriptor, (int)call->command);
+}
+
+static int act_fcntl(const struct call *call) {
+    return ORIGINAL(fcntl)(call->descriptor, (int)call->command, call->what);
+}
+
+static int act_lockf(const struct call *call) {
+    return ORIGINAL(lockf)(call->descriptor, (int)call->command, call->what);
+}
+
+static int64_t since_ms(struct timespec then) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (now.tv_sec - then.tv_sec) * 1000 + (now.tv_nsec - then.tv_nsec) / 1000000;
+}
+
+/* Rank 0, which has got a lock: may there be something in the file that was not there at the last one? Its own additions count, too. */
+static bool may_be_new(struct written *file) {
+    struct stat now;
+    if (!file || fstat(file->descriptor, &now))
+        return true;
+    bool is_old = file->locked.is_known && file->locked.size == now.st_size && file->locked.time.tv_sec == now.st_mtim.tv_sec &&
+                  file->locked.time.tv_nsec == now.st_mtim.tv_nsec;
+    file->locked.is_known = since_ms(now.st_mtim) > TICK_MS;
+    file->locked.size = now.st_size;
+    file->locked.time = now.st_mtim;
+    return !is_old;
+}
+
+/* What all ranks are told with the answer. */
+static uint32_t news_of(const struct call *call, struct written *file) {
+    int saved_errno = errno;
+    uint32_t news = call->asked ? (uint32_t)(uint16_t)call->asked->l_type : call->takes && may_be_new(file);
+    errno = saved_errno;
+    return news;
+}
+
+/* The lock is there. */
+static void catch_up(struct change *change, const struct call *call, struct written *file) {
+    if (call->asked && !change->acts)
+        call->asked->l_type = (short)change->news;
+    if (!call->takes || !change->news)
+        return;
+    if (file && file->is_own)
+        sink_renew(file);
+    change_hold(change);
+}
+
+static int lock(const struct call *call) {
     char path[PATH_MAX];
     struct change change;
-    if (files_place() < FILES_MEET)
-        return ORIGINAL(flock)(descriptor, operation);
-    struct written *file = written_find(descriptor);
+    struct written *file = written_find(call->descriptor);
     if (file && shim_rank() == 0)
         written_put_in_place(file);
-    bool has_path = file ? snprintf(path, sizeof path, "%s", file->path) > 0 : files_path_of(descriptor, path) > 0;
-    bool acts = !has_path || change_begin(&change, MEETING_LOCK, AT_FDCWD, path, 0, NULL);
-    int result = acts ? ORIGINAL(flock)(descriptor, operation) : 0;
-    return has_path ? change_end(&change, result) : result;
+    bool has_path = file ? snprintf(path, sizeof path, "%s", file->path) > 0 : files_path_of(call->descriptor, path) > 0;
+    if (!has_path)
+        return call->act(call);
+    bool acts = change_begin(&change, MEETING_LOCK, AT_FDCWD, path, 0, NULL);
+    int result = acts ? call->act(call) : 0;
+    if (acts && change.is_met && !result)
+        change.news = news_of(call, file);
+    result = change_end(&change, result);
+    if (change.is_met && !result)
+        catch_up(&change, call, file);
+    return result;
+}
+
+int hook_flock(int descriptor, int operation) {
+    struct call call = {descriptor, act_flock, operation, 0, !(operation & LOCK_UN), NULL};
+    return files_place() < FILES_MEET ? act_flock(&call) : lock(&call);
+}
+
+int locks_fcntl(int descriptor, int command, struct flock *wanted) {
+    bool asks = command == F_GETLK || command == F_OFD_GETLK;
+    struct call call = {descriptor, act_fcntl, command, (long)wanted, !asks && wanted->l_type != F_UNLCK, asks ? wanted : NULL};
+    return files_place() < FILES_MEET ? act_fcntl(&call) : lock(&call);
+}
+
+int hook_lockf(int descriptor, int command, long length) {
+    struct call call = {descriptor, act_lockf, command, length, command == F_LOCK || command == F_TLOCK, NULL};
+    return files_place() < FILES_MEET ? act_lockf(&call) : lock(&call);
+}
+
+int hook_lockf64(int descriptor, int command, long length) {
+    return hook_lockf(descriptor, command, length);
 }

@@ -340,7 +340,7 @@ static int ending_end(struct ending *ending, int result, int failure) {
 
 int hook_close(int descriptor) {
     struct written *file = written_find(descriptor);
-    if (!file)
+    if (!file || written_leaves(file, descriptor))
         return NEXT(close) ? NEXT(close)(descriptor) : (int)syscall(SYS_close, descriptor);
     struct ending ending = ending_begin(file);
     return ending_end(&ending, NEXT(close)(descriptor), -1);
@@ -348,7 +348,7 @@ int hook_close(int descriptor) {
 
 int hook_fclose(void *stream) {
     struct written *file = stream ? written_find(fileno(stream)) : NULL;
-    if (!file)
+    if (!file || written_leaves(file, fileno(stream)))
         return ORIGINAL(fclose)(stream);
     bool is_flushed = !fflush(stream);
     int saved_errno = errno;
@@ -360,7 +360,7 @@ int hook_fclose(void *stream) {
 
 void open_end(int descriptor) {
     struct written *file = written_find(descriptor);
-    if (!file)
+    if (!file || written_leaves(file, descriptor))
         return;
     struct ending ending = ending_begin(file);
     int saved_errno = errno;

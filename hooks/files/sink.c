@@ -112,6 +112,19 @@ void sink_fill(struct written *file) {
         sink_refuse(file->path);
 }
 
+void sink_renew(struct written *file) {
+    SHIM_FILES_ASIDE;
+    int from = open_old(file->path), copy = from < 0 ? -1 : sink_reopen(file->descriptor, O_WRONLY | O_CLOEXEC);
+    atomic_store(&file->hollow, 0);
+    bool is_renewed = from < 0 || (copy >= 0 && sink_copy_all(copy, from));
+    int saved_errno = errno;
+    close(from);
+    close(copy);
+    errno = saved_errno;
+    if (!is_renewed)
+        sink_refuse(file->path);
+}
+
 int sink_open(const char *real, int flags) {
     SHIM_FILES_ASIDE;
     /* O_APPEND comes last: copy_file_range and sendfile refuse it. */

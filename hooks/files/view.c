@@ -80,7 +80,7 @@ static const char *find_written(const char *path, char *buffer) {
     if (!file || !file->is_own)
         return path;
     sink_fill(file);
-    snprintf(buffer, PATH_MAX, "/proc/self/fd/%d", file->descriptor);
+    snprintf(buffer, PATH_MAX, VIEW_COPIES "%d", file->descriptor);
     return buffer;
 }
 
@@ -113,9 +113,18 @@ long hook_readlinkat(int directory, const char *path, char *text, unsigned long 
     return NEXT(readlinkat) ? NEXT(readlinkat)(directory, path, text, room) : syscall(SYS_readlinkat, directory, path, text, room);
 }
 
+/* A file that was open on the disk before the ranks began is known by the number that it had on the disk: SQLite and logging compare it. */
+static const char *look(int directory, const char *path, char *buffer) {
+    const char *viewed = view(directory, path, buffer);
+    if (viewed == path || !view_is_copy(viewed))
+        return viewed;
+    const struct written *file = written_find((int)strtol(viewed + strlen(VIEW_COPIES), NULL, 10));
+    return file && file->is_diverted ? path : viewed;
+}
+
 #define VIEWED(directory)                                                                                                                  \
     char buffer[PATH_MAX];                                                                                                                 \
-    path = view(directory, path, buffer)
+    path = look(directory, path, buffer)
 
 int hook_stat(const char *path, void *status) {
     int away;

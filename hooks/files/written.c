@@ -21,6 +21,10 @@ static _Atomic uint16_t of_descriptor[DESCRIPTORS]; /* 1 + index; 0: none */
 static _Atomic uint32_t met;
 _Atomic uint32_t written_views;
 
+static uint16_t index_of(const struct written *file) {
+    return (uint16_t)(file - files + 1);
+}
+
 static bool is_viewed(const struct written *file) {
     return file->is_own || file->is_temporary;
 }
@@ -36,8 +40,11 @@ struct written *written_new(const char *real) {
         }
         file->is_own = false;
         file->is_temporary = false;
+        file->is_early = file->is_diverted = false;
+        file->has_twins = false;
         file->beside = 0;
         file->hollow = 0;
+        file->locked.is_known = false;
         file->size_seen = -1;
         file->descriptor = -1;
         file->replacement.file = -1;
@@ -63,12 +70,13 @@ void written_show(struct written *file, int descriptor, uint64_t number) {
     if (is_viewed(file))
         atomic_fetch_add(&written_views, 1);
     atomic_store(&file->state, SHOWN);
-    atomic_store(&of_descriptor[descriptor], (uint16_t)(file - files + 1));
+    atomic_store(&of_descriptor[descriptor], index_of(file));
 }
 
 void written_drop(struct written *file) {
     if (file->descriptor >= 0) {
-        atomic_store(&of_descriptor[file->descriptor], 0);
+        if (atomic_load(&of_descriptor[file->descriptor]) == index_of(file))
+            atomic_store(&of_descriptor[file->descriptor], 0);
         atomic_fetch_sub(&met, file->number != 0);
     }
     if (is_viewed(file))
@@ -80,20 +88,56 @@ uint32_t written_count(void) {
     return atomic_load_explicit(&met, memory_order_relaxed);
 }
 
+static bool is_open_at(const struct written *file, int descriptor) {
+    struct stat now;
+    int saved_errno = errno;
+    bool is_it = !fstat(descriptor, &now) && now.st_dev == file->device && now.st_ino == file->inode;
+    errno = saved_errno;
+    return is_it;
+}
+
+/* Of the file's, in order; before: the one before it, or -1. -1: no more. */
+static int next_descriptor(const struct written *file, int before) {
+    for (int i = before + 1; i < DESCRIPTORS; i++)
+        if (atomic_load_explicit(&of_descriptor[i], memory_order_relaxed) == index_of(file))
+            return i;
+    return -1;
+}
+
+void written_add_twin(struct written *file, int descriptor) {
+    if (descriptor >= DESCRIPTORS)
+        return;
+    file->has_twins = true;
+    atomic_store(&of_descriptor[descriptor], index_of(file));
+}
+
+bool written_leaves(struct written *file, int descriptor) {
+    if (!file->has_twins)
+        return false;
+    atomic_store(&of_descriptor[descriptor], 0);
+    for (int twin = -1; (twin = next_descriptor(file, twin)) >= 0;) {
+        file->descriptor = twin;
+        if (is_open_at(file, twin)) {
+            file->replacement.file = file->replacement.file == descriptor ? twin : file->replacement.file;
+            return true;
+        }
+        atomic_store(&of_descriptor[twin], 0);
+    }
+    file->descriptor = descriptor;
+    return false;
+}
+
 struct written *written_find(int descriptor) {
     if (descriptor < 0 || descriptor >= DESCRIPTORS)
         return NULL;
     uint16_t index = atomic_load_explicit(&of_descriptor[descriptor], memory_order_relaxed);
     if (!index || files_place() < FILES_MEET)
         return NULL;
-    struct stat now;
     struct written *file = &files[index - 1];
-    int saved_errno = errno;
-    bool is_it = !fstat(descriptor, &now) && now.st_dev == file->device && now.st_ino == file->inode;
-    errno = saved_errno;
-    if (is_it)
+    if (is_open_at(file, descriptor))
         return file;
-    written_drop(file); /* closed unseen (dup2, close_range), and another file has its number */
+    if (!written_leaves(file, descriptor))
+        written_drop(file); /* closed unseen (close_range), and another file has its number */
     return NULL;
 }
 
@@ -119,14 +163,12 @@ void written_each(void (*visit)(struct written *file, const void *what), const v
 }
 
 int written_publish(struct written *file) {
-    struct stat now;
     int saved_errno = errno, problem = 0;
     if (!atomic_exchange(&file->is_temporary, false))
         return 0;
     if (!file->is_own)
         atomic_fetch_sub(&written_views, 1);
-    /* closed unseen, and gone */
-    if (!fstat(file->descriptor, &now) && now.st_dev == file->device && now.st_ino == file->inode)
+    if (is_open_at(file, file->descriptor)) /* not closed unseen, and gone */
         problem = replace_commit(&file->replacement);
     if (file->number)
         meeting_file_is_seen(file->number);
@@ -143,15 +185,21 @@ static bool move_into(int there, const struct written *file) {
     return is_moved && lseek(there, lseek(file->descriptor, 0, SEEK_CUR), SEEK_SET) >= 0;
 }
 
+static void put_on(const struct written *file, int descriptor, int there) {
+    if (is_open_at(file, descriptor))
+        dup3(there, descriptor, fcntl(descriptor, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0);
+}
+
 void written_put_in_place(struct written *file) {
     struct stat real;
-    int saved_errno = errno, flags = fcntl(file->descriptor, F_GETFL), own = fcntl(file->descriptor, F_GETFD);
+    int saved_errno = errno, flags = fcntl(file->descriptor, F_GETFL);
     SHIM_FILES_ASIDE;
     /* one that is not there nobody has locked */
     int there = atomic_load(&file->is_temporary) ? open(file->path, O_RDWR | O_CLOEXEC | (flags & O_APPEND)) : -1;
     if (there >= 0 && !fstat(there, &real) && move_into(there, file)) {
         replace_discard(&file->replacement);
-        dup3(there, file->descriptor, own & FD_CLOEXEC ? O_CLOEXEC : 0);
+        for (int twin = -1; (twin = next_descriptor(file, twin)) >= 0;)
+            put_on(file, twin, there);
         written_publish(file); /* the descriptor's is another one now: only what is known of it changes */
         file->device = real.st_dev;
         file->inode = real.st_ino;

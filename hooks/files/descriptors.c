@@ -1,0 +1,56 @@
+/* Rows of descriptors: a file that has several ends when the last of them is closed, whichever that is. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "change.h"
+
+static int twin(int from, int to) {
+    struct written *file = to >= 0 && from != to ? written_find(from) : NULL;
+    if (file)
+        written_add_twin(file, to);
+    return to;
+}
+
+int hook_dup(int from) {
+    return twin(from, ORIGINAL(dup)(from));
+}
+
+int hook_dup2(int from, int to) {
+    if (from != to)
+        open_end(to);
+    return twin(from, ORIGINAL(dup2)(from, to));
+}
+
+int hook_dup3(int from, int to, int flags) {
+    if (from != to)
+        open_end(to);
+    return twin(from, ORIGINAL(dup3)(from, to, flags));
+}
+
+/* An allocator may call this one before the table is filled. */
+int hook_fcntl(int descriptor, int command, long what) {
+    switch (command) {
+    case F_SETLK:
+    case F_SETLKW:
+    case F_GETLK:
+    case F_OFD_SETLK:
+    case F_OFD_SETLKW:
+    case F_OFD_GETLK:
+        if (what)
+            return locks_fcntl(descriptor, command, (struct flock *)what);
+    }
+    int result = NEXT(fcntl) ? NEXT(fcntl)(descriptor, command, what) : (int)syscall(SYS_fcntl, descriptor, command, what);
+    return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? twin(descriptor, result) : result;
+}
+
+int hook_fcntl64(int descriptor, int command, long what) {
+    return hook_fcntl(descriptor, command, what);
+}
+
+/* They may be closed without a call of ours: what they wrote is in its place then. */
+int hook_close_range(unsigned first, unsigned last, int flags) {
+    written_publish_all();
+    return ORIGINAL(close_range)(first, last, flags);
+}
