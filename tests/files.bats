@@ -93,6 +93,10 @@ PYTHON
     both_builds early_and_twins.py
 }
 
+@test "Python: files that are written through mapped memory and read by their names, moved, made anew, removed and cut: the plain run's" {
+    both_builds mapped_files.py
+}
+
 @test "a data base that another program is writing, and a lock that it has, are waited for, and every rank reads what was written there" {
     cat - >"$BATS_TEST_TMPDIR/other.py" <<'PYTHON'
 import fcntl, os, sqlite3, time

@@ -41,6 +41,7 @@ static int remove_part(const char *path, const struct stat *status, int type, st
 
 /* A private file gets a name that all ranks know, or loses its own: rank 0's counts, the others' copies go. */
 static void after_rename(struct change *change) {
+    mapped_forget(change->real[1]);
     written_move(change->real[0], change->real[1]);
     if (scratch_has(change->real[0]) && shim_rank())
         nftw(change->paths[0], remove_part, REMOVE_DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
@@ -48,6 +49,7 @@ static void after_rename(struct change *change) {
 }
 
 static void after_remove(struct change *change) {
+    mapped_forget(change->real[0]);
     struct written *file = written_find_path(change->real[0]);
     if (file)
         file->path[0] = 0;

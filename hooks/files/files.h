@@ -63,6 +63,7 @@ struct written {
     _Atomic bool is_temporary; /* not in its place yet */
     bool is_early;             /* open since before the ranks began (early.c) */
     bool is_diverted;          /* and on the disk then */
+    bool is_mapped, is_kept;   /* to be written through memory; closed by the program, and still there for that (mapped.c) */
     bool has_twins;            /* has had other descriptors, too */
     int descriptor;
     dev_t device;
@@ -94,6 +95,10 @@ void written_add_twin(struct written *file, int descriptor);
 bool written_leaves(struct written *file, int descriptor);
 /* NULL: not a file of ours. */
 struct written *written_find(int descriptor);
+/* Its descriptor has not been closed unseen. Keeps errno. */
+bool written_is_open(const struct written *file);
+/* It goes on under a descriptor of the shim's: the program is about to close its own. */
+void written_keep(struct written *file, int descriptor);
 struct written *written_find_path(const char *real);
 /* Is there an open file with this last component? A cheap question before paths are made real. */
 bool written_has_base(const char *path);
@@ -114,6 +119,11 @@ void written_publish_all(void);
 /* The same for those that are logs. */
 void written_publish_logs(void);
 
+/* A private copy that is written through memory is about to be closed: true when it stays. */
+bool mapped_keep(struct written *file);
+/* The name is to be another file's, or nobody's. */
+void mapped_forget(const char *real);
+
 /* ---- private copies (sink.c) */
 
 /* A file of this rank's own, without a name, opened with the access of flags. With the content of `real` unless flags truncate; what is only added to
@@ -128,6 +138,8 @@ int sink_take(struct written *own, const char *real, int flags);
 void sink_fill(struct written *file);
 /* A private copy becomes what rank 0 has there; who has it mapped sees it, too. Any thread. */
 void sink_renew(struct written *file);
+/* The file has this length now: the private copy of it, too, if there is one. */
+void sink_cut(const char *real, off_t length);
 /* What is in `to` becomes what is in `from`; afterwards both stand anywhere. False: with errno. */
 bool sink_copy_all(int to, int from);
 /* Another handle of the file that is open here, with its own place. -1: with errno. */

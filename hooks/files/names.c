@@ -127,7 +127,10 @@ int hook_symlinkat(const char *text, int directory, const char *path) {
 int hook_truncate(const char *path, long length) {
     struct change change;
     int result = change_begin(&change, MEETING_TRUNCATE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(truncate)(path, length) : 0;
-    return change_end(&change, result);
+    result = change_end(&change, result);
+    if (!result && change.is_met && !change.acts)
+        sink_cut(change.real[0], length);
+    return result;
 }
 
 int hook_truncate64(const char *path, long length) {

@@ -314,7 +314,8 @@ static struct ending ending_begin(struct written *file) {
     ending.disk_is_full = !file->is_own && !fstatvfs(file->descriptor, &disk) && !disk.f_bavail;
     if (file->is_temporary)
         ending.problem = written_publish(file);
-    written_drop(file);
+    if (!mapped_keep(file))
+        written_drop(file);
     errno = saved_errno;
     return ending;
 }

@@ -125,6 +125,17 @@ void sink_renew(struct written *file) {
         sink_refuse(file->path);
 }
 
+void sink_cut(const char *real, off_t length) {
+    int saved_errno = errno;
+    struct written *file = written_find_path(real);
+    if (file && file->is_own && written_is_open(file)) {
+        sink_fill(file);
+        if (ftruncate(file->descriptor, length))
+            sink_refuse(real);
+    }
+    errno = saved_errno;
+}
+
 int sink_open(const char *real, int flags) {
     SHIM_FILES_ASIDE;
     /* O_APPEND comes last: copy_file_range and sendfile refuse it. */
@@ -141,6 +152,8 @@ int sink_open(const char *real, int flags) {
 
 int sink_take(struct written *own, const char *real, int flags) {
     struct stat now;
+    if (flags & (O_EXCL | O_TRUNC))
+        mapped_forget(real);
     struct written *other = flags & O_EXCL ? NULL : written_find_path(real);
     if (!other || !other->is_own) {
         int sink = sink_open(real, flags);

@@ -77,7 +77,7 @@ static const char *find_written(const char *path, char *buffer) {
     struct written *file = written_find_path(real);
     if (file)
         written_publish(file);
-    if (!file || !file->is_own)
+    if (!file || !file->is_own || !written_is_open(file))
         return path;
     sink_fill(file);
     snprintf(buffer, PATH_MAX, VIEW_COPIES "%d", file->descriptor);

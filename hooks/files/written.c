@@ -41,6 +41,7 @@ struct written *written_new(const char *real) {
         file->is_own = false;
         file->is_temporary = false;
         file->is_early = file->is_diverted = false;
+        file->is_mapped = file->is_kept = false;
         file->has_twins = false;
         file->beside = 0;
         file->hollow = 0;
@@ -94,6 +95,18 @@ static bool is_open_at(const struct written *file, int descriptor) {
     bool is_it = !fstat(descriptor, &now) && now.st_dev == file->device && now.st_ino == file->inode;
     errno = saved_errno;
     return is_it;
+}
+
+bool written_is_open(const struct written *file) {
+    return is_open_at(file, file->descriptor);
+}
+
+void written_keep(struct written *file, int descriptor) {
+    atomic_store(&of_descriptor[file->descriptor], 0);
+    atomic_fetch_sub(&met, file->number != 0);
+    file->number = file->beside = 0;
+    file->descriptor = descriptor;
+    file->is_kept = true;
 }
 
 /* Of the file's, in order; before: the one before it, or -1. -1: no more. */
@@ -168,7 +181,7 @@ int written_publish(struct written *file) {
         return 0;
     if (!file->is_own)
         atomic_fetch_sub(&written_views, 1);
-    if (is_open_at(file, file->descriptor)) /* not closed unseen, and gone */
+    if (written_is_open(file)) /* not closed unseen, and gone */
         problem = replace_commit(&file->replacement);
     if (file->number)
         meeting_file_is_seen(file->number);
@@ -235,6 +248,8 @@ static const char *part_below(const char *path, const char *folder) {
 static void move_below(struct written *file, const void *names) {
     const char *const *from_to = names, *below = part_below(file->path, from_to[0]);
     char moved[PATH_MAX];
+    if (!strcmp(file->path, from_to[1]))
+        file->path[0] = 0; /* it has lost its name to the other */
     if (below && snprintf(moved, sizeof moved, "%s%s", from_to[1], below) < PATH_MAX)
         strcpy(file->path, moved);
 }

@@ -1,0 +1,54 @@
+/*
+ * Files that the program writes through memory (np.memmap, torch.from_file): they are closed long before they are written. Nothing tells when rank 0 has
+ * written its own; so the other ranks' private copies stay, and are what is found under the name, until the name gets another file.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "files.h"
+
+enum { ABOVE = 256 }; /* descriptors that programs close in loops, and select(), are lower */
+
+/* An allocator may call this one before the table is filled. */
+void *hook_mmap(void *address, unsigned long bytes, int protection, int flags, int descriptor, long offset) {
+    struct written *file = descriptor >= 0 && flags & MAP_SHARED && protection & PROT_WRITE ? written_find(descriptor) : NULL;
+    if (file)
+        file->is_mapped = true;
+    return NEXT(mmap) ? NEXT(mmap)(address, bytes, protection, flags, descriptor, offset)
+                      : (void *)syscall(SYS_mmap, address, bytes, protection, flags, descriptor, offset);
+}
+
+void *hook_mmap64(void *address, unsigned long bytes, int protection, int flags, int descriptor, long offset) {
+    return hook_mmap(address, bytes, protection, flags, descriptor, offset);
+}
+
+bool mapped_keep(struct written *file) {
+    if (!file->is_mapped || !file->is_own || !file->path[0])
+        return false;
+    int kept = fcntl(file->descriptor, F_DUPFD_CLOEXEC, ABOVE);
+    if (kept < 0)
+        return false;
+    written_keep(file, kept);
+    return true;
+}
+
+static void forget(struct written *file, const void *real) {
+    if (!file->is_kept || strcmp(file->path, real) != 0)
+        return;
+    int kept = file->descriptor;
+    bool is_ours = written_is_open(file);
+    written_drop(file);
+    if (is_ours)
+        close(kept);
+}
+
+void mapped_forget(const char *real) {
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    written_each(forget, real);
+    errno = saved_errno;
+}
