@@ -93,6 +93,21 @@ PYTHON
     both_builds early_and_twins.py
 }
 
+@test "a data base that is written to, or a name that is removed, before torch is imported is told of, a folder that is made is not" {
+    for change in 'sqlite3.connect("rows.db").execute("create table if not exists rows (a int)")' 'os.remove("old")' 'os.makedirs("out", exist_ok=True)'; do
+        touch "$RANKS/old"
+        printf '%s\n' 'import contextlib, os, sqlite3' 'with contextlib.suppress(OSError):' "    $change" 'import torch' \
+            'torch.nn.Linear(4, 2)(torch.randn(4, 4)).sum().backward()' >"$BATS_TEST_TMPDIR/program.py"
+        cd "$RANKS"
+        run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+        [ "$status" -eq 0 ]
+        case $change in
+        *out*) lacks "$output" AR-FILE-EARLY ;;
+        *) contains "$output" AR-FILE-EARLY ;;
+        esac
+    done
+}
+
 @test "Python: files that are written through mapped memory and read by their names, moved, made anew, removed and cut: the plain run's" {
     both_builds mapped_files.py
 }

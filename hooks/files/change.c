@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "change.h"
+#include "early.h"
 
 enum { REMOVE_DESCRIPTORS = 16 };
 
@@ -113,10 +114,12 @@ static int answer_of(struct change *change) {
 bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory,
                   const char *second) {
     change->kind = kind;
-    change->is_met = change->is_brought = false;
+    change->is_met = change->is_brought = change->is_early = false;
     change->acts = true;
     change->news = 0;
     enum files_place place = files_place();
+    change->paths[0] = path;
+    change->is_early = path && place == FILES_EARLY;
     if (!path || place < FILES_MEET || !prepare(change, directory, path, second_directory, second))
         return true;
     change->is_beside = place == FILES_BESIDE;
@@ -149,6 +152,8 @@ void change_hold(struct change *change) {
 }
 
 int change_end(struct change *change, int result) {
+    if (change->is_early && !result)
+        early_note_change(change->kind, change->paths[0]);
     if (!change->is_met)
         return result;
     SHIM_FILES_ASIDE;

@@ -29,6 +29,8 @@ struct early {
 
 static struct early files[EARLY_FILES]; /* of the main thread */
 static int count;
+static enum meeting_kind changed; /* the first change; its path is empty where there was none */
+static char changed_path[PATH_MAX];
 
 static void note(int descriptor, const char *real, bool is_own) {
     struct stat now;
@@ -58,6 +60,32 @@ int early_open(const char *path, int flags, unsigned mode) {
         note(file, real, is_own);
     errno = saved_errno;
     return file;
+}
+
+/* Settings and caches below a hidden folder, of libraries, and names that are drawn are no part of the run. */
+void early_note_change(enum meeting_kind kind, const char *path) {
+    char real[PATH_MAX];
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    files_locate(path, real);
+    if (!changed_path[0] && !files_is_left_alone(real) && !scratch_may_be_in(real) && !strstr(real, "/.")) {
+        changed = kind;
+        strcpy(changed_path, real);
+    }
+    errno = saved_errno;
+}
+
+static void tell_of_change(void) {
+    static const char *const words[MEETING_KINDS] = {[MEETING_RENAME] = "renamed",
+                                                     [MEETING_REMOVE] = "removed",
+                                                     [MEETING_LINK] = "linked",
+                                                     [MEETING_TRUNCATE] = "cut",
+                                                     [MEETING_LOCK] = "locked and, it may be, written to"};
+    if (changed_path[0] && words[changed])
+        shim_warning(
+            "AR-FILE-EARLY", "import torch before the program changes files",
+            "'%s' was %s before torch was imported: by each of the %u copies of the program, or by the first and not found by the others",
+            changed_path, words[changed], shim_world_size());
 }
 
 /* The descriptor goes on with a private copy. */
@@ -90,6 +118,7 @@ static void enter(const struct early *early) {
 
 void early_divert(void) {
     int saved_errno = errno;
+    tell_of_change();
     for (int i = 0; i < count && shim_rank(); i++)
         enter(&files[i]);
     count = 0;

@@ -2,8 +2,12 @@
 #ifndef ACCEL_HOOKS_FILES_EARLY_H
 #define ACCEL_HOOKS_FILES_EARLY_H
 
+#include "../../shim/shim.h"
+
 /* An open for writing in a process that may become a rank; the result is that of open_written(). */
 int early_open(const char *path, int flags, unsigned mode);
+/* A change of names that has been made, or a lock that has been taken, in such a process: each copy has done it, or found it done. */
+void early_note_change(enum meeting_kind kind, const char *path);
 /* The process is a rank: ranks but 0 go on with private copies of what they have open. */
 void early_divert(void);
 /* All are ranks, and nobody goes on: the copies become what rank 0's files are now. */

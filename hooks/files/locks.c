@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "change.h"
+#include "early.h"
 
 /* A time of change may be as coarse as a tick of the kernel's: two changes within it look like one. */
 enum { TICK_MS = 50 };
@@ -101,7 +102,12 @@ int hook_flock(int descriptor, int operation) {
 int locks_fcntl(int descriptor, int command, struct flock *wanted) {
     bool asks = command == F_GETLK || command == F_OFD_GETLK;
     struct call call = {descriptor, act_fcntl, command, (long)wanted, !asks && wanted->l_type != F_UNLCK, asks ? wanted : NULL};
-    return files_place() < FILES_MEET ? act_fcntl(&call) : lock(&call);
+    enum files_place place = files_place();
+    int result = place < FILES_MEET ? act_fcntl(&call) : lock(&call);
+    char path[PATH_MAX];
+    if (place == FILES_EARLY && !result && !asks && wanted->l_type == F_WRLCK && files_path_of(descriptor, path))
+        early_note_change(MEETING_LOCK, path);
+    return result;
 }
 
 int hook_lockf(int descriptor, int command, long length) {
