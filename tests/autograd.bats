@@ -223,6 +223,10 @@ in_place_share() {
     same_part subclasses.py debian wheel
 }
 
+@test "gradients that the program has views and arrays of, or has set itself, are what it sees while later backwards add to them" {
+    same_part seen_gradients.py debian wheel
+}
+
 @test "what does not fit is said of whole sizes, what the program's own operators write is written, and training goes on" {
     same_part misfits.py debian wheel
 }

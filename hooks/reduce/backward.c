@@ -69,7 +69,8 @@ static bool is_left_in_place(struct tensor *leaf, struct tensor *gradient) {
     return true;
 }
 
-/* What the program itself has set as a gradient (p.grad = features.mean(0)) may be rows or a part of a sum: what is accumulated into it is whole. */
+/* What the program itself has set as a gradient (p.grad = features.mean(0)) may be rows or a part of a sum: what is accumulated into it is whole. Where the
+   program has it still, it sees there what is accumulated. */
 static void settle_gradient(struct tensor *leaf) {
     struct tensor **slot = tensor_grad_slot(leaf), *gradient = *slot;
     if (!gradient || gradient == torch_facts.undefined || !tensor_is_marked(gradient))
@@ -78,7 +79,8 @@ static void settle_gradient(struct tensor *leaf) {
     if (kind != RECORD_PARTIAL && (kind != RECORD_SHARD || record_get(leaf).kind == RECORD_SHARD))
         return;
     OPAQUE_SCOPE;
-    *slot = dispatch_client.whole(gradient);
+    bool is_seen = tensor_owners(gradient) > 1 || tensor_owners(tensor_storage(gradient)) > 1;
+    *slot = (is_seen ? dispatch_client.stand_in : dispatch_client.whole)(gradient);
     tensor_release(gradient);
 }
 

@@ -118,6 +118,8 @@ static void settle_divided(const struct leaf_gradient *leaf, const struct record
     struct tensor *added = alike ? fresh : dispatch_client.whole(fresh);
     *slot = leaf->before;
     value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(*slot), value_tensor(added), value_int(1)));
+    if (tensor_is_marked(*slot))
+        dispatch_client.written(*slot);
     if (!alike)
         tensor_release(added);
     tensor_release(fresh);
@@ -126,6 +128,8 @@ static void settle_divided(const struct leaf_gradient *leaf, const struct record
 /* A leaf whose rows are divided gets the gradient of its rows, and a leaf that is a part of a sum one that all ranks have: neither is summed. */
 static void settle_divided_leaves(struct backward *backward) {
     size_t kept = 0;
+    qsort(backward->leaves, backward->count, sizeof *backward->leaves,
+          by_ordinal); /* the copies of what is written are made anew, on all ranks alike */
     for (size_t i = 0; i < backward->count; i++) {
         struct leaf_gradient leaf = backward->leaves[i];
         struct record record = record_get(leaf.leaf);
@@ -182,6 +186,26 @@ static void sum_with_graph(struct backward *backward) {
     }
 }
 
+static void sum(struct backward *backward) {
+    SHIM_COMM_SCOPE;
+    drift_next();
+    if (targets_sum(backward, list_hash(backward) ^ drift_word(backward)))
+        return;
+    add_missing(backward);
+    drift_examine(backward);
+    if (!targets_sum(backward, list_hash(backward)))
+        stop_for_other_kinds();
+}
+
+/* A gradient of the program's own, which it may have as rows, too. */
+static void tell_of_writes(struct backward *backward) {
+    for (size_t i = 0; i < backward->count; i++) {
+        struct tensor *gradient = *tensor_grad_slot(backward->leaves[i].leaf);
+        if (gradient != torch_facts.undefined && tensor_is_marked(gradient))
+            dispatch_client.written(gradient);
+    }
+}
+
 void reduce_gradients(struct backward *backward) {
     forget_the_gone(backward);
     settle_divided_leaves(backward);
@@ -192,14 +216,8 @@ void reduce_gradients(struct backward *backward) {
         sum_with_graph(backward);
         return;
     }
-    SHIM_COMM_SCOPE;
-    drift_next();
-    if (targets_sum(backward, list_hash(backward) ^ drift_word(backward)))
-        return;
-    add_missing(backward);
-    drift_examine(backward);
-    if (!targets_sum(backward, list_hash(backward)))
-        stop_for_other_kinds();
+    sum(backward);
+    tell_of_writes(backward);
 }
 
 void reduce_undo(struct backward *backward) {

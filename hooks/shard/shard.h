@@ -350,6 +350,10 @@ void read_settle(void); /* everything the program wrote */
 /* ---- views of gathered rows (window.c) */
 /* From now on `whole` is a copy of `source` that the program has views of. Takes references of its own. */
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole);
+/* A whole that takes the place of a divided tensor, or a sum: what is written to either reaches the other. Owned. A collective. */
+struct tensor *window_stand_in(struct tensor *source);
+/* The shim has written to what the program may have: all copies of it are made anew. */
+void window_written(struct tensor *tensor);
 /* The copy that there is of a tensor, or NULL. Owned. */
 struct tensor *window_whole(struct tensor *source);
 /* Before an operator; true: there are windows, which what it writes may matter to. Refuses what cannot be written back. */

@@ -38,6 +38,14 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     atomic_fetch_add(&window_count, 1);
 }
 
+struct tensor *window_stand_in(struct tensor *source) {
+    struct record record = record_get(source);
+    struct tensor *whole = dispatch_client.whole(source);
+    window_open(source, &record, whole);
+    mark_gathered(whole, true);
+    return whole;
+}
+
 /* Only we have the copy, and its memory. */
 static bool is_closed(const struct window *window) {
     return tensor_owners(window->whole) == 1 && tensor_owners(tensor_storage(window->whole)) == 1;
@@ -145,7 +153,10 @@ static void renew(struct window *window) {
         value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", source.tensor, &window->record)
                                                          : gather_partial("view of a sum after a write", source.tensor));
     value_drop(TORCH_CALL("aten::copy_", "", whole, fresh, value_bool(false)));
-    record_set(window->whole, mark);
+    if (mark.kind == RECORD_NONE)
+        record_clear(window->whole);
+    else
+        record_set(window->whole, mark);
     value_drop(source);
     value_drop(fresh);
     value_drop(whole);
@@ -177,6 +188,12 @@ static void *carry_over(void *storage) {
     void *source = through ? tensor_storage(through->source) : storage;
     renew_others(source, through);
     return source;
+}
+
+void window_written(struct tensor *tensor) {
+    void *storage = tensor_storage(tensor);
+    read_after_write(storage);
+    window_after_write(storage);
 }
 
 void window_after_write(void *storage) {
