@@ -36,6 +36,7 @@ static struct own_descriptor connection = {-1, 0, 0}, lifeline = {-1, 0, 0};
 static uint32_t log_level;
 static void *segment;
 static int listener = -1;
+static pid_t launcher = -1;
 
 bool link_snapshot(void) {
     if (cookie[0])
@@ -87,8 +88,15 @@ static int link_connect(void) {
         errno = error;
         return -1;
     }
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    launcher = getsockopt(low, SOL_SOCKET, SO_PEERCRED, &peer, &size) ? -1 : peer.pid;
     connection = own_take(low);
     return 0;
+}
+
+pid_t link_launcher(void) {
+    return launcher;
 }
 
 static bool link_send(uint32_t type, const void *body, uint32_t bytes) {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "../config/board.h"
 #include "../config/protocol.h"
@@ -18,6 +19,8 @@ uint32_t link_slot(void);   /* from the environment; 0 without a launcher */
 bool link_has_hosts(void);  /* likewise: the job has several */
 /* Asks for the rank. 1: granted, *grant filled and the segment mapped; 0: denied or no launcher. One thread. */
 int link_claim(struct protocol_grant *grant);
+/* The launcher's process, of whom signals come to all ranks; -1: not known. Any thread, in signal handlers, too. */
+pid_t link_launcher(void);
 void *link_segment(void);
 /* The socket at which the first rank of each of several hosts listens for the others'; -1: none. comm_open() takes it over. */
 int link_listener(void);

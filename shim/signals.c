@@ -8,6 +8,8 @@
  * Rules
  *  - A signal is kept only while the next collective is near, at the pace of the last ones, and never longer: then the handler runs wherever the rank is, as
  *    it does before training, in other processes, and when the signal comes a second time.
+ *  - What somebody sends to every process of the job (pkill, scancel --full) comes to a rank twice, from him and from the launcher, which passes its own on: that is
+ *    one signal.
  *  - What a thread sends to itself (raise) comes at once, at the same place on all ranks.
  *  - An alarm that is kept comes at the main thread's next rest (sleep) at the latest. It is gone when the program sets its timer anew, or stops it: it would
  *    come where nobody expects it any more.
@@ -23,6 +25,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "link.h"
 #include "shim.h"
 
 static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
@@ -33,6 +36,10 @@ static struct handled {
     _Atomic bool is_ours;    /* the kernel knows arrive() in its place */
     _Atomic bool is_kept;    /* has come, and its handler has not run */
     siginfo_t info;          /* of that */
+    struct {
+        bool is_known[2]; /* from somebody; from the launcher */
+        struct timespec first;
+    } event; /* the last one of this number */
     bool has_timer;
     timer_t timer; /* for the end of patience: sends the same signal */
 } handled[NUMBERS];
@@ -93,6 +100,23 @@ static bool keep(int number, struct handled *signal, const siginfo_t *info) {
     return true;
 }
 
+enum { TWIN_MS = 1000 };
+
+/* The other copy of one that has come a moment ago. */
+static bool is_twin(struct handled *signal, const siginfo_t *info) {
+    struct timespec now;
+    int from = info->si_code == SI_USER && info->si_pid == link_launcher();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t since_ms = (now.tv_sec - signal->event.first.tv_sec) * 1000 + (now.tv_nsec - signal->event.first.tv_nsec) / 1000000;
+    bool is_twin = since_ms < TWIN_MS && signal->event.is_known[!from] && !signal->event.is_known[from];
+    if (!is_twin) {
+        signal->event.is_known[!from] = false;
+        signal->event.first = now;
+    }
+    signal->event.is_known[from] = true;
+    return is_twin;
+}
+
 static _Atomic pthread_t sender; /* a thread that is sending a signal to this process; 0: none */
 
 static bool is_own(void) {
@@ -105,7 +129,7 @@ static void arrive(int number, siginfo_t *info, void *context) {
     if (info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
         if (take(signal))
             run_handler(number, signal, &signal->info, context);
-    } else if (is_own() || !keep(number, signal, info)) {
+    } else if (is_own() || (!is_twin(signal, info) && !keep(number, signal, info))) {
         take(signal);
         run_handler(number, signal, info, context);
     }

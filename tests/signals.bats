@@ -59,6 +59,21 @@ is_as_alone() {
     [[ $(sed -n 's/^saved after \([0-9]*\) .*/\1/p' out) =~ ^3[678]$ ]]
 }
 
+@test "a signal that somebody sends to every process of the job is one signal" {
+    local python
+    for python in $(pythons); do
+        spawn_bg "$ACCEL_RUN" -n 3 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" interrupt "$BATS_TEST_TMPDIR/file"
+        retry 600 0.1 grep -qx begun out
+        pkill -INT -f "interrupt $BATS_TEST_TMPDIR/file"
+        wait_bg
+        [ "$status" -eq 0 ] || show err
+        [ "$(grep -cx interrupted out)" -eq 1 ]
+        is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
+        lacks "$(cat err)" AR-RANK
+        rm -rf log
+    done
+}
+
 @test "where no collective follows a handler runs all the same, and at once when the signal comes again" {
     python=$(pythons | head -n 1)
     spawn_bg "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/told.py" waits file
