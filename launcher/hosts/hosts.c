@@ -19,7 +19,7 @@ void hosts_close(struct hosts_peer *peer) {
         close(peer->descriptor);
     free(peer->out);
     free(peer->in);
-    *peer = (struct hosts_peer){.descriptor = -1, .is_done = peer->is_done, .code = peer->code};
+    *peer = (struct hosts_peer){.descriptor = -1, .is_done = peer->is_done, .is_lost = peer->is_lost, .code = peer->code};
 }
 
 static void gone(struct hosts *hosts, uint32_t host, const char *how) {

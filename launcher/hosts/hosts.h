@@ -77,8 +77,9 @@ struct hosts_peer {
     int descriptor; /* owned; -1: none */
     uint64_t heard_ms;
     bool is_paused, is_done;
-    int code;  /* when it is done */
-    char *out; /* owned: not written yet, [out_begin, out_end) */
+    bool is_lost; /* without having said that it is done */
+    int code;     /* when it is done */
+    char *out;    /* owned: not written yet, [out_begin, out_end) */
     size_t out_begin, out_end, out_capacity;
     char *in; /* owned: the beginning of a message */
     size_t in_bytes;

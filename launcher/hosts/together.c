@@ -111,7 +111,7 @@ static void hear_gone(void *context, uint32_t host, const char *how) {
     problem_set(&failure.problem, EXIT_LAUNCHER, "AR-HOST-GONE",
                 "look there for who ended it: its network, its power, a job scheduler, too little memory ('dmesg | tail')",
                 "host %u (%s, %s) is gone: %s", host, line->name, ranks, how);
-    job->hosts->peers[host].is_done = true;
+    job->hosts->peers[host].is_done = job->hosts->peers[host].is_lost = true;
     job->hosts->peers[host].code = EXIT_LAUNCHER;
     if (take_failure(job, &failure))
         together_failed(job, &failure.problem, false, false);
@@ -171,7 +171,7 @@ int together_end(struct job *job, int code) {
     if (!code)
         said = job->problem.exit_code;
     if (!hosts_is_first(job->hosts))
-        return job->hosts->peers[0].descriptor >= 0 ? job->hosts->peers[0].code : said;
+        return job->hosts->peers[0].is_lost ? said : job->hosts->peers[0].code; /* it may have ended since it has said so */
     for (uint32_t host = 1; host < job->hosts->count && !said; host++)
         said = job->hosts->peers[host].code;
     said = report_thrown(job, said);
