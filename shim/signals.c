@@ -8,8 +8,8 @@
  * Rules
  *  - A signal is kept only while the next collective is near, at the pace of the last ones, and never longer: then the handler runs wherever the rank is, as
  *    it does before training, in other processes, and when the signal comes a second time.
- *  - What somebody sends to every process of the job (pkill, scancel --full) comes to a rank twice, from him and from the launcher, which passes its own on: that is
- *    one signal.
+ *  - What somebody sends to every process of the job (pkill, scancel --full) comes to a rank twice, from him and from the launcher, which passes its own on:
+ *    that is one signal.
  *  - What a thread sends to itself (raise) comes at once, at the same place on all ranks.
  *  - An alarm that is kept comes at the main thread's next rest (sleep) at the latest. It is gone when the program sets its timer anew, or stops it: it would
  *    come where nobody expects it any more.
