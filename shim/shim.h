@@ -32,6 +32,7 @@
 #include "threads.h"
 #include "throw.h"
 #include "torch/loader.h"
+#include "torch/numbers.h"
 #include "torch/torch.h"
 
 struct save_string; /* std::string, either ABI: hooks/save */

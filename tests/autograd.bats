@@ -162,6 +162,16 @@ in_place_share() {
     stopped wheel AR-PY-HOOK refused.py node_prehook
 }
 
+@test "a number that each rank has computed otherwise, by a clock, and that meets divided values is refused by name" {
+    stopped debian AR-NUMBERS-PARTED refused.py number_times_loss
+    stopped debian AR-NUMBERS-PARTED refused.py number_in_a_hook
+    stopped wheel AR-NUMBERS-PARTED refused.py number_of_dropout
+    stopped wheel AR-NUMBERS-PARTED refused.py number_in_a_tensor
+    stopped debian AR-NUMBERS-PARTED refused.py number_that_flows
+    stopped wheel AR-NUMBERS-PARTED refused.py number_after_a_gather
+    stopped debian AR-NUMBERS-PARTED refused.py number_of_a_composite
+}
+
 @test "gradients computed in the loss, and their derivatives, are those of one process" {
     same_part second_derivative.py debian wheel
 }

@@ -4,6 +4,9 @@
  * clock. So with the list of each backward's gradients goes a checksum of a few bytes of one of their parameters, another one each time. What an optimizer
  * does with other numbers is seen in all parameters, so one step later this net has it, before the next step is made.
  *
+ * Numbers that the program has computed and that met divided values are compared likewise: a loss times what a clock says makes one sum of what are the ranks'
+ * own losses (shim/torch/numbers.c).
+ *
  * Other processors round differently, and equal runs on them part by rounding: where the checksums differ the values are compared.
  */
 #include <math.h>
@@ -62,13 +65,18 @@ static struct window window_of(const struct backward *backward) {
     return window;
 }
 
-uint64_t drift_word(const struct backward *backward) {
-    struct window window = window_of(backward);
-    return window.bytes ? checksum_bytes(window.ordinal, window.data, window.bytes) : 0;
+static uint64_t checksum_of_window(const struct window *window) {
+    return window->bytes ? checksum_bytes(window->ordinal, window->data, window->bytes) : 0;
 }
 
-void drift_next(void) {
+uint64_t drift_word(const struct backward *backward) {
+    struct window window = window_of(backward);
+    return checksum_of_window(&window) ^ (backwards % every ? 0 : checksum_mix(backward->numbers, 1));
+}
+
+void drift_next(struct backward *backward) {
     backwards++;
+    backward->numbers = numbers_take();
 }
 
 static double larger(double a, double b) {
@@ -112,13 +120,29 @@ static bool is_far(const struct window *window, const char *rank_0s) {
     return difference > (window->dtype == DTYPE_BFLOAT16 ? FAR_BFLOAT16 : FAR) * largest;
 }
 
-void drift_examine(const struct backward *backward) {
+static void examine_numbers(const struct backward *backward) {
+    uint64_t all[BOARD_RANKS_MAX];
+    if (backwards % every)
+        return;
+    comm_all_gather_words("computed numbers", backward->numbers, all);
+    for (uint32_t rank = 1; rank < shim_world_size(); rank++)
+        if (numbers_are_far(all[rank], all[0]))
+            shim_problem(
+                "AR-NUMBERS-PARTED",
+                "Factors, rates and weights of the loss must come from what all ranks have (steps, losses, seeded draws), not from a "
+                "clock or the process's number.",
+                "rank %u has computed another number than rank 0 for an operator on divided values: the ranks' parts of the "
+                "gradients belong to different losses",
+                rank);
+}
+
+static void examine_parameter(const struct backward *backward) {
     uint64_t all[BOARD_RANKS_MAX];
     char rank_0s[WINDOW_BYTES];
     struct window window = window_of(backward);
     if (!window.bytes)
         return;
-    comm_all_gather_words("checksum of a parameter", drift_word(backward), all);
+    comm_all_gather_words("checksum of a parameter", checksum_of_window(&window), all);
     if (comm_first_other(all) == shim_world_size())
         return;
     memcpy(rank_0s, window.data, window.bytes);
@@ -135,4 +159,9 @@ void drift_examine(const struct backward *backward) {
         shim_warning("AR-ROUNDING", "nothing, this is harmless",
                      "the ranks' parameters differ by rounding, as those of hosts with other processors do");
     every = SELDOM;
+}
+
+void drift_examine(const struct backward *backward) {
+    examine_parameter(backward);
+    examine_numbers(backward);
 }

@@ -188,7 +188,7 @@ static void sum_with_graph(struct backward *backward) {
 
 static void sum(struct backward *backward) {
     SHIM_COMM_SCOPE;
-    drift_next();
+    drift_next(backward);
     if (targets_sum(backward, list_hash(backward) ^ drift_word(backward)))
         return;
     add_missing(backward);

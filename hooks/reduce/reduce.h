@@ -33,7 +33,8 @@ struct backward {
     size_t count, room;
     bool has_graph; /* create_graph: the gradients are to be differentiated again */
     bool finished;
-    bool is_summed; /* just now */
+    bool is_summed;   /* just now */
+    uint64_t numbers; /* what the program has computed since the one before: drift.c */
 };
 
 /* ---- who may accumulate into a leaf (accumulate.c). Any thread. */
@@ -138,9 +139,10 @@ struct tensor *leaf_gradient_of(const struct leaf_gradient *leaf);
 bool targets_sum(struct backward *backward, uint64_t list);
 /* The sum over the ranks of their parts of a sparse gradient (sparse.c). Owned. Communication lock held. */
 struct tensor *sparse_sum(struct tensor *gradient, const char *whose);
-/* drift.c: have the parameters remained the same? Called by all ranks for each backward that is summed. A word that differs where they have not, or 0; and,
-   with leaves that all ranks have, what is to be done then: a collective, which stops the job unless it was rounding. Communication lock held. */
-void drift_next(void);
+/* drift.c: have the parameters remained the same, and were the program's own numbers the same? Called by all ranks for each backward that is summed. A word
+   that differs where they have not; and, with leaves that all ranks have, what is to be done then: a collective, which stops the job unless it was rounding.
+   Communication lock held. */
+void drift_next(struct backward *backward);
 uint64_t drift_word(const struct backward *backward);
 void drift_examine(const struct backward *backward);
 /* After a backward that has thrown: gradients are what they were before. */

@@ -9,6 +9,12 @@ void seeds_release(struct seeds *seeds) {
         tensor_release(seeds->tensors[i]);
 }
 
+/* What the program lets flow is a factor of its loss. */
+static void meet_seed(struct tensor *seed) {
+    if (seed != torch_facts.undefined)
+        numbers_meet_tensor(seed);
+}
+
 /* What must flow into a root so that the sum over the ranks is what one process lets flow. */
 static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
     OPAQUE_SCOPE;
@@ -102,6 +108,7 @@ void seeds_make(struct seeds *seeds, const struct vector *roots, const struct ve
     for (size_t i = 0; i < count; i++) {
         struct record record = seeds_root(roots, i, count);
         note_origin(&record);
+        meet_seed(*vector_tensor(inputs, i));
         seeds->tensors[seeds->count++] = seed_for(&record, *vector_tensor(inputs, i));
     }
 }

@@ -10,9 +10,12 @@
  *  - What may be called or not by the memory layout of a rank's rows (contiguous, view, transpose) passes on what its operand comes from; a composite's
  *    result is its own, whatever it has called.
  *  - A parameter is its place among the leaves. Another whole operand is its shape and the first bits of its first element: all ranks have the same. Numbers
- *    with more than six digits are none of the program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count.
+ *    with more than six digits are none of the program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count here,
+ *    where all that is read and printed is compared. Those that meet fractions are compared with the next gradients (shim/torch/numbers.c).
  *  - A draw is its number among the thread's.
  */
+#include <math.h>
+
 #include "shard.h"
 
 /* In order, and: ADDED: with beta = 0 what is added to may be anything (torch.empty). PICKED: elements of some operands replace those of others, which may be
@@ -119,12 +122,10 @@ void origin_meet(struct operator *op, const struct rule *rule) {
 
 /* digits: of the type, as the smallest difference to 1. */
 static uint64_t of_number(double number, double digits) {
-    double millionths = number * 1e6, size = millionths < 0 ? -millionths : millionths;
-    if (!(size < 9e15))
+    int64_t millionths;
+    if (!isfinite(number))
         return number != number ? 2 : number < 0 ? 3 : 4;
-    int64_t nearest = (int64_t)(millionths < 0 ? millionths - 0.5 : millionths + 0.5);
-    double away = millionths - (double)nearest;
-    return (away < 0 ? -away : away) <= 1e-6 + size * 4 * digits ? checksum_mix((uint64_t)nearest, 5) : COMPUTED_NUMBER;
+    return numbers_is_written(number, digits, &millionths) ? checksum_mix((uint64_t)millionths, 5) : COMPUTED_NUMBER;
 }
 
 /* On the host. Of a fraction sign, exponent and a few digits: two machines may round the last ones differently. */
@@ -145,8 +146,13 @@ static uint64_t of_first_element(const void *data, enum torch_dtype dtype, bool 
     return dtype_is_floating(dtype) ? bits >> 3 : bits;
 }
 
+/* Python's classes tell their sizes, or do not. */
+static bool has_sizes(struct tensor *tensor) {
+    return tensor_is_plain(tensor) && !(*tensor_key_set(tensor) & torch_facts.bits_mode);
+}
+
 static uint64_t of_whole(struct tensor *tensor, bool is_read) {
-    if (!tensor_is_plain(tensor) || *tensor_key_set(tensor) & torch_facts.bits_mode) /* Python's classes tell their sizes, or do not */
+    if (!has_sizes(tensor))
         return 1;
     struct sizes sizes = tensor_sizes(tensor);
     uint64_t word = sizes.count, elements = 1;
@@ -251,9 +257,36 @@ struct origin origin_of_call(struct shard_call *call) {
     return origin;
 }
 
+static bool has_divided_fractions(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind != RECORD_NONE && dtype_is_differentiable(tensor_dtype(argument_tensor(&call->arguments[i]))))
+            return true;
+    return false;
+}
+
+static bool is_one_number(const struct shard_call *call, const struct argument *argument) {
+    struct tensor *tensor = argument_tensor(argument);
+    return argument->record.kind == RECORD_NONE && !argument->is_parameter && !schema_writes(call, argument) && has_sizes(tensor) &&
+           tensor_elements(tensor) == 1;
+}
+
+/* Not those that meet counts: so many words in so many seconds is printed, and nothing learns from it. */
+void origin_meet_numbers(const struct shard_call *call) {
+    int64_t millionths;
+    if (shim_reads_example() || !has_divided_fractions(call))
+        return;
+    for (int i = 0; i < call->value_count; i++)
+        if (call->values[i].tag == TAG_DOUBLE && !numbers_is_written(call->values[i].real, 0x1p-52, &millionths))
+            numbers_meet(call->values[i].real);
+    for (int i = 0; i < call->argument_count; i++)
+        if (is_one_number(call, &call->arguments[i]))
+            numbers_meet_tensor(argument_tensor(&call->arguments[i]));
+}
+
 void origin_begin_call(const struct shard_call *call) {
     if (call->op->origin_kind == ORIGIN_DRAW)
         given()->draws++;
+    origin_meet_numbers(call);
 }
 
 struct origin origin_of_result(struct origin origin, int index) {

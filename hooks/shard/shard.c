@@ -249,7 +249,8 @@ static void shard_call(struct dispatch_call *dispatch) {
         if (shim_reads_example()) /* the ranks would meet, each in an example of its own */
             shim_note_draw();
         origin_begin_call(&call);
-    }
+    } else if (call.gathered)
+        origin_meet_numbers(&call);
     bool is_read = read_before_call(&call), has_windows = window_before_call(&call);
     __attribute__((cleanup(free_written))) struct written written = {.storages = NULL};
     if ((is_read || has_windows) && (call.op->is_in_place || call.op->is_out))

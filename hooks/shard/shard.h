@@ -264,8 +264,9 @@ void mark_gathered(struct tensor *tensor, bool is_view);
 /* ---- what values were computed from (origin.c) */
 /* An operator that is met for the first time. */
 void origin_meet(struct operator *op, const struct rule *rule);
-/* A call that has divided tensors begins. */
+/* A call that has divided tensors begins; or only wholes that were computed from such. */
 void origin_begin_call(const struct shard_call *call);
+void origin_meet_numbers(const struct shard_call *call);
 /* How many batches have come to this thread: the same on all ranks. */
 uint64_t origin_batches(void);
 /* Of what it computes of its arguments, which are given one if they have none yet. */

@@ -1,4 +1,5 @@
 """What is stopped by name, one case each: python refused.py CASE."""
+import os
 import sys
 
 import torch
@@ -108,6 +109,40 @@ def third_derivative():
 
 def cond():
     return second(torch.cond(images.sum() > 0, lambda x: first(x), lambda x: first(x) * 2, (images,)))
+
+
+number = 0.1234567 * (1 + int(os.environ.get("ACCEL_RUN_RANK", 0)))  # as one that a clock gives
+
+
+def number_times_loss():
+    for _ in range(2):
+        (number * torch.nn.functional.cross_entropy(second(first(images)), targets)).backward()
+
+
+def number_of_dropout():
+    return second(torch.dropout(first(images), number, True))
+
+
+def number_in_a_tensor():
+    return second(first(images) / torch.tensor(number))
+
+
+def number_that_flows():
+    torch.nn.functional.cross_entropy(second(first(images)), targets).backward(torch.tensor(number))
+
+
+def number_in_a_hook():
+    hidden = first(images)
+    hidden.register_hook(lambda gradient: gradient * number)
+    return second(hidden)
+
+
+def number_after_a_gather():
+    return second(first(images).sort(0).values * number)
+
+
+def number_of_a_composite():
+    return torch.nn.functional.cross_entropy(second(first(images)), targets, label_smoothing=number).backward()
 
 
 out = globals()[sys.argv[1]]()

@@ -1,0 +1,66 @@
+/*
+ * Numbers that the program has computed, and that meet divided values: a loss times what a clock or a process's number says is another loss on each rank, and
+ * the sum over the ranks no loss at all. Nothing else tells: all ranks have the same sum and go on with the same parameters.
+ *
+ * Rules
+ *  - Only numbers with more than six digits: others are compared exactly, with the operations that they are part of (hooks/shard/origin.c).
+ *  - Compared once a backward, with its gradients (hooks/reduce/drift.c): a comparison for each would cost an exchange each.
+ *  - One word stands for all numbers since the last comparison: the sum of their bits, read as integers. The bits of a positive floating-point number are
+ *    nearly linear in its logarithm, so what differs by a relative error moves the word by as much, whatever the size of the numbers, in any order.
+ *  - Of the main thread only: what other threads do between two of its backwards is each rank's own.
+ */
+#include <string.h>
+
+#include "../threads.h"
+#include "numbers.h"
+#include "torch.h"
+
+enum { FRACTION_BITS = 52 };
+#define NEGATIVE ((1ull << 56) + 1) /* far from everything: the sign's own bit would be lost in a sum of two */
+
+static uint64_t word; /* the main thread alone looks at it */
+
+bool numbers_is_written(double number, double digits, int64_t *millionths) {
+    double exact = number * 1e6, size = exact < 0 ? -exact : exact;
+    if (!(size < 9e15))
+        return false;
+    *millionths = (int64_t)(exact < 0 ? exact - 0.5 : exact + 0.5);
+    double away = exact - (double)*millionths;
+    return (away < 0 ? -away : away) <= 1e-6 + size * 4 * digits;
+}
+
+void numbers_meet(double number) {
+    if (!threads_is_main())
+        return;
+    double size = number < 0 ? -number : number;
+    uint64_t bits;
+    memcpy(&bits, &size, sizeof bits);
+    word += bits + (number < 0 ? NEGATIVE : 0);
+}
+
+void numbers_meet_tensor(struct tensor *tensor) {
+    int64_t millionths;
+    if (!tensor_is_plain(tensor) || tensor_is_marked(tensor) || !tensor_is_on_host(tensor) || !tensor_elements(tensor))
+        return;
+    enum torch_dtype dtype = tensor_dtype(tensor);
+    const void *data = tensor_data(tensor);
+    if (!data || (dtype != DTYPE_FLOAT32 && dtype != DTYPE_FLOAT64))
+        return;
+    double number = dtype == DTYPE_FLOAT32 ? (double)*(const float *)data : *(const double *)data;
+    if (!numbers_is_written(number, dtype == DTYPE_FLOAT32 ? 0x1p-23 : 0x1p-52, &millionths))
+        numbers_meet(number);
+}
+
+uint64_t numbers_take(void) {
+    uint64_t taken = 0;
+    if (threads_is_main()) {
+        taken = word;
+        word = 0;
+    }
+    return taken;
+}
+
+bool numbers_are_far(uint64_t one, uint64_t other) {
+    int64_t difference = (int64_t)(one - other);
+    return (difference < 0 ? -difference : difference) > (int64_t)(1e-4 * (double)(1ull << FRACTION_BITS));
+}

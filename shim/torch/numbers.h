@@ -1,0 +1,22 @@
+/* Numbers that the program has computed, and that meet divided values: are they the same on all ranks? (numbers.c) */
+#ifndef ACCEL_SHIM_TORCH_NUMBERS_H
+#define ACCEL_SHIM_TORCH_NUMBERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "types.h"
+
+/* Has a number at most six digits behind the point, as the program's text has it? Then *millionths are it. digits: of the type, as the smallest difference to
+   1. Any thread. */
+bool numbers_is_written(double number, double digits, int64_t *millionths);
+/* Notes one that has more. Any thread; those of the program's main thread count. */
+void numbers_meet(double number);
+/* The same of a tensor's first element: a floating one on the host, else nothing is noted. */
+void numbers_meet_tensor(struct tensor *tensor);
+/* Of all since the last call, on the main thread; 0 on others. */
+uint64_t numbers_take(void);
+/* Are words of two ranks further from each other than rounding makes them? */
+bool numbers_are_far(uint64_t one, uint64_t other);
+
+#endif
