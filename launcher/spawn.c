@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -49,6 +50,17 @@ static void spawn_signals(const sigset_t *ignored) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Away from the user's terminal, which has the launcher's group in the foreground: a rank that opens /dev/tty (getpass, pagers) and reads would be stopped
+   there by SIGTTIN, for ever, and nobody would say so. Without a terminal there is no /dev/tty, and who wants one takes standard input, which is a terminal of
+   the rank's own where the launcher's is one. */
+static void spawn_leave_terminal(void) {
+    int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    if (terminal < 0)
+        return;
+    ioctl(terminal, TIOCNOTTY);
+    close(terminal);
+}
+
 /* The window: see the rules in spawn.h. */
 static void __attribute__((noreturn)) spawn_child(const struct spawn_request *request, const struct spawn_pipes *pipes, pid_t launcher) {
     char byte;
@@ -66,6 +78,7 @@ static void __attribute__((noreturn)) spawn_child(const struct spawn_request *re
         _exit(EXIT_LAUNCHER);
     if (spawn_descriptors(request->descriptors))
         spawn_fail(pipes->errors_write, SPAWN_DESCRIPTORS);
+    spawn_leave_terminal();
     setrlimit(RLIMIT_NOFILE, request->open_files);
     if (request->cpus && sched_setaffinity(0, sizeof *request->cpus, (const cpu_set_t *)(const void *)request->cpus))
         spawn_fail(pipes->errors_write, SPAWN_BIND);

@@ -390,6 +390,13 @@ END
     grep -qx 'got hello' got.1
 }
 
+@test "a program that asks at /dev/tty, as for a password, is not stopped there: it is answered at its input, or fails" {
+    requires command script
+    local ask='import getpass; print("got", getpass.getpass("word: "))'
+    "$REPOSITORY/tests/terminal" expect='word: ' 'send=open sesame\n' expect='got open sesame' ended=0 -- "$ACCEL_RUN" -n 2 python3 -W ignore -c "$ask"
+    "$REPOSITORY/tests/terminal" expect='/dev/tty' ended=1 -- "$ACCEL_RUN" -n 2 sh -c 'cat </dev/tty || exit 1'
+}
+
 # ---- input
 
 @test "stdin reaches every rank: a pipe, a file, nothing" {
