@@ -221,6 +221,10 @@ in_place_share() {
     same_part forward_mode.py debian wheel
 }
 
+@test "torch.compile, also with fullgraph, changes nothing, and its names are in the checkpoint; flex_attention" {
+    same_part compiled.py wheel
+}
+
 @test "torch.func on a living model computes what one process does" {
     same_part functional.py debian wheel
 }

@@ -2,6 +2,9 @@
  * Operators of Python that take functions: torch.cond, scan, and what torch.func calls for a custom autograd function. PyTorch looks for a function of theirs
  * in Python for the highest dispatch key of the arguments and does not know ours: for them our keys are none. Those that want their functions compiled
  * (the launcher switches torch.compile off) would compute without it, but differentiate nothing that the functions have from outside: they are refused.
+ *
+ * Switched off, torch.compile gives the same modules as ever (`_orig_mod.` in the names of a checkpoint), which run as they are; but with fullgraph=True, which
+ * flex_attention asks for, too, a module throws since PyTorch 2.13 when nothing of it has been compiled: it counts, and here nothing is counted.
  */
 #include <stdio.h>
 
@@ -17,7 +20,11 @@ static const char code[] = "import os, sys\n"
                            "if isinstance(later, list):\n"
                            "    later.extend(ours)\n"
                            "kind = getattr(ops, 'HigherOrderOperator', None)\n"
-                           "if kind and os.environ.get('TORCH_COMPILE_DISABLE') == '1':\n"
+                           "is_off = os.environ.get('TORCH_COMPILE_DISABLE') == '1'\n"
+                           "frames = getattr(getattr(torch._C, '_dynamo', None), 'eval_frame', None)\n"
+                           "if is_off and hasattr(frames, 'set_fullgraph_compiled_frame_count'):\n"
+                           "    frames.set_fullgraph_compiled_frame_count = lambda count: 0\n"
+                           "if is_off and kind:\n"
                            "    original = kind.__call__\n"
                            "    compiled = 'cond', 'while_loop', 'while_loop_stack_output', 'scan', 'associative_scan', 'map', 'map_impl'\n"
                            "    def call(self, *values, **named):\n"
