@@ -12,10 +12,11 @@ struct line {
     uint64_t since_ms;
 };
 
-/* Lines numbered from `first` on; a ring. */
+/* Lines numbered from `first` on; a ring that grows. */
 struct lines {
     struct line *ring; /* owned */
     uint32_t capacity, count, head;
+    size_t bytes;   /* of all */
     uint64_t first; /* number of the line at head */
 };
 
@@ -42,6 +43,7 @@ static struct line *lines_at(struct lines *lines, uint64_t number) {
 }
 
 static void lines_drop_first(struct lines *lines) {
+    lines->bytes -= lines->ring[lines->head].bytes;
     free(lines->ring[lines->head].text);
     lines->ring[lines->head].text = NULL;
     lines->head = (lines->head + 1) % lines->capacity;
@@ -49,14 +51,29 @@ static void lines_drop_first(struct lines *lines) {
     lines->first++;
 }
 
+static bool lines_are_full(const struct lines *lines, size_t more_bytes) {
+    return lines->count == OUTPUT_LINES || (lines->count && lines->bytes + more_bytes > OUTPUT_BYTES);
+}
+
+static bool lines_grow(struct lines *lines) {
+    uint32_t capacity = lines->capacity ? 2 * lines->capacity : 64;
+    struct line *ring = calloc(capacity, sizeof *ring);
+    if (!ring)
+        return false;
+    for (uint32_t i = 0; i < lines->count; i++)
+        ring[i] = lines->ring[(lines->head + i) % lines->capacity];
+    free(lines->ring);
+    lines->ring = ring;
+    lines->capacity = capacity;
+    lines->head = 0;
+    return true;
+}
+
 static void lines_push(struct lines *lines, const char *text, size_t bytes, uint64_t now_ms) {
-    if (!lines->ring) {
-        lines->ring = calloc(lines->capacity, sizeof *lines->ring);
-        if (!lines->ring)
-            return;
-    }
-    if (lines->count == lines->capacity)
+    while (lines_are_full(lines, bytes))
         lines_drop_first(lines);
+    if (lines->count == lines->capacity && !lines_grow(lines))
+        return;
     struct line *line = lines_at(lines, lines->first + lines->count);
     line->text = malloc(bytes + 1);
     if (!line->text)
@@ -65,6 +82,7 @@ static void lines_push(struct lines *lines, const char *text, size_t bytes, uint
         memcpy(line->text, text, bytes);
     line->bytes = bytes;
     line->since_ms = now_ms;
+    lines->bytes += bytes;
     lines->count++;
 }
 
@@ -77,8 +95,6 @@ struct output *output_new(uint32_t world_size, output_show *show, void *context)
         free(output);
         return NULL;
     }
-    for (uint32_t i = 0; i < world_size; i++)
-        output->sources[i].lines.capacity = i ? OUTPUT_WAIT_LINES : OUTPUT_KEEP_LINES;
     return output;
 }
 
@@ -136,9 +152,28 @@ static void settle_rank(struct output *output, uint32_t rank, uint64_t now_ms, b
         ;
 }
 
+/* What every rank has said, nobody will be compared with. */
+static void forget_said(struct output *output) {
+    struct lines *zero = &output->sources[0].lines;
+    uint64_t needed = UINT64_MAX;
+    for (uint32_t i = 1; i < output->world_size; i++) {
+        const struct source *source = &output->sources[i];
+        if ((!source->has_ended || source->lines.count) && source->next < needed)
+            needed = source->next;
+    }
+    while (zero->count && zero->first < needed)
+        lines_drop_first(zero);
+}
+
+static void settle_one(struct output *output, uint32_t rank, uint64_t now_ms) {
+    settle_rank(output, rank, now_ms, false);
+    forget_said(output);
+}
+
 void output_settle(struct output *output, uint64_t now_ms, int all) {
     for (uint32_t i = 1; i < output->world_size; i++)
         settle_rank(output, i, now_ms, all);
+    forget_said(output);
 }
 
 int output_is_waiting(const struct output *output) {
@@ -151,7 +186,7 @@ int output_is_waiting(const struct output *output) {
 static void line_complete(struct output *output, uint32_t rank, uint64_t now_ms) {
     struct source *source = &output->sources[rank];
     if (!source->is_bar) {
-        if (rank && source->lines.count == source->lines.capacity)
+        while (rank && lines_are_full(&source->lines, source->part_bytes))
             judge(output, rank, now_ms, true);
         lines_push(&source->lines, source->part, source->part_bytes, now_ms);
     }
@@ -198,7 +233,7 @@ void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t
         bytes = stop + (stop < end);
     }
     if (rank)
-        settle_rank(output, rank, now_ms, false);
+        settle_one(output, rank, now_ms);
     else
         output_settle(output, now_ms, 0);
 }
@@ -220,7 +255,7 @@ void output_end(struct output *output, uint32_t rank, uint64_t now_ms) {
         line_complete(output, rank, now_ms);
     source->has_ended = true;
     if (rank)
-        settle_rank(output, rank, now_ms, false);
+        settle_one(output, rank, now_ms);
     else
         output_settle(output, now_ms, 0);
 }

@@ -4,8 +4,9 @@
  *
  * Rules
  *  - Pure: bytes and a clock go in, differing lines come out. Nobody waits, nothing is read or written here.
- *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, OUTPUT_KEEP_LINES of rank 0's lines, OUTPUT_WAIT_LINES of another rank's. A rank
- * that is far ahead of rank 0 is judged early; one that is far behind is not compared with lines that are forgotten.
+ *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, and of what one rank has printed and another has not yet OUTPUT_LINES lines of OUTPUT_BYTES: a model or
+ *    a vocabulary that is printed at once. A rank that is further ahead of rank 0 is judged early; one that is further behind is not compared with lines that
+ *    are forgotten.
  *  - Lines are aligned as diff does it, a few lines forward: one line more on a rank (a warning) does not make all that follow differ.
  *  - Progress bars (text ended by \r) are not compared and not handed on (L20).
  */
@@ -16,9 +17,9 @@
 #include <stdint.h>
 
 #define OUTPUT_LINE_MAX 65536
-#define OUTPUT_KEEP_LINES 512 /* of rank 0 */
-#define OUTPUT_WAIT_LINES 256 /* of another rank */
-#define OUTPUT_LOOK_AHEAD 16  /* lines of rank 0 among which a line may be found */
+#define OUTPUT_LINES 32768
+#define OUTPUT_BYTES (4u << 20)
+#define OUTPUT_LOOK_AHEAD 16 /* lines of rank 0 among which a line may be found */
 /* A line that differs waits this long for rank 0 to say it too: with 11 processes on two cores rank 0 was more than 2 s behind at its first line. */
 #define OUTPUT_WAIT_MS 10000
 

@@ -92,24 +92,49 @@ TEST("the last line may lack its end") {
     output_free(output);
 }
 
+static void feed_lines(struct output *output, uint32_t rank, int count) {
+    char line[32];
+    for (int i = 0; i < count; i++) {
+        snprintf(line, sizeof line, "line %d\n", i);
+        feed(output, rank, line);
+    }
+}
+
+TEST("a whole vocabulary that one rank prints before the other is the same") {
+    struct output *output = output_new(3, show, NULL);
+    feed_lines(output, 1, 30000);
+    feed_lines(output, 0, 30000);
+    feed_lines(output, 2, 30000);
+    feed(output, 2, "more\n");
+    output_settle(output, 0, 1);
+    EXPECT_TEXT(shown, "2:more;");
+    output_free(output);
+}
+
 TEST("a rank far ahead is judged, one far behind is forgiven, memory is bounded") {
     struct output *output = output_new(2, show, NULL);
-    char line[32];
-    for (int i = 0; i < OUTPUT_WAIT_LINES + 1; i++)
+    for (int i = 0; i < OUTPUT_LINES + 1; i++)
         feed(output, 1, "ahead\n");
     EXPECT_TEXT(shown, "1:ahead;");
     output_free(output);
     shown[0] = 0;
     output = output_new(2, show, NULL);
-    for (int i = 0; i < 3 * OUTPUT_KEEP_LINES; i++) {
-        snprintf(line, sizeof line, "line %d\n", i);
-        feed(output, 0, line);
-    }
-    for (int i = 0; i < 3 * OUTPUT_KEEP_LINES; i++) {
-        snprintf(line, sizeof line, "line %d\n", i);
+    feed_lines(output, 0, 3 * OUTPUT_LINES);
+    feed_lines(output, 1, 3 * OUTPUT_LINES);
+    EXPECT_TEXT(shown, "");
+    output_free(output);
+}
+
+TEST("of long lines fewer are kept") {
+    static char line[OUTPUT_LINE_MAX];
+    struct output *output = output_new(2, show, NULL);
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 2] = '\n';
+    for (size_t bytes = 0; bytes <= OUTPUT_BYTES; bytes += sizeof line - 2) {
+        EXPECT_TEXT(shown, "");
         feed(output, 1, line);
     }
-    EXPECT_TEXT(shown, "");
+    EXPECT(shown[0] == '1');
     output_free(output);
 }
 
