@@ -90,10 +90,12 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
             &verdict->report, verdict->exit_code, "AR-RANK-FAILED",
             facts->reader_is_gone && rank->number == 0
                 ? "nobody reads its output any more (the end of \"| head\"?), and this rank alone has noticed"
-            : all         ? "the program says why above; does it also happen without accel-run?"
-            : facts->host ? "no other rank is known to have failed before: does it also happen without accel-run? If not, does the program "
-                            "depend on its process, time or place?" /* other hosts' ends come later, or never: all are ended */
-                          : "the other ranks did not fail: does the program depend on its process, time or place?",
+            : all ? "the program says why above; does it also happen without accel-run?"
+            : facts->host
+                ? "no other rank is known to have failed before: does it also happen without accel-run? If not, does the program "
+                  "depend on its process, time or place?" /* other hosts' ends come later, or never: all are ended */
+                : "the other ranks did not fail: does the program depend on its process, time or place, or does it start others (mv, "
+                  "mkdir, a tool), which run once for each rank?",
             "%s of '%s' ended with exit code %d%s%s", who, facts->program, rank->exit_code, *facts->where ? ", " : "", facts->where);
 }
 
