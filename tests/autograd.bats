@@ -142,6 +142,10 @@ in_place_share() {
     same_words callbacks
 }
 
+@test "threads that look at one divided tensor at one time, or write rows of it, each its own, do what they do in one process" {
+    same_words rows_of_threads
+}
+
 @test "a TorchScript module is trained operator by operator: sizes, means, loops and conditions are those of one process" {
     same_words scripted
 }

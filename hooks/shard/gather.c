@@ -205,3 +205,34 @@ void mark_gathered(struct tensor *tensor, bool is_view) {
         return;
     record_set(tensor, (struct record){.kind = RECORD_GATHERED, .is_view_of_gathered = is_view});
 }
+
+static bool same_strides(struct tensor *tensor, const int64_t *strides) {
+    struct sizes own = tensor_strides(tensor), sizes = tensor_sizes(tensor);
+    for (size_t i = 0; i < own.count; i++)
+        if (sizes.data[i] > 1 && own.data[i] != strides[i])
+            return false;
+    return true;
+}
+
+struct tensor *gather_as_seen(struct tensor *alias, struct record *record) {
+    OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], stored[TORCH_DIMS_MAX];
+    int dims = layout_told(alias, record, sizes, strides);
+    struct value whole = value_tensor(record->kind == RECORD_SHARD ? gather_shard("memory read by the program", alias, record)
+                                                                   : gather_partial("memory read by the program", alias));
+    if (same_strides(whole.tensor, strides))
+        return whole.tensor;
+    for (int i = 0; i < dims; i++) {
+        stored[i] = strides[i] ? sizes[i] : 1;
+        if (stored[i] != sizes[i])
+            slot_replace(&whole, TORCH_CALL("aten::narrow", "", whole, value_int(i), value_int(0), value_int(1)));
+    }
+    struct value base = TORCH_CALL("aten::new_empty_strided", "", whole, value_int_list(stored, (size_t)dims),
+                                   value_int_list(strides, (size_t)dims), value_none(), value_none(), value_none(), value_none());
+    value_drop(TORCH_CALL("aten::copy_", "", base, whole, value_bool(false)));
+    value_drop(whole);
+    struct value seen = TORCH_CALL("aten::expand", "", base, value_int_list(sizes, (size_t)dims), value_bool(false));
+    value_drop(base);
+    return seen.tensor;
+}

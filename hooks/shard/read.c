@@ -26,10 +26,12 @@ struct copy {
     uint64_t checksum; /* of whole, when last equal to what the ranks have */
     bool is_changed;
     bool is_of_storage; /* all blocks of rows that a storage consists of (storage.c) */
+    uint32_t *siblings; /* how many copies there are of its storage, each of which owns it; owned by the last */
 };
 
 static struct copy *copies;
 static _Atomic int copy_count;
+static _Atomic unsigned copies_made; /* ever */
 static pthread_mutex_t copies_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void copies_unlock(int *unused) {
@@ -38,38 +40,6 @@ static void copies_unlock(int *unused) {
 #define COPIES_SCOPE __attribute__((cleanup(copies_unlock), unused)) int copies_scope_ = (python_lock(&copies_mutex), 0)
 
 /* ---- copies */
-
-static bool same_strides(struct tensor *tensor, const int64_t *strides) {
-    struct sizes own = tensor_strides(tensor), sizes = tensor_sizes(tensor);
-    for (size_t i = 0; i < own.count; i++)
-        if (sizes.data[i] > 1 && own.data[i] != strides[i])
-            return false;
-    return true;
-}
-
-/* The whole value in the very layout that the program is told (an expanded dimension stays expanded). Owned. */
-static struct tensor *whole_as_seen(struct tensor *alias, struct record *record) {
-    OPAQUE_SCOPE;
-    OUTSIDE_TRANSFORM_SCOPE;
-    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], stored[TORCH_DIMS_MAX];
-    int dims = layout_told(alias, record, sizes, strides);
-    struct value whole = value_tensor(record->kind == RECORD_SHARD ? gather_shard("memory read by the program", alias, record)
-                                                                   : gather_partial("memory read by the program", alias));
-    if (same_strides(whole.tensor, strides))
-        return whole.tensor;
-    for (int i = 0; i < dims; i++) {
-        stored[i] = strides[i] ? sizes[i] : 1;
-        if (stored[i] != sizes[i])
-            slot_replace(&whole, TORCH_CALL("aten::narrow", "", whole, value_int(i), value_int(0), value_int(1)));
-    }
-    struct value base = TORCH_CALL("aten::new_empty_strided", "", whole, value_int_list(stored, (size_t)dims),
-                                   value_int_list(strides, (size_t)dims), value_none(), value_none(), value_none(), value_none());
-    value_drop(TORCH_CALL("aten::copy_", "", base, whole, value_bool(false)));
-    value_drop(whole);
-    struct value seen = TORCH_CALL("aten::expand", "", base, value_int_list(sizes, (size_t)dims), value_bool(false));
-    value_drop(base);
-    return seen.tensor;
-}
 
 static struct tensor *alias_of(struct tensor *tensor) {
     OPAQUE_SCOPE;
@@ -83,13 +53,22 @@ static bool is_watched(const struct copy *copy) {
     return copy->whole == copy->alias;
 }
 
+static uint32_t *siblings_of(const void *storage) {
+    for (const struct copy *copy = copies; copy; copy = copy->next)
+        if (tensor_storage(copy->alias) == storage)
+            return copy->siblings;
+    return calloc(1, sizeof(uint32_t));
+}
+
 static struct copy *copy_make(struct tensor *tensor, struct record record) {
     struct copy *copy = malloc(sizeof *copy);
-    *copy = (struct copy){.next = copies, .alias = alias_of(tensor), .record = record};
-    copy->whole = record.kind == RECORD_GATHERED ? copy->alias : whole_as_seen(copy->alias, &copy->record);
+    *copy = (struct copy){.next = copies, .alias = alias_of(tensor), .record = record, .siblings = siblings_of(tensor_storage(tensor))};
+    ++*copy->siblings;
+    copy->whole = record.kind == RECORD_GATHERED ? copy->alias : gather_as_seen(copy->alias, &copy->record);
     copy->checksum = extent_checksum(copy->whole);
     copies = copy;
     atomic_fetch_add(&copy_count, 1);
+    atomic_fetch_add(&copies_made, 1);
     return copy;
 }
 
@@ -117,11 +96,13 @@ static bool is_of_its_storage(const struct copy *copy, struct tensor *tensor, co
 /* The copy of this memory that fits; *others: the same memory has copies that do not. */
 static struct copy *copy_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others) {
     struct copy *found = NULL;
+    const void *storage = tensor_storage(tensor);
     *others = false;
     for (struct copy *copy = copies; copy; copy = copy->next) {
-        if (tensor_storage(copy->alias) != tensor_storage(tensor))
+        bool is_lent = storage == tensor_storage(copy->whole) && !is_watched(copy); /* to another thread (shim/torch/loan.c) */
+        if (tensor_storage(copy->alias) != storage && !is_lent)
             continue;
-        if (fits(copy, tensor, record))
+        if (is_lent || fits(copy, tensor, record))
             found = copy;
         else
             *others = true;
@@ -135,7 +116,7 @@ static void copy_renew(struct copy *copy) {
         copy->checksum = extent_checksum(copy->whole);
         return;
     }
-    struct tensor *fresh = whole_as_seen(copy->alias, &copy->record);
+    struct tensor *fresh = gather_as_seen(copy->alias, &copy->record);
     memcpy(tensor_data(copy->whole), tensor_data(fresh), extent_bytes(copy->whole));
     tensor_release(fresh);
     copy->checksum = extent_checksum(copy->whole);
@@ -222,11 +203,12 @@ static void tensor_settle(struct tensor *tensor) {
     storage_settle(tensor_storage(tensor));
 }
 
+/* One row of many that were looked at (for row in h: row.tolist()) does not keep the others. */
 static bool is_last_owner(const struct copy *copy) {
     struct tensor *source, *whole;
     struct record record;
     uint32_t others = is_watched(copy) && window_find(tensor_storage(copy->alias), &source, &record, &whole);
-    return tensor_owners(tensor_storage(copy->alias)) == 1 + others;
+    return tensor_owners(tensor_storage(copy->alias)) == *copy->siblings + others;
 }
 
 /* Copies of memory that nobody but us has go. */
@@ -242,6 +224,8 @@ static void copies_sweep(void) {
         else
             tensor_release(copy->whole);
         tensor_release(copy->alias);
+        if (!--*copy->siblings)
+            free(copy->siblings);
         *link = copy->next;
         free(copy);
         atomic_fetch_sub(&copy_count, 1);
@@ -250,26 +234,33 @@ static void copies_sweep(void) {
 
 /* ---- turns */
 
-/* Who waits for a collective must not have the list: the thread whose turn it is may need it on its way there. So the turn is taken first, where a collective
-   is certain: a copy is made, or made anew. (What the program has written through pointers while other threads compute may still be waited for with it.) */
-static bool turn_take(bool (*is_needed)(struct tensor *tensor, const void *context), struct tensor *tensor, const void *context) {
-    if (!shim_has_threads())
-        return false;
-    {
-        COPIES_SCOPE;
-        OPAQUE_SCOPE;
-        if (!is_needed(tensor, context))
-            return false;
-    }
-    shim_comm_lock();
-    return true;
+static bool none_was_made(const void *seen) {
+    return atomic_load(&copies_made) == *(const unsigned *)seen;
 }
 
-static void turn_end(const bool *is_taken) {
+/* Who waits for a collective must not have the list: the thread whose turn it is may need it on its way there. So the turn is taken first, where a collective
+   is certain: a copy is made, or made anew. Of several threads that look at one tensor another one comes first on each rank: whoever waits gives up its
+   turn when the copy is there. (What the program has written through pointers while other threads compute may still be waited for with it.) */
+static bool turn_take(bool (*is_needed)(struct tensor *tensor, const void *context), struct tensor *tensor, const void *context) {
+    while (shim_has_threads()) {
+        unsigned seen = atomic_load(&copies_made);
+        {
+            COPIES_SCOPE;
+            OPAQUE_SCOPE;
+            if (!is_needed(tensor, context))
+                return false;
+        }
+        if (shim_comm_lock_while(none_was_made, &seen))
+            return true;
+    }
+    return false;
+}
+
+void read_turn_end(const bool *is_taken) {
     if (*is_taken)
         shim_comm_unlock(NULL);
 }
-#define TURN_SCOPE(...) __attribute__((cleanup(turn_end), unused)) bool turn_scope_ = turn_take(__VA_ARGS__)
+#define TURN_SCOPE(...) __attribute__((cleanup(read_turn_end), unused)) bool turn_scope_ = turn_take(__VA_ARGS__)
 
 static bool has_copies(struct tensor *unused, const void *storage) {
     for (const struct copy *copy = copies; copy; copy = copy->next)
@@ -281,6 +272,19 @@ static bool has_copies(struct tensor *unused, const void *storage) {
 static bool is_to_be_made(struct tensor *tensor, const void *record) {
     bool others;
     return ((const struct record *)record)->kind != RECORD_GATHERED && !copy_find(tensor, record, is_same, &others);
+}
+
+static bool is_to_be_made_of_storage(struct tensor *tensor, const void *record) {
+    bool others;
+    return !copy_find(tensor, record, is_of_its_storage, &others);
+}
+
+static bool is_to_be_made_of_either(struct tensor *tensor, const void *record) {
+    return is_to_be_made_of_storage(tensor, record) && is_to_be_made(tensor, record);
+}
+
+bool read_turn(struct tensor *tensor, const struct record *record, bool of_storage) {
+    return turn_take(of_storage ? is_to_be_made_of_storage : is_to_be_made_of_either, tensor, record);
 }
 
 /* ---- what the rest of hooks/shard calls */

@@ -211,21 +211,26 @@ static void free_arguments(struct argument **arguments) {
     free(*arguments);
 }
 
-/* What was written, for those who have copies of it. */
-struct written {
-    void **storages;
+/* What is written, for those who have copies of it. */
+struct all_written {
+    struct written *list;
     int count;
 };
 
-static void free_written(struct written *written) {
-    free(written->storages);
+static void free_written(struct all_written *written) {
+    free(written->list);
 }
 
-static struct written written_storages(const struct shard_call *call) {
-    struct written written = {.storages = malloc(((size_t)call->argument_count + 1) * sizeof(void *))};
-    for (int i = 0; i < call->argument_count; i++)
-        if (call_writes(call, &call->arguments[i]) && tensor_is_plain(argument_tensor(&call->arguments[i])))
-            written.storages[written.count++] = tensor_storage(argument_tensor(&call->arguments[i]));
+static struct all_written find_written(const struct shard_call *call) {
+    struct all_written written = {.list = malloc(((size_t)call->argument_count + 1) * sizeof(struct written))};
+    for (int i = 0; i < call->argument_count; i++) {
+        if (!call_writes(call, &call->arguments[i]) || !tensor_is_plain(argument_tensor(&call->arguments[i])))
+            continue;
+        struct written *one = &written.list[written.count++];
+        *one = window_region(argument_tensor(&call->arguments[i]));
+        if (call->op->is_out) /* it may be made larger */
+            one->dims = -1;
+    }
     return written;
 }
 
@@ -252,15 +257,15 @@ static void shard_call(struct dispatch_call *dispatch) {
     } else if (call.gathered)
         origin_meet_numbers(&call);
     bool is_read = read_before_call(&call), has_windows = window_before_call(&call);
-    __attribute__((cleanup(free_written))) struct written written = {.storages = NULL};
+    __attribute__((cleanup(free_written))) struct all_written written = {.list = NULL};
     if ((is_read || has_windows) && (call.op->is_in_place || call.op->is_out))
-        written = written_storages(&call);
+        written = find_written(&call);
     call_execute(&call, rule);
     for (int i = 0; i < written.count; i++) {
         if (is_read)
-            read_after_write(written.storages[i]);
+            read_after_write(written.list[i].storage);
         if (has_windows)
-            window_after_write(written.storages[i]);
+            window_after_write(&written.list[i]);
     }
 }
 

@@ -250,6 +250,8 @@ __attribute__((noreturn)) void refuse_write(const struct shard_call *call, const
 /* ---- gathering (gather.c): collectives, differentiable where the tensor requires grad. Arguments borrowed, results owned and replicated. */
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record);
 struct tensor *gather_partial(const char *label, struct tensor *tensor);
+/* Either, of a tensor without a mark, in the very layout that the program is told (an expanded dimension stays expanded). Owned. */
+struct tensor *gather_as_seen(struct tensor *alias, struct record *record);
 /* Is it the node of a gathered value? */
 bool gather_is_node(void *node);
 /* Each summed over the ranks. */
@@ -344,6 +346,11 @@ struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *rec
 /* In a forked child, which has no other rows than its parent's, and those that it was shown. Borrowed; stops the job where there are none. */
 struct tensor *children_whole(struct tensor *tensor, const struct record *record);
 struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning);
+/* Around what makes a copy (of the whole storage, or of the tensor as well) of a divided tensor where there is none: the thread's turn among those of the
+   program, as long as nobody else has made it. */
+bool read_turn(struct tensor *tensor, const struct record *record, bool of_storage);
+void read_turn_end(const bool *is_taken);
+#define READ_TURN_SCOPE(...) __attribute__((cleanup(read_turn_end), unused)) bool read_turn_scope_ = read_turn(__VA_ARGS__)
 bool read_before_call(const struct shard_call *call);
 void read_after_write(void *storage);
 void read_settle(void); /* everything the program wrote */
@@ -359,7 +366,15 @@ void window_written(struct tensor *tensor);
 struct tensor *window_whole(struct tensor *source);
 /* Before an operator; true: there are windows, which what it writes may matter to. Refuses what cannot be written back. */
 bool window_before_call(struct shard_call *call);
-void window_after_write(void *storage);
+/* What an operator is about to write: a tensor's elements in a storage. dims -1: unknown, all of it. */
+struct written {
+    void *storage;
+    enum torch_dtype dtype;
+    int dims;
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], offset;
+};
+struct written window_region(struct tensor *tensor);
+void window_after_write(const struct written *written);
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
 /* Other copies of a storage are brought up to date after one has been written. A collective. */

@@ -3,6 +3,10 @@
  * operator writes through such a view goes back to the rows that each rank has, and after a write to h the copies that are still looked at are made anew. A
  * window is the pair of both; it closes when nobody has a view of the copy any more. Every rank does the same, so all collectives match. Views of a sum are
  * parts of it but for those as another type, whose bits no sum of parts has: for them the copy is the sum.
+ *
+ * Threads of the program may each write other rows at one time: each has windows of its own (whose there are others of is another on each rank), and what one
+ * writes is carried to the others' copies element by element: the rest of these may just be written. A copy may have been gathered before another thread's
+ * write reached this rank's rows, and become a window after it: so it takes these rows anew.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,6 +18,7 @@ struct window {
     struct tensor *source; /* owned: the divided tensor, or the sum, that was gathered */
     struct record record;
     struct tensor *whole; /* owned: the copy */
+    uint64_t thread;      /* whose it is */
 };
 
 static struct window *windows;
@@ -25,13 +30,24 @@ static void windows_unlock(int *unused) {
 }
 #define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = pthread_mutex_lock(&windows_mutex)
 
+static void take_rows_anew(struct tensor *source, const struct record *record, struct tensor *whole) {
+    OUTSIDE_TRANSFORM_SCOPE;
+    OPAQUE_SCOPE;
+    struct value rows = TORCH_CALL("aten::detach", "", value_tensor(source)), plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
+    rows_put(plain.tensor, record, rows.tensor);
+    value_drop(rows);
+    value_drop(plain);
+}
+
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole) {
     WINDOWS_SCOPE;
     for (const struct window *window = windows; window; window = window->next)
         if (window->whole == whole)
             return;
+    if (shim_has_threads() && record->kind == RECORD_SHARD && !tensor_requires_grad(whole))
+        take_rows_anew(source, record, whole);
     struct window *window = malloc(sizeof *window);
-    *window = (struct window){windows, source, *record, whole};
+    *window = (struct window){windows, source, *record, whole, threads_own()};
     tensor_retain(source);
     tensor_retain(whole);
     windows = window;
@@ -71,7 +87,8 @@ struct tensor *window_whole(struct tensor *source) {
         return NULL;
     WINDOWS_SCOPE;
     for (const struct window *window = windows; window; window = window->next)
-        if (window->source == source && tensor_requires_grad(window->whole) == tensor_is_recorded(source)) {
+        if (window->source == source && tensor_requires_grad(window->whole) == tensor_is_recorded(source) &&
+            window->thread == threads_own()) {
             tensor_retain(window->whole);
             return window->whole;
         }
@@ -143,10 +160,38 @@ static struct value seen(struct tensor *tensor, bool has_history) {
     return value_tensor(tensor);
 }
 
+static bool has_history_of(const struct window *window) {
+    return grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
+}
+
+/* Does what was written to one copy lie at the same place in the other? */
+static bool is_at_same_place(const struct window *window, const struct window *through, const struct written *written) {
+    return written->dims >= 0 && tensor_dtype(window->whole) == tensor_dtype(through->whole) &&
+           written->dtype == tensor_dtype(window->whole) && tensor_same_layout(window->whole, through->whole) &&
+           tensor_storage_offset(window->whole) == tensor_storage_offset(through->whole) && window->record.kind == through->record.kind;
+}
+
+static struct value written_part(struct tensor *whole, const struct written *written) {
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
+    struct value part = TORCH_CALL("aten::as_strided", "", plain, value_int_list(written->sizes, (size_t)written->dims),
+                                   value_int_list(written->strides, (size_t)written->dims), value_int(written->offset));
+    value_drop(plain);
+    return part;
+}
+
+/* From copy to copy: all ranks have the same. */
+static void carry(const struct window *window, const struct window *through, const struct written *written) {
+    check_unturned(window);
+    struct value to = written_part(window->whole, written), from = written_part(through->whole, written);
+    value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
+    value_drop(to);
+    value_drop(from);
+}
+
 /* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. */
 static void renew(struct window *window) {
     check_unturned(window);
-    bool has_history = grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
+    bool has_history = has_history_of(window);
     struct record mark = record_get(window->whole);
     struct value source = seen(window->source, has_history), whole = seen(window->whole, has_history);
     struct value fresh =
@@ -162,10 +207,16 @@ static void renew(struct window *window) {
     value_drop(whole);
 }
 
-static void renew_others(const void *source, const struct window *up_to_date) {
-    for (struct window *window = windows; window; window = window->next)
-        if (window != up_to_date && tensor_storage(window->source) == source)
+/* written: through the window that is up to date; NULL: all of it, in some other way. */
+static void renew_others(const void *source, const struct window *up_to_date, const struct written *written) {
+    for (struct window *window = windows; window; window = window->next) {
+        if (window == up_to_date || tensor_storage(window->source) != source)
+            continue;
+        if (up_to_date && written && !has_history_of(window) && is_at_same_place(window, up_to_date, written))
+            carry(window, up_to_date, written);
+        else
             renew(window);
+    }
 }
 
 void window_renew_others(const void *source, const void *up_to_date) {
@@ -173,31 +224,43 @@ void window_renew_others(const void *source, const void *up_to_date) {
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     windows_sweep(); /* nobody misses a view that is gone */
-    renew_others(source, window_onto(up_to_date));
+    renew_others(source, window_onto(up_to_date), NULL);
 }
 
 /* The storage that was written in the end: the source's, where it was written through a view. */
-static void *carry_over(void *storage) {
+static void *carry_over(const struct written *written) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     windows_sweep();
-    struct window *through = window_onto(storage);
+    struct window *through = window_onto(written->storage);
     if (through)
         write_back(through);
-    void *source = through ? tensor_storage(through->source) : storage;
-    renew_others(source, through);
+    void *source = through ? tensor_storage(through->source) : written->storage;
+    renew_others(source, through, written);
     return source;
 }
 
-void window_written(struct tensor *tensor) {
-    void *storage = tensor_storage(tensor);
-    read_after_write(storage);
-    window_after_write(storage);
+struct written window_region(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    struct written written = {.storage = tensor_storage(tensor), .dtype = tensor_dtype(tensor), .dims = -1};
+    if (sizes.count > TORCH_DIMS_MAX)
+        return written;
+    written.dims = (int)sizes.count;
+    written.offset = tensor_storage_offset(tensor);
+    memcpy(written.sizes, sizes.data, sizes.count * sizeof *sizes.data);
+    memcpy(written.strides, strides.data, sizes.count * sizeof *strides.data);
+    return written;
 }
 
-void window_after_write(void *storage) {
-    void *source = carry_over(storage);
-    if (source != storage)
+void window_written(struct tensor *tensor) {
+    struct written written = window_region(tensor);
+    read_after_write(written.storage);
+    window_after_write(&written);
+}
+
+void window_after_write(const struct written *written) {
+    void *source = carry_over(written);
+    if (source != written->storage)
         read_after_write(source);
 }
