@@ -28,7 +28,7 @@ static pthread_mutex_t windows_mutex = PTHREAD_MUTEX_INITIALIZER;
 static void windows_unlock(int *unused) {
     pthread_mutex_unlock(&windows_mutex);
 }
-#define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = pthread_mutex_lock(&windows_mutex)
+#define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = (python_lock(&windows_mutex), 0)
 
 static void take_rows_anew(struct tensor *source, const struct record *record, struct tensor *whole) {
     OUTSIDE_TRANSFORM_SCOPE;
