@@ -381,6 +381,11 @@ void shim_phase(enum board_phase phase, const char *where) {
     strncpy(line->where, where, BOARD_WHERE_CHARS - 1);
 }
 
+bool shim_is_in_phase(enum board_phase phase) {
+    struct board *board = link_board();
+    return board && atomic_load_explicit(&board->ranks[slot].phase, memory_order_relaxed) == phase;
+}
+
 void shim_step_reset(void) {
     struct board *board = link_board();
     if (board)

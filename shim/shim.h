@@ -135,6 +135,7 @@ void shim_ends(int status, int signal);
 
 /* The board's line of this rank: what it is doing. where: a literal or operator name. */
 void shim_phase(enum board_phase phase, const char *where);
+bool shim_is_in_phase(enum board_phase phase);
 void shim_step_done(void);
 void shim_step_reset(void); /* after the self-check, which makes steps, too */
 

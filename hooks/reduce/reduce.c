@@ -178,6 +178,10 @@ static void sum_with_graph(struct backward *backward) {
             tensor_release(before);
             backward->leaves[i].before = NULL;
             sum = total;
+        } else { /* not a view, which zero_grad() could not detach in place */
+            struct value own = TORCH_CALL("aten::clone", "", sum, value_none());
+            value_drop(sum);
+            sum = own;
         }
         tensor_release(*slot);
         *slot = sum.tensor;

@@ -11,11 +11,9 @@
  *    result is its own, whatever it has called.
  *  - A parameter is its place among the leaves. Another whole operand is its shape and the first bits of its first element: all ranks have the same. Numbers
  *    with more than six digits are none of the program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count here,
- *    where all that is read and printed is compared. Those that meet fractions are compared with the next gradients (shim/torch/numbers.c).
+ *    where all that is read and printed is compared. Those that something is learned from are compared with the next gradients (shim/torch/numbers.c).
  *  - A draw is its number among the thread's.
  */
-#include <math.h>
-
 #include "shard.h"
 
 /* In order, and: ADDED: with beta = 0 what is added to may be anything (torch.empty). PICKED: elements of some operands replace those of others, which may be
@@ -122,10 +120,12 @@ void origin_meet(struct operator *op, const struct rule *rule) {
 
 /* digits: of the type, as the smallest difference to 1. */
 static uint64_t of_number(double number, double digits) {
-    int64_t millionths;
-    if (!isfinite(number))
+    double millionths = number * 1e6, size = millionths < 0 ? -millionths : millionths;
+    if (!(size < 9e15))
         return number != number ? 2 : number < 0 ? 3 : 4;
-    return numbers_is_written(number, digits, &millionths) ? checksum_mix((uint64_t)millionths, 5) : COMPUTED_NUMBER;
+    int64_t nearest = (int64_t)(millionths < 0 ? millionths - 0.5 : millionths + 0.5);
+    double away = millionths - (double)nearest;
+    return (away < 0 ? -away : away) <= 1e-6 + size * 4 * digits ? checksum_mix((uint64_t)nearest, 5) : COMPUTED_NUMBER;
 }
 
 /* On the host. Of a fraction sign, exponent and a few digits: two machines may round the last ones differently. */
@@ -257,11 +257,12 @@ struct origin origin_of_call(struct shard_call *call) {
     return origin;
 }
 
-static bool has_divided_fractions(const struct shard_call *call) {
+/* Is it a part of what is learned from? */
+static bool is_learned_from(const struct shard_call *call) {
     for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].record.kind != RECORD_NONE && dtype_is_differentiable(tensor_dtype(argument_tensor(&call->arguments[i]))))
+        if (call->arguments[i].record.kind != RECORD_NONE && tensor_requires_grad(argument_tensor(&call->arguments[i])))
             return true;
-    return false;
+    return shim_is_in_phase(BOARD_BACKWARD); /* in a hook */
 }
 
 static bool is_one_number(const struct shard_call *call, const struct argument *argument) {
@@ -270,13 +271,12 @@ static bool is_one_number(const struct shard_call *call, const struct argument *
            tensor_elements(tensor) == 1;
 }
 
-/* Not those that meet counts: so many words in so many seconds is printed, and nothing learns from it. */
+/* Not those that meet counts, or a loss without a history: so many words in so many seconds is printed, and nothing learns from it. */
 void origin_meet_numbers(const struct shard_call *call) {
-    int64_t millionths;
-    if (shim_reads_example() || !has_divided_fractions(call))
+    if (shim_reads_example() || !is_learned_from(call))
         return;
     for (int i = 0; i < call->value_count; i++)
-        if (call->values[i].tag == TAG_DOUBLE && !numbers_is_written(call->values[i].real, 0x1p-52, &millionths))
+        if (call->values[i].tag == TAG_DOUBLE)
             numbers_meet(call->values[i].real);
     for (int i = 0; i < call->argument_count; i++)
         if (is_one_number(call, &call->arguments[i]))

@@ -168,7 +168,30 @@ static void return_own(struct shard_call *call, struct value *result, int place,
         }
 }
 
+static void unlock_if(const bool *is_locked) {
+    if (*is_locked)
+        shim_comm_unlock(NULL);
+}
+
+static bool is_gathered_anew(const struct argument *argument) {
+    struct tensor *seen = argument->record.kind == RECORD_SHARD ? window_whole(argument_tensor(argument)) : NULL;
+    tensor_release(seen);
+    return argument->record.kind == RECORD_PARTIAL || (argument->record.kind == RECORD_SHARD && !seen);
+}
+
+/* Threads that write other rows at one time would each take back what all rows were before the others wrote. A turn that is taken must be used: one that ends
+   without a collective is still the thread's on the other ranks. */
+static bool lock_for_threads(const struct shard_call *call) {
+    bool is_collective = false;
+    for (int i = 0; i < call->argument_count && shim_has_threads(); i++)
+        is_collective |= is_gathered_anew(&call->arguments[i]);
+    if (is_collective)
+        shim_comm_lock();
+    return is_collective;
+}
+
 void execute_write_gathered(struct shard_call *call) {
+    __attribute__((cleanup(unlock_if), unused)) bool is_locked = lock_for_threads(call);
     refuse_shared(call);
     __attribute__((cleanup(free_targets))) struct targets targets = gather_targets(call);
     execute_gathered(call);

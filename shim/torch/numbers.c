@@ -3,7 +3,8 @@
  * the sum over the ranks no loss at all. Nothing else tells: all ranks have the same sum and go on with the same parameters.
  *
  * Rules
- *  - Only numbers with more than six digits: others are compared exactly, with the operations that they are part of (hooks/shard/origin.c).
+ *  - The operations that they are part of are compared, too, where the ranks exchange, but there numbers with more than six digits count for nothing
+ *    (hooks/shard/origin.c): what is read and printed comes by, and may hang on a clock.
  *  - Compared once a backward, with its gradients (hooks/reduce/drift.c): a comparison for each would cost an exchange each.
  *  - One word stands for all numbers since the last comparison: the sum of their bits, read as integers. The bits of a positive floating-point number are
  *    nearly linear in its logarithm, so what differs by a relative error moves the word by as much, whatever the size of the numbers, in any order.
@@ -20,15 +21,6 @@ enum { FRACTION_BITS = 52 };
 
 static uint64_t word; /* the main thread alone looks at it */
 
-bool numbers_is_written(double number, double digits, int64_t *millionths) {
-    double exact = number * 1e6, size = exact < 0 ? -exact : exact;
-    if (!(size < 9e15))
-        return false;
-    *millionths = (int64_t)(exact < 0 ? exact - 0.5 : exact + 0.5);
-    double away = exact - (double)*millionths;
-    return (away < 0 ? -away : away) <= 1e-6 + size * 4 * digits;
-}
-
 void numbers_meet(double number) {
     if (!threads_is_main())
         return;
@@ -39,16 +31,13 @@ void numbers_meet(double number) {
 }
 
 void numbers_meet_tensor(struct tensor *tensor) {
-    int64_t millionths;
     if (!tensor_is_plain(tensor) || tensor_is_marked(tensor) || !tensor_is_on_host(tensor) || !tensor_elements(tensor))
         return;
     enum torch_dtype dtype = tensor_dtype(tensor);
     const void *data = tensor_data(tensor);
     if (!data || (dtype != DTYPE_FLOAT32 && dtype != DTYPE_FLOAT64))
         return;
-    double number = dtype == DTYPE_FLOAT32 ? (double)*(const float *)data : *(const double *)data;
-    if (!numbers_is_written(number, dtype == DTYPE_FLOAT32 ? 0x1p-23 : 0x1p-52, &millionths))
-        numbers_meet(number);
+    numbers_meet(dtype == DTYPE_FLOAT32 ? (double)*(const float *)data : *(const double *)data);
 }
 
 uint64_t numbers_take(void) {

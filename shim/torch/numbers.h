@@ -7,10 +7,7 @@
 
 #include "types.h"
 
-/* Has a number at most six digits behind the point, as the program's text has it? Then *millionths are it. digits: of the type, as the smallest difference to
-   1. Any thread. */
-bool numbers_is_written(double number, double digits, int64_t *millionths);
-/* Notes one that has more. Any thread; those of the program's main thread count. */
+/* Notes a number. Any thread; those of the program's main thread count. */
 void numbers_meet(double number);
 /* The same of a tensor's first element: a floating one on the host, else nothing is noted. */
 void numbers_meet_tensor(struct tensor *tensor);

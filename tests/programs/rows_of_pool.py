@@ -50,6 +50,8 @@ def write(pool, hidden):
     print(short([filled.sum().item(), filled[35].sum().item()]))
     list(pool.map(scale, range(4)))
     print(short([hidden.sum().item(), hidden[35].sum().item()]))
+    in_threads(lambda k: hidden.index_put_((torch.tensor([k, k + 20]),), torch.tensor(k + 0.5)), 8)
+    print(short([hidden[:8].sum().item(), hidden[20:28].sum().item(), hidden.sum().item()]))
     in_threads(lambda k: hidden[10 + k].mul_(k + 1), 6)
     print(short([hidden[10:16].sum().item(), hidden.sum().item()]))
 

@@ -98,3 +98,11 @@ for case in [wgan_leaf, wgan_graph, r1, hessian_vector, inner_step, of_rows, bac
                 show("parameter", parameter.grad)
                 parameter -= 0.05 * parameter.grad
             parameter.grad = None
+
+for _ in range(2):  # as optimizers that look at the curvature do; a gradient with a history is then detached where it is
+    loss = backward_twice()
+    loss.backward(create_graph=True)
+    for parameter in [*generator.parameters(), *weights]:
+        if parameter.grad is not None:
+            show("with graph", parameter.grad)
+            parameter.grad.detach_().zero_()

@@ -1,4 +1,6 @@
 """Sums over the batch with numbers of Python, with zeros and infinities."""
+import os
+
 import torch
 
 torch.manual_seed(0)
@@ -29,6 +31,9 @@ for name, tensor in [("some", some.sum()), ("each", some.sum(0)), ("loss", loss)
         word = "%s" % (number if not torch.is_tensor(number) else number.tolist())
         show(f"{name} / {word}", tensor / number)
         show(f"{name} * {word}", tensor * number)
+
+seconds = 0.1234567 * (1 + int(os.environ.get("ACCEL_RUN_RANK", 0)))  # as a clock gives them: for the log alone
+rates = [(hidden > 0).float().sum() / seconds, loss.detach() / seconds, torch.stack([loss.detach(), torch.tensor(seconds)])]
 hits += 1
 loss = loss + 0.1
 loss.backward()
