@@ -10,10 +10,11 @@
 #include "checksum.h"
 #include "comm/clock.h"
 #include "link.h"
+#include "moment.h"
 #include "python.h"
 #include "shim.h"
 
-enum { YIELDS = 64, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100, NEAR_DAYS = 2 };
+enum { YIELDS = 64, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100 };
 
 static uint32_t ranks, limit_ms;
 static pid_t process;
@@ -36,47 +37,16 @@ __attribute__((constructor)) static void beside_start(void) {
 
 /* ---- names */
 
-/* Is it this process's number, or a time near now, in seconds or parts of a second? digits: of a run in a name. */
-static bool is_of_the_moment(const char *digits, size_t length) {
-    char text[24];
-    if (length >= sizeof text)
-        return false;
-    memcpy(text, digits, length);
-    text[length] = 0;
-    unsigned long long number = strtoull(text, NULL, 10);
-    if (number == (unsigned long long)getpid())
-        return true;
-    for (size_t more = length; more > 10; more--)
-        number /= 10;
-    long long away = (long long)number - (long long)time(NULL);
-    return length >= 10 && llabs(away) < NEAR_DAYS * 24 * 3600;
-}
-
-/* What follows the seconds in str(time.time()); a run number, as in events.out.tfevents.SECONDS.HOST.PROCESS.1, is shorter. */
-static size_t fraction_of_a_second(const char *text, size_t seconds) {
-    enum { SECONDS_DIGITS = 10, FRACTION_DIGITS = 4 };
-    size_t digits = seconds == SECONDS_DIGITS && *text == '.' ? strspn(text + 1, "0123456789") : 0;
-    return digits >= FRACTION_DIGITS ? 1 + digits : 0;
-}
-
 /* out: as long as the path. */
 static void spell_for_all(const char *path, char *out) {
+    int32_t processes[BOARD_RANKS_MAX];
+    struct moment moment = {time(NULL), processes, ranks};
+    for (uint32_t i = 0; i < ranks; i++)
+        processes[i] = i == shim_rank() ? getpid() : atomic_load_explicit(&link_board()->ranks[i].pid, memory_order_relaxed);
     size_t folder = strlen(start);
     if (folder > 1 && !strncmp(path, start, folder) && path[folder] == '/')
         path += folder + 1;
-    while (*path) {
-        size_t digits = strspn(path, "0123456789");
-        if (digits && is_of_the_moment(path, digits)) {
-            *out++ = '\1';
-            path += digits;
-            path += fraction_of_a_second(path, digits);
-            continue;
-        }
-        do
-            *out++ = *path++;
-        while (digits-- > 1);
-    }
-    *out = 0;
+    moment_spell(path, &moment, out);
 }
 
 void beside_name(struct beside *beside, enum beside_kind kind, const char *path, const char *second) {

@@ -1,0 +1,106 @@
+#include "moment.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGITS "0123456789"
+
+enum { MARK = '\1', NEAR_DAYS = 2, DAY = 24 * 3600 };
+
+/* The first `length` characters, all digits and fewer than 20. */
+static long long number_of(const char *digits, size_t length) {
+    long long number = 0;
+    for (size_t i = 0; i < length; i++)
+        number = number * 10 + (digits[i] - '0');
+    return number;
+}
+
+static bool is_near(long long seconds, const struct moment *moment) {
+    return llabs(seconds - moment->now) < (long long)NEAR_DAYS * DAY;
+}
+
+/* Since 1970-01-01, of the proleptic Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil). */
+static long long days_of(long long year, long long month, long long day) {
+    year -= month <= 2;
+    long long era = year / 400, year_of_era = year - era * 400;
+    long long day_of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
+    return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719468;
+}
+
+static bool is_date(const char *year, const char *month, const char *day, const struct moment *moment) {
+    return is_near(days_of(number_of(year, 4), number_of(month, 2), number_of(day, 2)) * DAY, moment);
+}
+
+static size_t digits_at(const char *text) {
+    return strspn(text, DIGITS);
+}
+
+/* A separator and then two digits, no more. */
+static bool has_pair(const char *text, const char *separators) {
+    return *text && strchr(separators, *text) && digits_at(text + 1) == 2;
+}
+
+/* YYYYMMDD, YYYYMMDDHHMMSS, YYYY-MM-DD. The length, or 0. */
+static size_t date_at(const char *text, const struct moment *moment) {
+    size_t digits = digits_at(text);
+    if (digits == 8 || digits == 14)
+        return is_date(text, text + 4, text + 6, moment) ? digits : 0;
+    bool is_parted = digits == 4 && has_pair(text + 4, "-_.") && has_pair(text + 7, "-_.");
+    return is_parted && is_date(text, text + 5, text + 8, moment) ? 10 : 0;
+}
+
+/* What follows the seconds in str(time.time()); a run number, as in events.out.tfevents.SECONDS.HOST.PROCESS.1, is shorter. */
+static size_t fraction_at(const char *text) {
+    enum { FRACTION_DIGITS = 4 };
+    size_t digits = *text == '.' ? digits_at(text + 1) : 0;
+    return digits >= FRACTION_DIGITS ? 1 + digits : 0;
+}
+
+/* HHMMSS, or HH-MM or HH-MM-SS, behind a date and what separates it. */
+static size_t time_behind_date(const char *text) {
+    if (!*text || !strchr("-_T .", *text))
+        return 0;
+    const char *time = text + 1;
+    size_t digits = digits_at(time);
+    if (digits == 2 && has_pair(time + 2, "-_:."))
+        digits = has_pair(time + 5, "-_:.") ? 8 : 5;
+    else if (digits != 6)
+        return 0;
+    return 1 + digits + fraction_at(time + digits);
+}
+
+static bool is_process(long long number, const struct moment *moment) {
+    size_t i = 0;
+    while (i < moment->count && moment->processes[i] != number)
+        i++;
+    return i < moment->count;
+}
+
+/* How many characters from the beginning of these digits on are of the moment or the process. */
+static size_t length_at(const char *text, const struct moment *moment) {
+    enum { SECONDS_DIGITS = 10, NANOSECONDS_DIGITS = 19 };
+    size_t digits = digits_at(text), date = date_at(text, moment);
+    if (date)
+        return date + time_behind_date(text + date);
+    if (digits < SECONDS_DIGITS)
+        return is_process(number_of(text, digits), moment) ? digits : 0;
+    if (digits > NANOSECONDS_DIGITS || !is_near(number_of(text, SECONDS_DIGITS), moment))
+        return 0;
+    return digits + (digits == SECONDS_DIGITS ? fraction_at(text + digits) : 0);
+}
+
+void moment_spell(const char *text, const struct moment *moment, char *out) {
+    while (*text) {
+        size_t digits = digits_at(text), gone = digits ? length_at(text, moment) : 0;
+        if (gone) {
+            *out++ = MARK;
+            text += gone;
+            continue;
+        }
+        do
+            *out++ = *text++;
+        while (digits-- > 1);
+    }
+    *out = 0;
+}

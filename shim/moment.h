@@ -1,0 +1,20 @@
+/*
+ * Names and arguments that differ between ranks only by the moment or by the process: run-1764000000, log.4711, 2026-11-24_13-17-02. Pure.
+ */
+#ifndef ACCEL_SHIM_MOMENT_H
+#define ACCEL_SHIM_MOMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct moment {
+    long long now;            /* seconds since 1970 */
+    const int32_t *processes; /* numbers that stand for the same on all ranks: of all of them, so that each rank spells alike. Borrowed */
+    size_t count;
+};
+
+/* out[strlen(text) + 1]: the text with one mark, the same for all ranks, in place of each number of these processes, and of each time and date that is not far
+   from now: seconds since 1970 and parts of them, YYYYMMDD, YYYY-MM-DD, with HHMMSS, HH-MM or HH-MM-SS behind it. */
+void moment_spell(const char *text, const struct moment *moment, char *out);
+
+#endif

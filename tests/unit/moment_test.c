@@ -1,0 +1,53 @@
+// sources: shim/moment.c
+#include "../../shim/moment.h"
+
+#include "unit.h"
+
+static const int32_t processes[] = {4711, 4712};
+
+/* 2026-11-24 13:17:02 UTC. */
+static const char *spelled(const char *text) {
+    static char out[256];
+    moment_spell(text, &(struct moment){1795526222, processes, 2}, out);
+    for (char *c = out; *c; c++)
+        *c = *c == '\1' ? '#' : *c;
+    return out;
+}
+
+TEST("numbers of the ranks' processes are one, on each rank") {
+    EXPECT_TEXT(spelled("log.4711"), "log.#");
+    EXPECT_TEXT(spelled("log.4712.txt"), "log.#.txt");
+    EXPECT_TEXT(spelled("log.4713"), "log.4713");
+    EXPECT_TEXT(spelled("14711"), "14711");
+}
+
+TEST("times in seconds, in parts of a second and with a fraction are one") {
+    EXPECT_TEXT(spelled("run-1795526222"), "run-#");
+    EXPECT_TEXT(spelled("run-1795526223/a"), "run-#/a");
+    EXPECT_TEXT(spelled("1795526222000"), "#");
+    EXPECT_TEXT(spelled("1795526222000000000"), "#");
+    EXPECT_TEXT(spelled("1795526222.123456/part"), "#/part");
+    EXPECT_TEXT(spelled("events.out.tfevents.1795526222.host.4711.1"), "events.out.tfevents.#.host.#.1");
+    EXPECT_TEXT(spelled("1695526222"), "1695526222");
+    EXPECT_TEXT(spelled("17955262220000000000000"), "17955262220000000000000");
+}
+
+TEST("today's date is one, with the time of day behind it, as strftime and isoformat write them") {
+    EXPECT_TEXT(spelled("20261124-131702/out"), "#/out");
+    EXPECT_TEXT(spelled("20261125_001702"), "#");
+    EXPECT_TEXT(spelled("20261124131702"), "#");
+    EXPECT_TEXT(spelled("run_2026-11-24_13-17-02_a"), "run_#_a");
+    EXPECT_TEXT(spelled("2026-11-24T13:17:02.123456"), "#");
+    EXPECT_TEXT(spelled("2026-11-24 13:17"), "#");
+    EXPECT_TEXT(spelled("2026.11.24"), "#");
+}
+
+TEST("what is no time, another day, or a number behind a date stays") {
+    EXPECT_TEXT(spelled("20251124-131702"), "20251124-131702");
+    EXPECT_TEXT(spelled("2017-10-01"), "2017-10-01");
+    EXPECT_TEXT(spelled("20261124-1"), "#-1");
+    EXPECT_TEXT(spelled("2026-11-24-007"), "#-007");
+    EXPECT_TEXT(spelled("--seed 7 --steps 100000 --lr 0.001"), "--seed 7 --steps 100000 --lr 0.001");
+    EXPECT_TEXT(spelled("2026"), "2026");
+    EXPECT_TEXT(spelled(""), "");
+}
