@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PROTOCOL_VERSION 9
+#define PROTOCOL_VERSION 10
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -49,6 +49,8 @@ enum protocol_type {
         10, /* a rank's forked child → launcher, on a connection of its own: struct protocol_child; the launcher stops the job with it */
     PROTOCOL_CHILD_TRAINS =
         11, /* a rank's child → launcher, on a connection of its own: struct protocol_claim; it has begun a backward of its own */
+    PROTOCOL_ATTACH =
+        12, /* shim → launcher: struct protocol_attach; answered like a claim, but the rank stays free: the process may claim it later, on this connection */
 };
 
 /* An operator has thrown for a value in one rank's rows, and the program goes on (AR-RANKS-PARTED). */
@@ -76,6 +78,12 @@ struct protocol_claim {
     uint32_t rank;                      /* from PROTOCOL_ENV_RANK */
     int32_t pid;                        /* checked against SO_PEERCRED (a pid of another name space may differ: then the kernel's wins) */
     char cookie[PROTOCOL_COOKIE_CHARS]; /* no terminator */
+};
+
+/* A process that may become a rank meets the other ranks' from now on (shim/attach.h). */
+struct protocol_attach {
+    struct protocol_claim claim;
+    uint64_t program; /* the same for what is the same program in all ranks */
 };
 
 struct protocol_grant {

@@ -13,12 +13,6 @@ static bool trainer_is_gone(const struct job *job, const struct rank *rank) {
     return rank->has_claimed && !claims_is_granted(&job->claims, rank->number) && kill(rank->claimer, 0) && errno == ESRCH;
 }
 
-/* The board of the program that the rank runs now, or NULL. */
-static const struct board *board_of(const struct job *job, const struct rank *rank) {
-    bool has_one = rank->generation && rank->generation <= job->claims.segments.count;
-    return has_one ? job->claims.segments.list[rank->generation - 1].board : NULL;
-}
-
 /* As in /proc/PID/stat; 0: unknown. */
 static uint32_t process_state(pid_t pid) {
     char path[64], state = 0;
@@ -47,7 +41,7 @@ static void take_words(char *words, const char *from, size_t room) {
 
 void board_line(struct job *job, uint32_t number, struct together_line *line) {
     const struct rank *rank = &job->ranks[number - job->first];
-    const struct board *board = board_of(job, rank);
+    const struct board *board = rank->board;
     struct together_line before = *line;
     line->rank = number;
     line->generation = rank->generation;

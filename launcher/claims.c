@@ -1,87 +1,44 @@
 #define _GNU_SOURCE
-#include "claims.h"
+#include "claims_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "secret.h"
 
-/* More than a socket's buffer holds: what a dead rank has left there is read to its end. */
-#define MESSAGES_MAX 4096
-
-struct message {
-    struct protocol_header header;
-    char payload[PROTOCOL_TEXT_MAX + 1]; /* room for a terminator */
-};
-
-int claims_open(struct claims *claims) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char random[17];
-    claims->listener = claims->lifeline[0] = claims->lifeline[1] = -1;
-    if (pipe2(claims->lifeline, O_CLOEXEC) || secret_make(random, 8) || secret_make(claims->cookie, PROTOCOL_COOKIE_CHARS / 2))
-        return -1;
-    int n = snprintf(claims->name, sizeof claims->name, "accel-run-%d-%s", (int)getpid(), random);
-    memcpy(address.sun_path + 1, claims->name, (size_t)n);
-    claims->connections = calloc(CLAIMS_CONNECTIONS_MAX, sizeof *claims->connections);
-    claims->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (!claims->connections || claims->listener < 0)
-        return -1;
-    if (bind(claims->listener, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)))
-        return -1;
-    return listen(claims->listener, 256);
-}
-
-static void connection_close(struct claims_connection *connection) {
-    close(connection->descriptor);
-    *connection = (struct claims_connection){.descriptor = -1, .rank = -1};
+static bool is_of(const struct claims_connection *connection, uint32_t rank) {
+    return connection->descriptor >= 0 && connection->rank == (int)rank && connection->is_granted;
 }
 
 bool claims_is_granted(const struct claims *claims, uint32_t rank) {
     for (uint32_t i = 0; i < claims->count; i++)
-        if (claims->connections[i].descriptor >= 0 && claims->connections[i].rank == (int)rank)
+        if (is_of(&claims->connections[i], rank))
             return true;
     return false;
 }
 
-/* passed: PROTOCOL_DESCRIPTORS descriptors or, when the last is not -1, PROTOCOL_DESCRIPTORS_MOST; or NULL. */
-static int send_message(int descriptor, uint32_t type, const void *payload, size_t bytes, const int *passed) {
-    struct protocol_header header = {type, (uint32_t)bytes};
-    struct iovec parts[2] = {{&header, sizeof header}, {(void *)(uintptr_t)payload, bytes}};
-    union {
-        char bytes[CMSG_SPACE(PROTOCOL_DESCRIPTORS_MOST * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    if (passed) {
-        size_t count = passed[PROTOCOL_LISTENER] < 0 ? PROTOCOL_DESCRIPTORS : PROTOCOL_DESCRIPTORS_MOST;
-        memset(&control, 0, sizeof control);
-        message.msg_control = control.bytes;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        struct cmsghdr *entry = CMSG_FIRSTHDR(&message);
-        entry->cmsg_level = SOL_SOCKET;
-        entry->cmsg_type = SCM_RIGHTS;
-        entry->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(entry), passed, count * sizeof(int));
-    }
-    return sendmsg(descriptor, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
-}
-
 void claims_tell(const struct claims *claims, uint32_t rank, uint32_t type, const void *payload, size_t bytes) {
     for (uint32_t i = 0; i < claims->count; i++)
-        if (claims->connections[i].descriptor >= 0 && claims->connections[i].rank == (int)rank)
-            send_message(claims->connections[i].descriptor, type, payload, bytes, NULL);
+        if (is_of(&claims->connections[i], rank))
+            claims_send(claims->connections[i].descriptor, type, payload, bytes, NULL);
 }
 
-static void deny(struct claims_connection *connection, const char *reason) {
-    send_message(connection->descriptor, PROTOCOL_DENY, reason, strlen(reason), NULL);
-    connection_close(connection);
+void claims_deny(struct claims *claims, struct claims_connection *connection, const char *reason) {
+    claims_send(connection->descriptor, PROTOCOL_DENY, reason, strlen(reason), NULL);
+    claims_close(claims, connection);
+}
+
+/* It goes on as it is. */
+static void deny_rank(struct claims *claims, struct claims_connection *connection) {
+    static const char reason[] = "another process is this rank";
+    if (connection->attached)
+        claims_send(connection->descriptor, PROTOCOL_DENY, reason, strlen(reason), NULL);
+    else
+        claims_deny(claims, connection, reason);
 }
 
 /* As long for a wrong first character as for a wrong last one. */
@@ -95,37 +52,8 @@ static bool cookie_is_right(const struct claims *claims, const char *cookie) {
 /* A rank that was refused for our own reasons would train alone, a full copy beside the others (P45): the job ends instead. */
 static void deny_and_stop(struct claims *claims, struct claims_connection *connection, uint32_t number,
                           const struct protocol_problem *problem) {
-    deny(connection, problem->what);
+    claims_deny(claims, connection, problem->what);
     claims->events.problem(claims->events.context, number, problem);
-}
-
-static bool is_stranger(const struct claims_connection *connection) {
-    return connection->descriptor >= 0 && connection->rank < 0;
-}
-
-static uint32_t count_strangers(const struct claims *claims) {
-    uint32_t strangers = 0;
-    for (uint32_t i = 0; i < claims->count; i++)
-        strangers += is_stranger(&claims->connections[i]);
-    return strangers;
-}
-
-static bool is_silent(const struct claims_connection *connection) {
-    char byte;
-    return recv(connection->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
-}
-
-/* Drops the stranger who has waited longest and said nothing; a rank claims as soon as it has connected. Returns false when there is none. */
-static bool drop_stranger(struct claims *claims) {
-    struct claims_connection *oldest = NULL;
-    for (uint32_t i = 0; i < claims->count; i++) {
-        struct claims_connection *connection = &claims->connections[i];
-        if (is_stranger(connection) && !connection->is_heard && (!oldest || connection->age < oldest->age) && is_silent(connection))
-            oldest = connection;
-    }
-    if (oldest)
-        connection_close(oldest);
-    return oldest;
 }
 
 /* A read end opened anew, not a copy: whom the kernel tells of the launcher's death belongs to the open file. It outlives the connection, which a program
@@ -143,35 +71,53 @@ static int send_grant(const struct claims *claims, int descriptor, const struct 
                                              [PROTOCOL_LISTENER] = message->rank == claims->first ? claims->leader_listener : -1};
     if (passed[PROTOCOL_LIFELINE] < 0)
         return -1;
-    int status = send_message(descriptor, PROTOCOL_GRANT, message, sizeof *message, passed);
+    int status = claims_send(descriptor, PROTOCOL_GRANT, message, sizeof *message, passed);
     close(passed[PROTOCOL_LIFELINE]);
     return status;
 }
 
-static void grant(struct claims *claims, struct claims_connection *connection, uint32_t number) {
-    struct rank *rank = &claims->ranks[number - claims->first];
-    struct segment *segment;
-    while (!(segment = segments_get(&claims->segments, rank->generation)) && errno == EMFILE && drop_stranger(claims))
+/* Sends a grant of this memory, if need be at a stranger's expense. Returns 0, or -1: the connection is closed. */
+static int pass(struct claims *claims, struct claims_connection *connection, uint32_t number, const struct segment *segment) {
+    struct protocol_grant message = claims->grant;
+    message.rank = number;
+    message.segment_bytes = segment->bytes;
+    message.generation = claims->ranks[number - claims->first].generation;
+    int status;
+    while ((status = send_grant(claims, connection->descriptor, &message, segment->memfd)) && errno == EMFILE &&
+           claims_drop_stranger(claims))
         ;
-    if (!segment) {
+    if (status)
+        claims_close(claims, connection);
+    else
+        connection->rank = (int)number;
+    return status;
+}
+
+/* The memory of the rank's next program: what it has as a process that meets the others already, or a new one. NULL: the job is being stopped. */
+static const struct segment *segment_of(struct claims *claims, struct claims_connection *connection, uint32_t number) {
+    struct segment *segment = connection->attached ? &connection->attached->segment : NULL;
+    while (!segment && !(segment = segments_get(&claims->segments, claims->ranks[number - claims->first].segments)) && errno == EMFILE &&
+           claims_drop_stranger(claims))
+        ;
+    if (!segment)
         deny_and_stop(claims, connection, number,
                       &(struct protocol_problem){.id = "AR-SEGMENT",
                                                  .what = "the launcher cannot make the shared memory through which the ranks exchange",
                                                  .cure = "raise the limits of file size (ulimit -f) and memory, or use fewer ranks"});
+    return segment;
+}
+
+static void grant(struct claims *claims, struct claims_connection *connection, uint32_t number) {
+    struct rank *rank = &claims->ranks[number - claims->first];
+    const struct segment *segment = segment_of(claims, connection, number);
+    if (!segment || pass(claims, connection, number, segment))
         return;
-    }
-    struct protocol_grant message = claims->grant;
-    message.rank = number;
-    message.segment_bytes = segment->bytes;
-    message.generation = rank->generation;
-    int status;
-    while ((status = send_grant(claims, connection->descriptor, &message, segment->memfd)) && errno == EMFILE && drop_stranger(claims))
-        ;
-    if (status) {
-        connection_close(connection);
-        return;
-    }
-    connection->rank = (int)number;
+    connection->is_granted = true;
+    if (connection->attached)
+        connection->attached->is_kept = true;
+    else
+        rank->segments++;
+    rank->board = segment->board;
     rank->has_claimed = true;
     rank->claimer = connection->pid;
     rank->generation++;
@@ -184,7 +130,7 @@ static bool is_local(const struct claims *claims, uint32_t rank) {
 static void handle_claim(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_claim claim;
     if (message->header.bytes < sizeof claim.version) {
-        deny(connection, "malformed claim");
+        claims_deny(claims, connection, "malformed claim");
         return;
     }
     memset(&claim, 0, sizeof claim);
@@ -196,17 +142,48 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
                                                  .what = "libaccelshim.so and accel-run are of different versions",
                                                  .cure = "install both from the same build (make install)"});
     else if (claim.version != PROTOCOL_VERSION)
-        deny(connection, "the shim and accel-run are of different versions");
+        claims_deny(claims, connection, "the shim and accel-run are of different versions");
     else if (message->header.bytes != sizeof claim)
-        deny(connection, "malformed claim");
+        claims_deny(claims, connection, "malformed claim");
     else if (!cookie_is_right(claims, claim.cookie))
-        deny(connection, "wrong cookie");
+        claims_deny(claims, connection, "wrong cookie");
     else if (!is_local(claims, claim.rank))
-        deny(connection, "no such rank");
-    else if (connection->rank >= 0 || claims_is_granted(claims, claim.rank))
-        deny(connection, "another process is this rank");
+        claims_deny(claims, connection, "no such rank");
+    else if (claims_is_granted(claims, claim.rank))
+        deny_rank(claims, connection);
+    else if (connection->rank >= 0 && connection->rank != (int)claim.rank)
+        claims_deny(claims, connection, "it is another rank");
     else
         grant(claims, connection, claim.rank);
+}
+
+/* Of a rank's process, which has the job's secret from its launcher. */
+static bool is_of_a_rank(const struct claims *claims, const struct protocol_claim *claim) {
+    return claim->version == PROTOCOL_VERSION && cookie_is_right(claims, claim->cookie) && is_local(claims, claim->rank);
+}
+
+/* A process that may become a rank. Where this does not come about all ranks' go on alone, or the others name this one. */
+static void handle_attach(struct claims *claims, struct claims_connection *connection, const struct message *message) {
+    struct protocol_attach attach;
+    if (message->header.bytes != sizeof attach || connection->rank >= 0) {
+        claims_deny(claims, connection, "malformed message");
+        return;
+    }
+    memcpy(&attach, message->payload, sizeof attach);
+    uint32_t number = attach.claim.rank;
+    if (!is_of_a_rank(claims, &attach.claim) || claims->segments.hosts) {
+        claims_deny(claims, connection, "no such rank");
+        return;
+    }
+    struct attached *attached = attached_come(&claims->attached, &claims->segments, attach.program, number);
+    if (!attached) {
+        claims_deny(claims, connection, "no shared memory");
+        return;
+    }
+    connection->attached = attached;
+    connection->rank = (int)number;
+    if (!pass(claims, connection, number, &attached->segment) && !claims_is_granted(claims, number))
+        claims->ranks[number - claims->first].board = attached->segment.board;
 }
 
 static void handle_problem(struct claims *claims, uint32_t rank, const void *payload, size_t bytes) {
@@ -220,41 +197,40 @@ static void handle_problem(struct claims *claims, uint32_t rank, const void *pay
     claims->events.problem(claims->events.context, rank, &problem);
 }
 
-/* Of a child, which has the job's secret from its rank. */
-static bool is_of_a_rank(const struct claims *claims, const struct protocol_claim *claim) {
-    return claim->version == PROTOCOL_VERSION && cookie_is_right(claims, claim->cookie) && is_local(claims, claim->rank);
-}
-
 /* A forked child has no part in its parent's connection: it comes once, with the job's secret, to say why it cannot go on. */
 static void handle_child(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_child child;
     if (message->header.bytes != sizeof child) {
-        deny(connection, "malformed message");
+        claims_deny(claims, connection, "malformed message");
         return;
     }
     memcpy(&child, message->payload, sizeof child);
     if (is_of_a_rank(claims, &child.claim))
         handle_problem(claims, child.claim.rank, &child.problem, sizeof child.problem);
-    connection_close(connection);
+    claims_close(claims, connection);
 }
 
 static void handle_child_trains(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_claim claim;
     if (message->header.bytes != sizeof claim) {
-        deny(connection, "malformed message");
+        claims_deny(claims, connection, "malformed message");
         return;
     }
     memcpy(&claim, message->payload, sizeof claim);
     if (is_of_a_rank(claims, &claim))
         claims->events.child(claims->events.context, claim.rank);
-    connection_close(connection);
+    claims_close(claims, connection);
 }
 
-static void handle_message(struct claims *claims, struct claims_connection *connection, struct message *message) {
+void claims_handle(struct claims *claims, struct claims_connection *connection, struct message *message) {
     uint32_t bytes = message->header.bytes;
     message->payload[bytes] = 0;
     if (message->header.type == PROTOCOL_CLAIM) {
         handle_claim(claims, connection, message);
+        return;
+    }
+    if (message->header.type == PROTOCOL_ATTACH) {
+        handle_attach(claims, connection, message);
         return;
     }
     if (message->header.type == PROTOCOL_CHILD) {
@@ -266,7 +242,7 @@ static void handle_message(struct claims *claims, struct claims_connection *conn
         return;
     }
     if (connection->rank < 0) { /* only ranks are listened to */
-        deny(connection, "claim first");
+        claims_deny(claims, connection, "claim first");
         return;
     }
     uint32_t rank = (uint32_t)connection->rank;
@@ -280,103 +256,4 @@ static void handle_message(struct claims *claims, struct claims_connection *conn
         claims->events.meeting(claims->events.context, rank, message->payload, bytes);
     else if (message->header.type == PROTOCOL_LOOK)
         claims->events.look(claims->events.context, rank, message->payload, bytes);
-}
-
-/* Reads one message. Returns false when there is none (or the connection has ended). */
-static bool read_message(struct claims *claims, struct claims_connection *connection) {
-    struct message message;
-    ssize_t n = recv(connection->descriptor, &message, sizeof message - 1, MSG_DONTWAIT | MSG_TRUNC);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
-    if (n <= 0) {
-        connection_close(connection);
-        return false;
-    }
-    if ((size_t)n < sizeof message.header || (size_t)n > sizeof message - 1 || message.header.bytes != (size_t)n - sizeof message.header) {
-        deny(connection, "malformed message");
-        return false;
-    }
-    connection->is_heard = true;
-    handle_message(claims, connection, &message);
-    connection->is_heard = false;
-    return connection->descriptor >= 0;
-}
-
-static void read_messages(struct claims *claims, struct claims_connection *connection, int most) {
-    for (int i = 0; i < most && connection->descriptor >= 0 && read_message(claims, connection); i++)
-        ;
-}
-
-static void connection_ready(void *context, size_t index, short events) {
-    struct claims *claims = context;
-    read_messages(claims, &claims->connections[index], 64); /* then the others have their turn */
-}
-
-static struct claims_connection *free_slot(struct claims *claims) {
-    for (uint32_t i = 0; i < claims->count; i++)
-        if (claims->connections[i].descriptor < 0)
-            return &claims->connections[i];
-    return claims->count < CLAIMS_CONNECTIONS_MAX ? &claims->connections[claims->count++] : NULL;
-}
-
-/* Takes one connection in. Returns false when none waits. */
-static bool accept_one(struct claims *claims) {
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-    if (count_strangers(claims) >= CLAIMS_STRANGERS_MAX && !drop_stranger(claims)) {
-        claims->is_full = true;
-        return false;
-    }
-    int descriptor = accept4(claims->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (descriptor < 0 && (errno == EMFILE || errno == ENFILE)) {
-        claims->is_full = !drop_stranger(claims);
-        return !claims->is_full;
-    }
-    if (descriptor < 0)
-        return errno == ECONNABORTED || errno == EINTR;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid()) {
-        close(descriptor);
-        return true;
-    }
-    struct claims_connection *connection = free_slot(claims);
-    if (connection)
-        *connection = (struct claims_connection){descriptor, -1, peer.pid, claims->accepted++, false};
-    else
-        close(descriptor);
-    return true;
-}
-
-static void listener_ready(void *context, size_t index, short events) {
-    struct claims *claims = context;
-    for (int i = 0; i < 64 && accept_one(claims); i++)
-        ;
-}
-
-void claims_add(struct claims *claims, struct loop *loop) {
-    for (uint32_t i = 0; i < claims->count; i++)
-        loop_add(loop, claims->connections[i].descriptor, POLLIN, connection_ready, claims, i);
-    if (!claims->is_full)
-        loop_add(loop, claims->listener, POLLIN, listener_ready, claims, 0);
-    claims->is_full = false; /* until the next round, which something must have caused */
-}
-
-void claims_drain(struct claims *claims) {
-    listener_ready(claims, 0, POLLIN);
-    for (uint32_t i = 0; i < claims->count; i++)
-        read_messages(claims, &claims->connections[i], MESSAGES_MAX);
-}
-
-void claims_clear(struct claims *claims) {
-    for (uint32_t i = 0; i < claims->count; i++)
-        if (claims->connections[i].descriptor >= 0)
-            connection_close(&claims->connections[i]);
-    int owned[] = {claims->listener, claims->lifeline[0], claims->lifeline[1]};
-    for (size_t i = 0; i < sizeof(owned) / sizeof(*owned); i++)
-        if (owned[i] >= 0)
-            close(owned[i]);
-    free(claims->connections);
-    segments_clear(&claims->segments);
-    claims->connections = NULL;
-    claims->count = 0;
-    claims->listener = -1;
 }

@@ -8,17 +8,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../config/board.h"
+
 struct rank {
     uint32_t number;
     pid_t pid; /* also its process group; stays a zombie until the end, so that neither number is given away (L6) */
     int pidfd; /* owned; -1 once the end was seen */
     bool has_ended;
-    int exit_code;       /* of an ended rank that exited */
-    int signal;          /* of an ended rank that was killed; 0: it exited */
-    bool ended_by_us;    /* after we asked it to stop: no evidence against it (L17) */
-    bool has_claimed;    /* ever */
-    pid_t claimer;       /* the process that claimed last; the rank's own or one that it started */
-    uint32_t generation; /* claims granted so far; the k-th claim of every rank belongs to the k-th segment */
+    int exit_code;             /* of an ended rank that exited */
+    int signal;                /* of an ended rank that was killed; 0: it exited */
+    bool ended_by_us;          /* after we asked it to stop: no evidence against it (L17) */
+    bool has_claimed;          /* ever */
+    pid_t claimer;             /* the process that claimed last; the rank's own or one that it started */
+    uint32_t generation;       /* claims granted so far */
+    uint32_t segments;         /* of these, with a segment of their own: the k-th of every rank belongs to the k-th segment */
+    const struct board *board; /* of the program that it runs now, or ran last; NULL: none */
 };
 
 /* Sends a signal to the rank's whole group, whether or not its leader still lives. Refuses pid <= 1, which would be everybody (L6).

@@ -76,8 +76,10 @@ void supervise_event(struct job *job, enum lifecycle_event event) {
     job->state = step.next;
     if ((step.actions & (LIFECYCLE_KILL | LIFECYCLE_STRAYS_KILL)) && give_up_killing(job))
         return;
-    if (step.actions & LIFECYCLE_ABORT)
+    if (step.actions & LIFECYCLE_ABORT) {
         segments_abort(&job->claims.segments);
+        attached_abort(&job->claims.attached);
+    }
     if (step.actions & LIFECYCLE_TERM)
         signal_ranks(job, SIGTERM);
     if (step.actions & LIFECYCLE_KILL)
@@ -122,9 +124,9 @@ static void rank_ready(void *context, size_t index, short events) {
         supervise_event(job, LIFECYCLE_RANKS_GONE);
 }
 
-static bool some_rank_has_claimed(const struct job *job) {
+static bool some_rank_has_board(const struct job *job) {
     for (uint32_t i = 0; i < job->local_size; i++)
-        if (job->ranks[i].has_claimed)
+        if (job->ranks[i].board)
             return true;
     return false;
 }
@@ -134,7 +136,7 @@ static int round_timeout(const struct job *job, uint64_t now_ms) {
     uint64_t timeout = UINT64_MAX;
     if (job->deadline_ms)
         timeout = job->deadline_ms > now_ms ? job->deadline_ms - now_ms : 0;
-    bool looking = job->world_size > 1 && job->state <= LIFECYCLE_INTERRUPTED && some_rank_has_claimed(job);
+    bool looking = job->world_size > 1 && job->state <= LIFECYCLE_INTERRUPTED && some_rank_has_board(job);
     bool waiting =
         notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
     if ((looking || waiting) && timeout > LOOK_MS)

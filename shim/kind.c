@@ -3,6 +3,7 @@
  * that only training programs reach asks the launcher for the rank; one grant per rank. Everything else passes through.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "attach.h"
 #include "exchange.h"
 #include "explain.h"
 #include "link.h"
@@ -28,8 +30,10 @@ static _Atomic bool is_prepared; /* everything below it works; until then other 
 
 /* In a child forked by a rank (a loader's worker): hooks off, communication forgotten (P12). In any other child: nothing was begun. */
 static void kind_after_fork(void) {
-    if (atomic_load(&shim_kind_now) != SHIM_RANK)
+    if (atomic_load(&shim_kind_now) != SHIM_RANK) {
+        link_forget();
         return;
+    }
     atomic_store(&shim_active_now, 0);
     atomic_store(&shim_kind_now, SHIM_WORKER);
     comm_forget();
@@ -105,9 +109,36 @@ static void kind_prepare(void) {
     files_client.rank_begins();
 }
 
+/* ---- before the claim */
+
+static pid_t attached; /* the process that meets others */
+static pthread_once_t attach_once = PTHREAD_ONCE_INIT, fork_once = PTHREAD_ONCE_INIT;
+
+static void kind_watch_forks(void) {
+    pthread_atfork(NULL, NULL, kind_after_fork);
+}
+
+static void kind_attach(void) {
+    uint64_t program;
+    if (!attach_may(&program) || !link_attach(&grant, program))
+        return;
+    pthread_once(&fork_once, kind_watch_forks);
+    meeting_will_be_of_main_thread();
+    meeting_begin(grant.world_size, grant.collective_timeout_ms);
+    beside_begin(grant.world_size, grant.collective_timeout_ms);
+    attached = getpid();
+}
+
+bool shim_attach(void) {
+    int saved_errno = errno;
+    pthread_once(&attach_once, kind_attach);
+    errno = saved_errno;
+    return attached == getpid();
+}
+
 /* One rank is the plain program: nothing is intercepted. */
 static void kind_granted(void) {
-    pthread_atfork(NULL, NULL, kind_after_fork);
+    pthread_once(&fork_once, kind_watch_forks);
     kind_open_comm();
     atomic_store(&shim_kind_now, SHIM_RANK);
     if (grant.world_size > 1)

@@ -37,6 +37,7 @@ static uint32_t log_level;
 static void *segment;
 static int listener = -1;
 static pid_t launcher = -1;
+static pid_t attached; /* the process that meets the others without being the rank, or before it is; 0: none */
 
 bool link_snapshot(void) {
     if (cookie[0])
@@ -193,32 +194,59 @@ static struct protocol_claim own_claim(void) {
     return claim;
 }
 
+/* Says it, and hears the answer: with a grant its descriptors, and *grant. Returns the answer's type. */
+static uint32_t ask(uint32_t type, const void *body, uint32_t bytes, struct protocol_grant *grant, int *passed) {
+    char answered[PROTOCOL_TEXT_MAX];
+    uint32_t answer = link_send(type, body, bytes) ? link_receive(answered, sizeof answered, passed) : 0;
+    if (answer != PROTOCOL_GRANT && answer != PROTOCOL_DENY)
+        claim_failed("no answer", 0);
+    if (answer == PROTOCOL_DENY)
+        return answer;
+    for (int i = 0; i < PROTOCOL_DESCRIPTORS; i++)
+        if (passed[i] < 0)
+            claim_failed("no room for another descriptor", EMFILE);
+    memcpy(grant, answered, sizeof *grant);
+    log_level = grant->log_level;
+    return answer;
+}
+
+bool link_attach(struct protocol_grant *grant, uint64_t program) {
+    struct protocol_attach attach = {.claim = own_claim(), .program = program};
+    int passed[PROTOCOL_DESCRIPTORS_MOST];
+    if (joined_is_here() || has_hosts || link_connect())
+        return false;
+    if (ask(PROTOCOL_ATTACH, &attach, sizeof attach, grant, passed) == PROTOCOL_DENY) {
+        own_close(&connection);
+        return false;
+    }
+    close(passed[PROTOCOL_LIFELINE]); /* it is not the rank: it may outlive the job as any process may */
+    map_segment(grant, passed[PROTOCOL_SEGMENT]);
+    attached = getpid();
+    return true;
+}
+
 int link_claim(struct protocol_grant *grant) {
     if (joined_is_here())
         return claim_joined(grant);
-    if (link_connect()) {
+    bool is_attached = attached == getpid() && own_is_there(&connection);
+    if (!is_attached && link_connect()) {
         if (errno == ECONNREFUSED) /* the launcher has gone: nobody else is a rank either */
             return 0;
         claim_failed("no connection", errno);
     }
     struct protocol_claim claim = own_claim();
-    char body[PROTOCOL_TEXT_MAX];
     int passed[PROTOCOL_DESCRIPTORS_MOST];
-    uint32_t answer = link_send(PROTOCOL_CLAIM, &claim, sizeof claim) ? link_receive(body, sizeof body, passed) : 0;
-    if (answer == PROTOCOL_DENY) {
-        own_close(&connection);
+    if (ask(PROTOCOL_CLAIM, &claim, sizeof claim, grant, passed) == PROTOCOL_DENY) {
+        if (!is_attached)
+            own_close(&connection);
         return 0;
     }
-    if (answer != PROTOCOL_GRANT)
-        claim_failed("no answer", 0);
-    for (int i = 0; i < PROTOCOL_DESCRIPTORS; i++)
-        if (passed[i] < 0)
-            claim_failed("no room for another descriptor", EMFILE);
-    memcpy(grant, body, sizeof *grant);
-    log_level = grant->log_level;
     lifeline = own_take(passed[PROTOCOL_LIFELINE]);
     link_die_with_launcher();
-    map_segment(grant, passed[PROTOCOL_SEGMENT]);
+    if (is_attached)
+        close(passed[PROTOCOL_SEGMENT]); /* it is the same */
+    else
+        map_segment(grant, passed[PROTOCOL_SEGMENT]);
     listener = passed[PROTOCOL_LISTENER];
     return 1;
 }
@@ -372,27 +400,6 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) {
     link_wait_for_end();
 }
 
-void shim_phase(enum board_phase phase, const char *where) {
-    struct board *board = link_board();
-    if (!board)
-        return;
-    struct board_rank *line = &board->ranks[slot];
-    atomic_store_explicit(&line->phase, phase, memory_order_relaxed);
-    strncpy(line->where, where, BOARD_WHERE_CHARS - 1);
-}
-
-bool shim_is_in_phase(enum board_phase phase) {
-    struct board *board = link_board();
-    return board && atomic_load_explicit(&board->ranks[slot].phase, memory_order_relaxed) == phase;
-}
-
-void shim_step_reset(void) {
-    struct board *board = link_board();
-    if (board)
-        atomic_store_explicit(&board->ranks[slot].step, 0, memory_order_relaxed);
-    shim_phase(BOARD_SETUP, "start");
-}
-
 const char *shim_temporary_folder(void) {
     return getenv("TMPDIR");
 }
@@ -405,12 +412,4 @@ void link_look(uint32_t late) {
 void shim_ends(int status, int signal) {
     if (joined_is_here())
         joined_ends(status, signal);
-}
-
-void shim_step_done(void) {
-    struct board *board = link_board();
-    if (joined_is_here() && joined_step())
-        link_wait_for_end();
-    if (board)
-        atomic_fetch_add_explicit(&board->ranks[slot].step, 1, memory_order_relaxed);
 }

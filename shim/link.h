@@ -19,12 +19,15 @@ uint32_t link_slot(void);   /* from the environment; 0 without a launcher */
 bool link_has_hosts(void);  /* likewise: the job has several */
 /* Asks for the rank. 1: granted, *grant filled and the segment mapped; 0: denied or no launcher. One thread. */
 int link_claim(struct protocol_grant *grant);
+/* Before that, or without: this process meets those of the other ranks that do the same program. True: *grant is filled and the segment mapped, which stays
+   the rank's if it claims. False: it does not come about. One thread. */
+bool link_attach(struct protocol_grant *grant, uint64_t program);
 /* The launcher's process, of whom signals come to all ranks; -1: not known. Any thread, in signal handlers, too. */
 pid_t link_launcher(void);
 void *link_segment(void);
 /* The socket at which the first rank of each of several hosts listens for the others'; -1: none. comm_open() takes it over. */
 int link_listener(void);
-struct board *link_board(void); /* NULL before the grant */
+struct board *link_board(void); /* NULL before the grant, or link_attach() */
 /* In a forked child: forget the socket (the parent's), unmap nothing. */
 void link_forget(void);
 uint32_t shim_record_steps(void); /* kind.c: after how many steps `accel-run explain` ends */

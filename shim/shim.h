@@ -63,6 +63,9 @@ static inline bool shim_is_worker(void) {
 /* To be called by hooks that only training programs reach (a leaf made, an engine asked, a seed drawn): claims the rank on the first call and, when
    granted with a world of more than one, calibrates the dispatch layer, runs its self-check and activates the hooks. Returns shim_active(). Any thread. */
 bool shim_training_begins(void);
+/* Before that: a process that may train is about to change a file. True when it meets the other ranks' processes from now on (attach.h), whether or not it
+   will be a rank; shim_rank() and shim_world_size() are known then. Any thread. */
+bool shim_attach(void);
 /* A backward begins in a process that is no rank: a child of one is said to train by itself. */
 void shim_trains_elsewhere(void);
 

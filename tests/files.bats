@@ -93,13 +93,49 @@ PYTHON
     both_builds early_and_twins.py
 }
 
-@test "a data base that is written to, or a name that is removed, before torch is imported is told of, a folder that is made is not" {
+@test "Python: a folder chosen, runs counted, a log rotated, a data base filled, a thread, before torch is imported: once, and the plain run's tree" {
+    both_builds early.py
+}
+
+@test "programs of a script that never train write once, beside the one that does, whatever the script calls them" {
+    cat - >"$BATS_TEST_TMPDIR/prepare.py" <<'PYTHON'
+import os, sys
+name = sys.argv[1]
+os.makedirs(name, exist_ok=True)
+with open(name + "/prepared", "a") as file:
+    file.write("for one\n")
+print(len(open(name + "/prepared").read()), file=sys.stderr if name == "beside" else sys.stdout)
+PYTHON
+    cat - >"$BATS_TEST_TMPDIR/script.sh" <<'SCRIPT'
+prepare() { /usr/bin/python3 "$@"; }
+prepare "$1" first --run "run-$(date +%s)-$(date +%Y%m%d-%H%M%S)-$$" --scratch "$(mktemp -u)"
+prepare "$1" beside &
+prepare "$1" first
+wait
+/usr/bin/python3 "$2"
+prepare "$1" first
+SCRIPT
+    program 'open("trained", "w").close()'
+    both 3 bash "$BATS_TEST_TMPDIR/script.sh" "$BATS_TEST_TMPDIR/prepare.py" "$BATS_TEST_TMPDIR/program.py"
+}
+
+@test "a rank that ends while others wait for it at a file, before torch is imported, is named without waiting for the deadline" {
+    printf '%s\n' 'import os, sys' 'sys.exit() if os.environ["ACCEL_RUN_RANK"] == "1" else open("file", "w")' >"$BATS_TEST_TMPDIR/program.py"
+    cd "$RANKS"
+    run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -eq 125 ]
+    contains "$output" "AR-RANK-EARLY: rank 1 finished at step 0, others did not: rank 0 waits for it"
+    [ ! -e file ]
+}
+
+@test "what another Python program has started, and changes files before it imports torch, is told of, but not of a folder that is made" {
+    printf '%s\n' 'import subprocess, sys' 'subprocess.run([sys.executable, sys.argv[1]], check=True)' >"$BATS_TEST_TMPDIR/starts.py"
     for change in 'sqlite3.connect("rows.db").execute("create table if not exists rows (a int)")' 'os.remove("old")' 'os.makedirs("out", exist_ok=True)'; do
         touch "$RANKS/old"
         printf '%s\n' 'import contextlib, os, sqlite3' 'with contextlib.suppress(OSError):' "    $change" 'import torch' \
             'torch.nn.Linear(4, 2)(torch.randn(4, 4)).sum().backward()' >"$BATS_TEST_TMPDIR/program.py"
         cd "$RANKS"
-        run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+        run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/starts.py" "$BATS_TEST_TMPDIR/program.py"
         [ "$status" -eq 0 ]
         case $change in
         *out*) lacks "$output" AR-FILE-EARLY ;;

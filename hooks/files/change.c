@@ -118,6 +118,8 @@ bool change_begin(struct change *change, enum meeting_kind kind, int directory, 
     change->acts = true;
     change->news = 0;
     enum files_place place = files_place();
+    if (place == FILES_EARLY && path)
+        place = files_place_early(files_whole_path(directory, path, change->whole[0]));
     change->paths[0] = path;
     change->is_early = path && place == FILES_EARLY;
     if (!path || place < FILES_MEET || !prepare(change, directory, path, second_directory, second))

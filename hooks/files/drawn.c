@@ -15,7 +15,7 @@ enum { DRAWN = 6, TRIES = 10000 };
 /* descriptor: what libc has made; where this host has not the folder, a private file of the name that it has tried. */
 static int add_scratch(int descriptor, const char *path, int flags) {
     char real[PATH_MAX];
-    if (descriptor >= 0 && files_place() >= FILES_MEET)
+    if (descriptor >= 0 && files_place() >= FILES_EARLY)
         scratch_add(path);
     if (descriptor >= 0 || errno != ENOENT || !away_has_folder_of(path))
         return descriptor;
@@ -28,10 +28,15 @@ static int add_scratch(int descriptor, const char *path, int flags) {
 static char *drawn_for_all(char *path, int suffix) {
     char absolute[PATH_MAX];
     size_t length = path ? strlen(path) : 0;
-    if (files_place() != FILES_MEET || suffix < 0 || length < DRAWN + (size_t)suffix)
+    enum files_place place = files_place();
+    if (place < FILES_EARLY || suffix < 0 || length < DRAWN + (size_t)suffix)
         return NULL;
     char *letters = path + length - (size_t)suffix - DRAWN;
-    return !strncmp(letters, "XXXXXX", DRAWN) && files_clean(path, absolute) && !scratch_may_be_in(absolute) ? letters : NULL;
+    if (strncmp(letters, "XXXXXX", DRAWN) || !files_clean(path, absolute) || scratch_may_be_in(absolute))
+        return NULL;
+    if (place == FILES_EARLY)
+        place = files_place_early(path);
+    return place == FILES_MEET ? letters : NULL;
 }
 
 /* The same on all ranks, which draw in step; where they do not, a name that is spelled differently leads to rank 0's. */
@@ -112,7 +117,7 @@ char *hook_mkdtemp(char *path) {
     char *made = ORIGINAL(mkdtemp)(path);
     if (!made && errno == ENOENT)
         away_check_folder_of(path);
-    if (made && files_place() >= FILES_MEET)
+    if (made && files_place() >= FILES_EARLY)
         scratch_add(made);
     return made;
 }

@@ -1,5 +1,6 @@
 /*
- * Before the claim: a Python program that has not imported torch yet.
+ * Before the claim: a Python program that has not imported torch yet, and cannot meet the other ranks' (shim/attach.h): there are several hosts, or
+ * another launcher, or another Python program has started it.
  *
  * All ranks have opened, and perhaps truncated, their logs, and written the same lines. At the claim rank 0 goes on, and the others' open
  * descriptors are exchanged for private copies; their buffered text goes there, too. Additions (append mode) would stand in the file N times
@@ -45,14 +46,21 @@ static void note(int descriptor, const char *real, bool is_own) {
     strcpy(early->path, real);
 }
 
-int early_open(const char *path, int flags, unsigned mode) {
+bool early_concerns(const char *path) {
     char real[PATH_MAX];
     struct stat now;
     SHIM_FILES_ASIDE;
     files_locate(path, real);
-    bool is_special = !stat(path, &now) && !S_ISREG(now.st_mode);
-    if (is_special || files_is_left_alone(real) || shim_slot() == 0)
+    bool is_special = !stat(path, &now) && !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode);
+    return !is_special && !files_is_left_alone(real);
+}
+
+int early_open(const char *path, int flags, unsigned mode) {
+    char real[PATH_MAX];
+    SHIM_FILES_ASIDE;
+    if (shim_slot() == 0)
         return OPEN_PASS;
+    files_locate(path, real);
     bool is_own = flags & O_APPEND && !(flags & O_TRUNC);
     int file = is_own ? sink_open(real, flags) : open(path, flags, mode);
     int saved_errno = errno;
@@ -68,7 +76,7 @@ void early_note_change(enum meeting_kind kind, const char *path) {
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
     files_locate(path, real);
-    if (!changed_path[0] && !files_is_left_alone(real) && !scratch_may_be_in(real) && !strstr(real, "/.")) {
+    if (!changed_path[0] && !scratch_may_be_in(real) && !strstr(real, "/.")) {
         changed = kind;
         strcpy(changed_path, real);
     }

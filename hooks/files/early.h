@@ -4,7 +4,9 @@
 
 #include "../../shim/shim.h"
 
-/* An open for writing in a process that may become a rank; the result is that of open_written(). */
+/* Is what is done under this name of the job's concern? Not devices, and what is left alone (files.c). */
+bool early_concerns(const char *path);
+/* An open for writing in a process that may become a rank, of a name that concerns; the result is that of open_written(). */
 int early_open(const char *path, int flags, unsigned mode);
 /* A change of names that has been made, or a lock that has been taken, in such a process: each copy has done it, or found it done. */
 void early_note_change(enum meeting_kind kind, const char *path);

@@ -17,10 +17,10 @@
  *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway; files in /tmp whose names the program draws so that nobody
  *    else has them (mkstemp, Python's tempfile): each rank has its own (scratch.c). In other folders such names are rank 0's, as all are.
  *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main(), or a logger's
- *    thread, opens first of all is one log. Python claims at `import torch`; what it has opened before is diverted then (early.c). No other process below the
- *    launcher is touched: neither shells nor compilers nor the ranks' children, whose files have N writers. Which of them belong to the
- *    program's own and which to a rank's private work is not to be told from outside, and a child must read what its parent's other child
- *    has written.
+ *    thread, opens first of all is one log. Python meets from the first file that it changes (shim/attach.h), and claims at `import torch`; where it cannot
+ *    meet before, what it has opened is diverted then (early.c). No other process below the launcher is touched: neither shells nor compilers nor the
+ *    ranks' children, whose files have N writers. Which of them belong to the program's own and which to a rank's private work is not to be told from
+ *    outside, and a child must read what its parent's other child has written.
  *  - Rows of open, close and stat are reached by everything, allocators included: one relaxed load in processes that are no ranks, no
  *    allocation and no lock of ours in any, errno kept, and libc's own function is known before the first call or a system call replaces it.
  */
@@ -38,8 +38,8 @@
 
 _Atomic uint8_t files_watched;
 
-static pid_t image;   /* the process at its start: a fork of it does not claim */
-static pid_t process; /* the rank; 0: not yet */
+static pid_t image;           /* the process at its start: a fork of it does not claim */
+static _Atomic pid_t process; /* the rank, or one that meets the others before it is; 0: not yet */
 static bool is_linked_with_libtorch;
 
 /* The constructors of the libraries that this program is linked with have run (P23). */
@@ -61,7 +61,7 @@ static enum files_place place_of_undecided(void) {
             meeting_will_be_of_main_thread();
         return !shim_training_begins() ? FILES_PASS : is_main ? FILES_MEET : FILES_BESIDE;
     }
-    return is_main && shim_may_train() ? FILES_EARLY : FILES_PASS;
+    return shim_may_train() ? FILES_EARLY : FILES_PASS;
 }
 
 /* A C++ program that looks for its checkpoint before it makes a model. Python cannot be told from a script until it imports torch. */
@@ -72,7 +72,8 @@ bool files_look_may_claim(void) {
 static enum files_place place_of_rank(void) {
     if (shim_world_size() < 2)
         atomic_store_explicit(&files_watched, 0, memory_order_relaxed);
-    if (!process || process != getpid())
+    pid_t meets = atomic_load(&process);
+    if (!meets || meets != getpid())
         return FILES_PASS;
     return meeting_is_here() ? FILES_MEET : FILES_BESIDE;
 }
@@ -83,10 +84,22 @@ enum files_place files_place_slowly(void) {
     int saved_errno = errno;
     enum files_place place = FILES_PASS;
     uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
-    if (kind == SHIM_UNDECIDED)
-        place = place_of_undecided();
-    else if (kind == SHIM_RANK)
+    if (kind == SHIM_RANK || atomic_load(&process))
         place = place_of_rank();
+    else if (kind == SHIM_UNDECIDED)
+        place = place_of_undecided();
+    errno = saved_errno;
+    return place;
+}
+
+enum files_place files_place_early(const char *path) {
+    int saved_errno = errno;
+    enum files_place place = FILES_PASS;
+    if (early_concerns(path)) {
+        if (shim_attach() && shim_world_size() > 1)
+            atomic_store(&process, getpid());
+        place = shim_world_size() ? place_of_rank() : syscall(SYS_gettid) == image ? FILES_EARLY : FILES_PASS;
+    }
     errno = saved_errno;
     return place;
 }
@@ -95,11 +108,13 @@ enum files_place files_place_slowly(void) {
 
 static void rank_begins(void) {
     SHIM_FILES_ASIDE;
+    if (atomic_load(&process) == getpid()) /* its files are all ranks' already */
+        return;
     early_divert();
     meeting_hold(MEETING_START, "", NULL);
     early_renew();
     meeting_hold(MEETING_START, "", NULL);
-    process = getpid();
+    atomic_store(&process, getpid());
 }
 
 static bool is_own(const char *path) {
@@ -192,8 +207,10 @@ bool files_is_left_alone(const char *real) {
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
         if (!strncmp(real, roots[i], strlen(roots[i])) && strncmp(real, "/dev/shm/", 9)) /* files in memory are the program's as any */
             return true;
+    static const char modules[] = "/__pycache__";
+    size_t length = strlen(real);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (strstr(real, folders[i]))
             return true;
-    return scratch_has(real);
+    return (length >= strlen(modules) && !strcmp(real + length - strlen(modules), modules)) || scratch_has(real);
 }

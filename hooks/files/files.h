@@ -17,8 +17,8 @@
 enum files_place {
     FILES_PASS,   /* not a rank of several, or the shim's own doing */
     FILES_EARLY,  /* a process that may become a rank */
-    FILES_MEET,   /* a rank, on the thread that claimed */
-    FILES_BESIDE, /* a rank, on another thread: they meet by name (shim/beside.h) */
+    FILES_MEET,   /* a rank on the thread that claimed, or a process that meets the others before it is one (shim/attach.h) */
+    FILES_BESIDE, /* the same on another thread: they meet by name (shim/beside.h) */
 };
 
 extern _Atomic uint8_t files_watched; /* 0: FILES_PASS for sure */
@@ -30,6 +30,10 @@ static inline enum files_place files_place(void) {
         return FILES_PASS;
     return files_place_slowly();
 }
+
+/* FILES_EARLY, about to change what stands under this name: where that is the job's concern it meets from now on, if it can. Never claims the rank. Keeps
+   errno. */
+enum files_place files_place_early(const char *path);
 
 /* What the descriptor is open for, absolute: out[PATH_MAX]. Returns its characters; 0: not known. */
 size_t files_path_of(int descriptor, char *out);

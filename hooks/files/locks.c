@@ -94,15 +94,23 @@ static int lock(const struct call *call) {
     return result;
 }
 
+static enum files_place place_of(int descriptor) {
+    char path[PATH_MAX];
+    enum files_place place = files_place();
+    if (place == FILES_EARLY)
+        place = files_path_of(descriptor, path) ? files_place_early(path) : FILES_PASS;
+    return place;
+}
+
 int hook_flock(int descriptor, int operation) {
     struct call call = {descriptor, act_flock, operation, 0, !(operation & LOCK_UN), NULL};
-    return files_place() < FILES_MEET ? act_flock(&call) : lock(&call);
+    return place_of(descriptor) < FILES_MEET ? act_flock(&call) : lock(&call);
 }
 
 int locks_fcntl(int descriptor, int command, struct flock *wanted) {
     bool asks = command == F_GETLK || command == F_OFD_GETLK;
     struct call call = {descriptor, act_fcntl, command, (long)wanted, !asks && wanted->l_type != F_UNLCK, asks ? wanted : NULL};
-    enum files_place place = files_place();
+    enum files_place place = place_of(descriptor);
     int result = place < FILES_MEET ? act_fcntl(&call) : lock(&call);
     char path[PATH_MAX];
     if (place == FILES_EARLY && !result && !asks && wanted->l_type == F_WRLCK && files_path_of(descriptor, path))
@@ -112,7 +120,7 @@ int locks_fcntl(int descriptor, int command, struct flock *wanted) {
 
 int hook_lockf(int descriptor, int command, long length) {
     struct call call = {descriptor, act_lockf, command, length, command == F_LOCK || command == F_TLOCK, NULL};
-    return files_place() < FILES_MEET ? act_lockf(&call) : lock(&call);
+    return place_of(descriptor) < FILES_MEET ? act_lockf(&call) : lock(&call);
 }
 
 int hook_lockf64(int descriptor, int command, long length) {

@@ -22,7 +22,7 @@ static bool has_drawn_letters(const char *path) {
 /* How Python's tempfile makes them where it does without being told: this rank's own. */
 static bool is_scratch_directory(const char *path, unsigned mode) {
     char absolute[PATH_MAX];
-    return path && mode == 0700 && files_place() >= FILES_MEET && files_clean(path, absolute) && scratch_may_be_in(absolute) &&
+    return path && mode == 0700 && files_place() >= FILES_EARLY && files_clean(path, absolute) && scratch_may_be_in(absolute) &&
            has_drawn_letters(absolute);
 }
 

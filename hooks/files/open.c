@@ -169,11 +169,11 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     if (!path || !writes(flags) || (place = files_place()) == FILES_PASS)
         return OPEN_PASS;
     trackers_look_at(path);
-    if (place == FILES_EARLY)
-        return early_open(path, flags, mode);
     char whole[PATH_MAX], viewed[PATH_MAX], real[PATH_MAX];
     struct stat now;
     path = files_whole_path(directory, path, whole);
+    if (place == FILES_EARLY && (place = files_place_early(path)) < FILES_MEET)
+        return place == FILES_EARLY ? early_open(path, flags, mode) : OPEN_PASS;
     if (shim_rank() == 0)
         path = view(AT_FDCWD, path, viewed); /* what is not in its place yet goes there */
     SHIM_FILES_ASIDE;

@@ -1,4 +1,4 @@
-// sources: launcher/claims.c launcher/secret.c launcher/segment.c launcher/loop.c
+// sources: launcher/claims.c launcher/claims_socket.c launcher/attached.c launcher/secret.c launcher/segment.c launcher/loop.c
 /*
  * The launcher's end of the claim socket, fed by a peer that sends anything: no crash, no leak, no grant without the secret.
  *
@@ -58,7 +58,7 @@ static void connect_peers(struct claims *claims, int *peers) {
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends))
             abort();
         peers[i] = ends[0];
-        claims->connections[i] = (struct claims_connection){ends[1], -1, getpid(), (uint64_t)i, false};
+        claims->connections[i] = (struct claims_connection){.descriptor = ends[1], .rank = -1, .pid = getpid(), .age = (uint64_t)i};
     }
     claims->count = PEERS;
 }
