@@ -41,14 +41,25 @@ static pid_t parent_of(pid_t pid) {
     return name_ends && sscanf(name_ends + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* Python, or a program that may train: what it starts is its own. Or what lets one rank in at a time. */
-static bool is_no_shell(pid_t pid) {
-    enum { MAPS_BYTES = 1 << 20 };
+/* name[PATH_MAX]: of its executable, without folders; empty: it cannot be seen. */
+static void program_name(pid_t pid, char *name) {
     char path[64], program[PATH_MAX];
     snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
     ssize_t length = readlink(path, program, sizeof program - 1);
     program[length < 0 ? 0 : length] = 0;
-    if (length <= 0 || !strncmp(shim_base_of(program), "python", 6) || !strcmp(shim_base_of(program), "flock"))
+    strcpy(name, shim_base_of(program));
+}
+
+static bool is_python(const char *name) {
+    return !strncmp(name, "python", strlen("python"));
+}
+
+/* Python, or a program that may train: what it starts is its own. Or what lets one rank in at a time. */
+static bool is_no_shell(pid_t pid) {
+    enum { MAPS_BYTES = 1 << 20 };
+    char name[PATH_MAX];
+    program_name(pid, name);
+    if (!*name || is_python(name) || !strcmp(name, "flock"))
         return true;
     char *maps = malloc(MAPS_BYTES);
     size_t bytes = maps ? read_of(pid, "maps", maps, MAPS_BYTES - 1) : 0;
@@ -92,9 +103,10 @@ static uint64_t program_of(const char *command, size_t bytes) {
 }
 
 bool attach_may(uint64_t *program) {
-    char command[COMMAND_BYTES];
+    char command[COMMAND_BYTES], name[PATH_MAX];
     int saved_errno = errno;
-    bool may = is_below_shells();
+    program_name(getpid(), name);
+    bool may = is_python(name) && is_below_shells();
     size_t bytes = may ? read_of(getpid(), "cmdline", command, sizeof command - 1) : 0;
     command[bytes] = 0;
     *program = program_of(command, bytes);
