@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+enum { FIRST_SIZE = 64 }; /* a walk through a small graph makes one in each backward */
+
 struct pair {
     void *_Atomic key;
     void *_Atomic value;
@@ -34,7 +36,7 @@ static void *table_put(struct pairs_table *table, void *key, void *value) {
 }
 
 static struct pairs_table *table_grow(struct pairs_table *old) {
-    size_t size = old ? 2 * old->size : 1024;
+    size_t size = old ? 2 * old->size : FIRST_SIZE;
     struct pairs_table *table = calloc(1, sizeof *table + size * sizeof *table->entries);
     table->outgrown = old;
     table->size = size;

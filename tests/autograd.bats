@@ -290,3 +290,30 @@ in_place_share() {
 @test "transforms of divided features, by torch.func, compute what one process does, forward and back through them" {
     same_part transforms.py debian wheel
 }
+
+# collectives STEPS: of rank 0, as its library counts them
+collectives() {
+    ACCEL_RUN_LOG_LEVEL=info "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/steps.py" "$1" 2>&1 | sed -n 's/^accel-run: .* \([0-9]*\) collectives.*/\1/p'
+}
+
+@test "a step takes one collective, that of its gradients, also where layers use views of their parameters" {
+    cat >"$BATS_TEST_TMPDIR/steps.py" <<'PYTHON'
+import sys, torch
+torch.manual_seed(0)
+first, tied = torch.nn.Linear(16, 32), torch.nn.Parameter(torch.randn(4, 32))
+optimizer = torch.optim.SGD([*first.parameters(), tied], 0.1)
+x, y = torch.randn(12, 16), torch.randint(4, (12,))
+for step in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    hidden = (x @ first.weight.t() + first.bias).relu()
+    torch.nn.functional.cross_entropy(hidden @ tied.t() + first(x) @ tied[:].t(), y).backward()
+    optimizer.step()
+PYTHON
+    local few many
+    for python in $(pythons); do
+        few=$(collectives 20)
+        many=$(collectives 60)
+        echo "$few collectives in 20 steps, $many in 60"
+        [ $((many - few)) -eq 40 ]
+    done
+}

@@ -125,7 +125,7 @@ size_t leaves_take_until(size_t ordinal, struct tensor ***list) {
 /* ---- leaves */
 
 /* + 1; 0: none */
-static size_t ordinal_of(struct tensor *leaf) {
+static size_t ordinal_of(const struct tensor *leaf) {
     return (size_t)pairs_get(&ordinals, leaf);
 }
 
@@ -163,6 +163,17 @@ static size_t ordinal_give(struct tensor *leaf) {
 size_t leaf_ordinal(struct tensor *leaf) {
     size_t known = ordinal_of(leaf);
     return (known ? known : ordinal_give(leaf)) - 1;
+}
+
+size_t leaf_place_behind(struct tensor *leaf) {
+    enum { VIEWS_MAX = 4 };
+    size_t known = ordinal_of(leaf);
+    void *node = known ? NULL : tensor_node(leaf), *next = node ? graph_first_of(node) : NULL, *last = NULL;
+    for (int i = 0; i < VIEWS_MAX && next; i++)
+        next = graph_first_of(last = next);
+    /* That accumulates: no other of a view's has no edges. What stood at its address before does not count. */
+    struct tensor *behind = last && !next ? pairs_get(&nodes, last) : NULL;
+    return behind ? ordinal_of(behind) : known;
 }
 
 bool leaf_has_ordinal(struct tensor *leaf, size_t ordinal) {
