@@ -10,8 +10,9 @@
  *  - What may be called or not by the memory layout of a rank's rows (contiguous, view, transpose) passes on what its operand comes from; a composite's
  *    result is its own, whatever it has called.
  *  - A parameter, or a view of it, is its place among the leaves; of a view without a history it is the shape, for hosts may round a step differently.
- *    Another whole operand is its shape and the first bits of its first element: all ranks have the same. Numbers with more than six digits are none of the program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count here,
- *    where all that is read and printed is compared. Those that something is learned from are compared with the next gradients (shim/torch/numbers.c).
+ *    Another whole operand is its shape and the first bits of its first element: all ranks have the same. Numbers with more than six digits are none of the
+ *    program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count here, where all that is read and printed is
+ *    compared. Those that something is learned from are compared with the next gradients (shim/torch/numbers.c).
  *  - A draw is its number among the thread's.
  */
 #include "shard.h"
