@@ -96,6 +96,7 @@ static uint64_t program_of(const char *command, size_t bytes) {
     uint64_t program = 0;
     for (size_t at = 0; at < bytes; at += strlen(command + at) + 1) {
         moment_spell(command + at, &moment, spelled);
+        moment_forget_drawn(spelled);
         const char *drawn = strstr(spelled, "/tmp/"); /* what stands behind it mktemp may have drawn */
         program = checksum_bytes(program, spelled, drawn ? (size_t)(drawn - spelled) : strlen(spelled));
     }

@@ -104,3 +104,48 @@ void moment_spell(const char *text, const struct moment *moment, char *out) {
     }
     *out = 0;
 }
+
+/* ---- drawn names */
+
+static size_t letters_at(const char *text) {
+    return strspn(text, DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+}
+
+static size_t uuid_at(const char *text) {
+    static const size_t groups[] = {8, 4, 4, 4, 12};
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        if (i && text[length++] != '-')
+            return 0;
+        size_t digits = strspn(text + length, DIGITS "abcdefABCDEF");
+        if (digits != groups[i] || digits != letters_at(text + length))
+            return 0;
+        length += digits;
+    }
+    return length;
+}
+
+/* At the beginning of a run of letters and digits. The drawn name's length, or 0. */
+static size_t drawn_at(const char *text) {
+    enum { TEMPORARY = 6, HEXADECIMAL = 8 };
+    size_t run = letters_at(text), uuid = uuid_at(text);
+    if (uuid)
+        return uuid;
+    if (!strncmp(text, "tmp.", 4) && letters_at(text + 4) >= TEMPORARY)
+        return 4 + letters_at(text + 4);
+    bool is_hexadecimal = run >= HEXADECIMAL && strspn(text, DIGITS "abcdef") == run;
+    return is_hexadecimal && digits_at(text) < run && strcspn(text, DIGITS) < run ? run : 0;
+}
+
+void moment_forget_drawn(char *text) {
+    char *out = text;
+    while (*text) {
+        size_t run = letters_at(text), gone = run ? drawn_at(text) : 0, kept = run ? run : 1;
+        if (gone)
+            *out++ = MARK;
+        else
+            out = (char *)memmove(out, text, kept) + kept;
+        text += gone ? gone : kept;
+    }
+    *out = 0;
+}

@@ -17,4 +17,8 @@ struct moment {
    from now: seconds since 1970 and parts of them, YYYYMMDD, YYYY-MM-DD, with HHMMSS, HH-MM or HH-MM-SS behind it. */
 void moment_spell(const char *text, const struct moment *moment, char *out);
 
+/* In place: one mark for each name that a shell's command has drawn, as uuidgen, openssl rand -hex and mktemp do: a UUID, eight and more hexadecimal digits with
+   letters and figures among them, "tmp." and what follows. */
+void moment_forget_drawn(char *text);
+
 #endif

@@ -108,7 +108,7 @@ print(len(open(name + "/prepared").read()), file=sys.stderr if name == "beside" 
 PYTHON
     cat - >"$BATS_TEST_TMPDIR/script.sh" <<'SCRIPT'
 prepare() { /usr/bin/python3 "$@"; }
-prepare "$1" first --run "run-$(date +%s)-$(date +%Y%m%d-%H%M%S)-$$" --scratch "$(mktemp -u)"
+prepare "$1" first --run "run-$(date +%s)-$(date +%Y%m%d-%H%M%S)-$$" --scratch "$(mktemp -u)" --part "$(mktemp -u -p .)" --id "$(cat /proc/sys/kernel/random/uuid)"
 prepare "$1" beside &
 prepare "$1" first
 wait
