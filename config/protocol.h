@@ -50,7 +50,7 @@ enum protocol_type {
     PROTOCOL_CHILD_TRAINS =
         11, /* a rank's child → launcher, on a connection of its own: struct protocol_claim; it has begun a backward of its own */
     PROTOCOL_ATTACH =
-        12, /* shim → launcher: struct protocol_attach; answered like a claim, but the rank stays free: the process may claim it later, on this connection */
+        12, /* shim → launcher: struct protocol_claim; answered like a claim, but the rank stays free: the process may claim it later, on this connection */
 };
 
 /* An operator has thrown for a value in one rank's rows, and the program goes on (AR-RANKS-PARTED). */
@@ -78,12 +78,6 @@ struct protocol_claim {
     uint32_t rank;                      /* from PROTOCOL_ENV_RANK */
     int32_t pid;                        /* checked against SO_PEERCRED (a pid of another name space may differ: then the kernel's wins) */
     char cookie[PROTOCOL_COOKIE_CHARS]; /* no terminator */
-};
-
-/* A process that may become a rank meets the other ranks' from now on (shim/attach.h). */
-struct protocol_attach {
-    struct protocol_claim claim;
-    uint64_t program; /* the same for what is the same program in all ranks */
 };
 
 struct protocol_grant {

@@ -27,18 +27,18 @@ void claims_tell(const struct claims *claims, uint32_t rank, uint32_t type, cons
             claims_send(claims->connections[i].descriptor, type, payload, bytes, NULL);
 }
 
-void claims_deny(struct claims *claims, struct claims_connection *connection, const char *reason) {
+void claims_deny(struct claims_connection *connection, const char *reason) {
     claims_send(connection->descriptor, PROTOCOL_DENY, reason, strlen(reason), NULL);
-    claims_close(claims, connection);
+    claims_close(connection);
 }
 
 /* It goes on as it is. */
-static void deny_rank(struct claims *claims, struct claims_connection *connection) {
+static void deny_rank(struct claims_connection *connection) {
     static const char reason[] = "another process is this rank";
-    if (connection->attached)
+    if (connection->is_attached)
         claims_send(connection->descriptor, PROTOCOL_DENY, reason, strlen(reason), NULL);
     else
-        claims_deny(claims, connection, reason);
+        claims_deny(connection, reason);
 }
 
 /* As long for a wrong first character as for a wrong last one. */
@@ -52,7 +52,7 @@ static bool cookie_is_right(const struct claims *claims, const char *cookie) {
 /* A rank that was refused for our own reasons would train alone, a full copy beside the others (P45): the job ends instead. */
 static void deny_and_stop(struct claims *claims, struct claims_connection *connection, uint32_t number,
                           const struct protocol_problem *problem) {
-    claims_deny(claims, connection, problem->what);
+    claims_deny(connection, problem->what);
     claims->events.problem(claims->events.context, number, problem);
 }
 
@@ -76,28 +76,10 @@ static int send_grant(const struct claims *claims, int descriptor, const struct 
     return status;
 }
 
-/* Sends a grant of this memory, if need be at a stranger's expense. Returns 0, or -1: the connection is closed. */
-static int pass(struct claims *claims, struct claims_connection *connection, uint32_t number, const struct segment *segment) {
-    struct protocol_grant message = claims->grant;
-    message.rank = number;
-    message.segment_bytes = segment->bytes;
-    message.generation = claims->ranks[number - claims->first].generation;
-    int status;
-    while ((status = send_grant(claims, connection->descriptor, &message, segment->memfd)) && errno == EMFILE &&
-           claims_drop_stranger(claims))
-        ;
-    if (status)
-        claims_close(claims, connection);
-    else
-        connection->rank = (int)number;
-    return status;
-}
-
-/* The memory of the rank's next program: what it has as a process that meets the others already, or a new one. NULL: the job is being stopped. */
+/* The memory of the rank's next program; if need be at a stranger's expense. NULL: the job is being stopped. */
 static const struct segment *segment_of(struct claims *claims, struct claims_connection *connection, uint32_t number) {
-    struct segment *segment = connection->attached ? &connection->attached->segment : NULL;
-    while (!segment && !(segment = segments_get(&claims->segments, claims->ranks[number - claims->first].segments)) && errno == EMFILE &&
-           claims_drop_stranger(claims))
+    struct segment *segment;
+    while (!(segment = segments_get(&claims->segments, connection->segment)) && errno == EMFILE && claims_drop_stranger(claims))
         ;
     if (!segment)
         deny_and_stop(claims, connection, number,
@@ -107,17 +89,38 @@ static const struct segment *segment_of(struct claims *claims, struct claims_con
     return segment;
 }
 
+/* Sends a grant of the rank's next memory, or of what the process has already. Returns false when the connection is closed. */
+static bool pass(struct claims *claims, struct claims_connection *connection, uint32_t number) {
+    struct rank *rank = &claims->ranks[number - claims->first];
+    bool is_first = !connection->is_attached;
+    if (is_first)
+        connection->segment = rank->segments;
+    const struct segment *segment = segment_of(claims, connection, number);
+    if (!segment)
+        return false;
+    struct protocol_grant message = claims->grant;
+    message.rank = number;
+    message.segment_bytes = segment->bytes;
+    message.generation = rank->generation;
+    int status;
+    while ((status = send_grant(claims, connection->descriptor, &message, segment->memfd)) && errno == EMFILE &&
+           claims_drop_stranger(claims))
+        ;
+    if (status) {
+        claims_close(connection);
+        return false;
+    }
+    connection->rank = (int)number;
+    rank->segments += is_first;
+    rank->board = segment->board;
+    return true;
+}
+
 static void grant(struct claims *claims, struct claims_connection *connection, uint32_t number) {
     struct rank *rank = &claims->ranks[number - claims->first];
-    const struct segment *segment = segment_of(claims, connection, number);
-    if (!segment || pass(claims, connection, number, segment))
+    if (!pass(claims, connection, number))
         return;
     connection->is_granted = true;
-    if (connection->attached)
-        connection->attached->is_kept = true;
-    else
-        rank->segments++;
-    rank->board = segment->board;
     rank->has_claimed = true;
     rank->claimer = connection->pid;
     rank->generation++;
@@ -130,7 +133,7 @@ static bool is_local(const struct claims *claims, uint32_t rank) {
 static void handle_claim(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_claim claim;
     if (message->header.bytes < sizeof claim.version) {
-        claims_deny(claims, connection, "malformed claim");
+        claims_deny(connection, "malformed claim");
         return;
     }
     memset(&claim, 0, sizeof claim);
@@ -142,17 +145,17 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
                                                  .what = "libaccelshim.so and accel-run are of different versions",
                                                  .cure = "install both from the same build (make install)"});
     else if (claim.version != PROTOCOL_VERSION)
-        claims_deny(claims, connection, "the shim and accel-run are of different versions");
+        claims_deny(connection, "the shim and accel-run are of different versions");
     else if (message->header.bytes != sizeof claim)
-        claims_deny(claims, connection, "malformed claim");
+        claims_deny(connection, "malformed claim");
     else if (!cookie_is_right(claims, claim.cookie))
-        claims_deny(claims, connection, "wrong cookie");
+        claims_deny(connection, "wrong cookie");
     else if (!is_local(claims, claim.rank))
-        claims_deny(claims, connection, "no such rank");
+        claims_deny(connection, "no such rank");
     else if (claims_is_granted(claims, claim.rank))
-        deny_rank(claims, connection);
+        deny_rank(connection);
     else if (connection->rank >= 0 && connection->rank != (int)claim.rank)
-        claims_deny(claims, connection, "it is another rank");
+        claims_deny(connection, "it is another rank");
     else
         grant(claims, connection, claim.rank);
 }
@@ -162,28 +165,21 @@ static bool is_of_a_rank(const struct claims *claims, const struct protocol_clai
     return claim->version == PROTOCOL_VERSION && cookie_is_right(claims, claim->cookie) && is_local(claims, claim->rank);
 }
 
-/* A process that may become a rank. Where this does not come about all ranks' go on alone, or the others name this one. */
+/* A rank's first process, which may become the rank. */
 static void handle_attach(struct claims *claims, struct claims_connection *connection, const struct message *message) {
-    struct protocol_attach attach;
-    if (message->header.bytes != sizeof attach || connection->rank >= 0) {
-        claims_deny(claims, connection, "malformed message");
+    struct protocol_claim claim;
+    if (message->header.bytes != sizeof claim || connection->rank >= 0) {
+        claims_deny(connection, "malformed message");
         return;
     }
-    memcpy(&attach, message->payload, sizeof attach);
-    uint32_t number = attach.claim.rank;
-    if (!is_of_a_rank(claims, &attach.claim) || claims->segments.hosts) {
-        claims_deny(claims, connection, "no such rank");
-        return;
-    }
-    struct attached *attached = attached_come(&claims->attached, &claims->segments, attach.program, number);
-    if (!attached) {
-        claims_deny(claims, connection, "no shared memory");
-        return;
-    }
-    connection->attached = attached;
-    connection->rank = (int)number;
-    if (!pass(claims, connection, number, &attached->segment) && !claims_is_granted(claims, number))
-        claims->ranks[number - claims->first].board = attached->segment.board;
+    memcpy(&claim, message->payload, sizeof claim);
+    bool is_first_process = is_of_a_rank(claims, &claim) && claims->ranks[claim.rank - claims->first].pid == connection->pid;
+    if (!is_first_process || claims->segments.hosts)
+        claims_deny(connection, "no such rank");
+    else if (claims_is_granted(claims, claim.rank))
+        deny_rank(connection);
+    else
+        connection->is_attached = pass(claims, connection, claim.rank);
 }
 
 static void handle_problem(struct claims *claims, uint32_t rank, const void *payload, size_t bytes) {
@@ -201,25 +197,25 @@ static void handle_problem(struct claims *claims, uint32_t rank, const void *pay
 static void handle_child(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_child child;
     if (message->header.bytes != sizeof child) {
-        claims_deny(claims, connection, "malformed message");
+        claims_deny(connection, "malformed message");
         return;
     }
     memcpy(&child, message->payload, sizeof child);
     if (is_of_a_rank(claims, &child.claim))
         handle_problem(claims, child.claim.rank, &child.problem, sizeof child.problem);
-    claims_close(claims, connection);
+    claims_close(connection);
 }
 
 static void handle_child_trains(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_claim claim;
     if (message->header.bytes != sizeof claim) {
-        claims_deny(claims, connection, "malformed message");
+        claims_deny(connection, "malformed message");
         return;
     }
     memcpy(&claim, message->payload, sizeof claim);
     if (is_of_a_rank(claims, &claim))
         claims->events.child(claims->events.context, claim.rank);
-    claims_close(claims, connection);
+    claims_close(connection);
 }
 
 void claims_handle(struct claims *claims, struct claims_connection *connection, struct message *message) {
@@ -242,7 +238,7 @@ void claims_handle(struct claims *claims, struct claims_connection *connection, 
         return;
     }
     if (connection->rank < 0) { /* only ranks are listened to */
-        claims_deny(claims, connection, "claim first");
+        claims_deny(connection, "claim first");
         return;
     }
     uint32_t rank = (uint32_t)connection->rank;

@@ -4,8 +4,8 @@
  * Rules
  *  - Whoever connects is a stranger until cookie and user id are right: lengths are checked before bytes are read, nothing a peer sends can
  * stop the launcher; a stranger is told "no" and dropped.
- *  - One live grant per rank: a second claim is denied while the first connection is open; a connection that closes frees the grant (P10). Processes that
- *    only meet the other ranks' (attached.h) are as many as there are.
+ *  - One live grant per rank: a second claim is denied while the first connection is open; a connection that closes frees the grant (P10).
+ *  - A rank's first process may meet the other ranks' before it claims, or without (shim/attach.h): it has the segment that its claim would get.
  *  - At most CLAIMS_STRANGERS_MAX connections wait to be heard: the oldest makes room, so that a flood cannot keep a rank from its claim.
  */
 #ifndef ACCEL_RUN_CLAIMS_H
@@ -16,22 +16,22 @@
 #include <sys/types.h>
 
 #include "../config/protocol.h"
-#include "attached.h"
 #include "loop.h"
 #include "rank.h"
 #include "segment.h"
 
 #define CLAIMS_STRANGERS_MAX 64
-#define CLAIMS_CONNECTIONS_MAX (4 * BOARD_RANKS_MAX + CLAIMS_STRANGERS_MAX)
+#define CLAIMS_CONNECTIONS_MAX (2 * BOARD_RANKS_MAX + CLAIMS_STRANGERS_MAX)
 
 struct claims_connection {
-    int descriptor;            /* -1: free slot */
-    int rank;                  /* -1: a stranger */
-    pid_t pid;                 /* the peer's, from the kernel */
-    uint64_t age;              /* number in the order of accepting */
-    bool is_heard;             /* its message is being handled */
-    bool is_granted;           /* it has the rank */
-    struct attached *attached; /* where it meets those of the other ranks, before it has or without having it; NULL: it does not */
+    int descriptor;  /* -1: free slot */
+    int rank;        /* -1: a stranger */
+    pid_t pid;       /* the peer's, from the kernel */
+    uint64_t age;    /* number in the order of accepting */
+    bool is_heard;   /* its message is being handled */
+    bool is_granted; /* it has the rank */
+    bool is_attached;
+    uint32_t segment; /* granted or attached: its number */
 };
 
 /* What happens, told to the owner. All called from the loop. */
@@ -58,7 +58,6 @@ struct claims {
     int leader_listener;         /* borrowed: for the first of them; -1: one host */
     struct protocol_grant grant; /* template of every grant */
     struct segments segments;
-    struct attached_list attached;
     struct claims_connection *connections; /* owned */
     uint32_t count;                        /* slots ever used */
     uint64_t accepted;                     /* connections so far */

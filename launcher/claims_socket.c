@@ -33,17 +33,7 @@ int claims_open(struct claims *claims) {
     return listen(claims->listener, 256);
 }
 
-/* The board is looked at no more: it goes with its last process. */
-static void leave(struct claims *claims, const struct claims_connection *connection) {
-    struct rank *rank = &claims->ranks[(uint32_t)connection->rank - claims->first];
-    if (rank->board == connection->attached->segment.board && !connection->attached->is_kept)
-        rank->board = NULL;
-    attached_leave(&claims->attached, connection->attached);
-}
-
-void claims_close(struct claims *claims, struct claims_connection *connection) {
-    if (connection->attached)
-        leave(claims, connection);
+void claims_close(struct claims_connection *connection) {
     close(connection->descriptor);
     *connection = (struct claims_connection){.descriptor = -1, .rank = -1};
 }
@@ -94,7 +84,7 @@ bool claims_drop_stranger(struct claims *claims) {
             oldest = connection;
     }
     if (oldest)
-        claims_close(claims, oldest);
+        claims_close(oldest);
     return oldest;
 }
 
@@ -105,11 +95,11 @@ static bool read_message(struct claims *claims, struct claims_connection *connec
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n <= 0) {
-        claims_close(claims, connection);
+        claims_close(connection);
         return false;
     }
     if ((size_t)n < sizeof message.header || (size_t)n > sizeof message - 1 || message.header.bytes != (size_t)n - sizeof message.header) {
-        claims_deny(claims, connection, "malformed message");
+        claims_deny(connection, "malformed message");
         return false;
     }
     connection->is_heard = true;
@@ -185,14 +175,13 @@ void claims_drain(struct claims *claims) {
 void claims_clear(struct claims *claims) {
     for (uint32_t i = 0; i < claims->count; i++)
         if (claims->connections[i].descriptor >= 0)
-            claims_close(claims, &claims->connections[i]);
+            claims_close(&claims->connections[i]);
     int owned[] = {claims->listener, claims->lifeline[0], claims->lifeline[1]};
     for (size_t i = 0; i < sizeof(owned) / sizeof(*owned); i++)
         if (owned[i] >= 0)
             close(owned[i]);
     free(claims->connections);
     segments_clear(&claims->segments);
-    attached_clear(&claims->attached);
     claims->connections = NULL;
     claims->count = 0;
     claims->listener = -1;

@@ -21,7 +21,7 @@ struct rank {
     bool has_claimed;          /* ever */
     pid_t claimer;             /* the process that claimed last; the rank's own or one that it started */
     uint32_t generation;       /* claims granted so far */
-    uint32_t segments;         /* of these, with a segment of their own: the k-th of every rank belongs to the k-th segment */
+    uint32_t segments;         /* passed so far, to claims and to a first process that may claim: the k-th of every rank is the same */
     const struct board *board; /* of the program that it runs now, or ran last; NULL: none */
 };
 

@@ -76,10 +76,8 @@ void supervise_event(struct job *job, enum lifecycle_event event) {
     job->state = step.next;
     if ((step.actions & (LIFECYCLE_KILL | LIFECYCLE_STRAYS_KILL)) && give_up_killing(job))
         return;
-    if (step.actions & LIFECYCLE_ABORT) {
+    if (step.actions & LIFECYCLE_ABORT)
         segments_abort(&job->claims.segments);
-        attached_abort(&job->claims.attached);
-    }
     if (step.actions & LIFECYCLE_TERM)
         signal_ranks(job, SIGTERM);
     if (step.actions & LIFECYCLE_KILL)

@@ -26,6 +26,7 @@ _Thread_local uint8_t shim_files_aside_now;
 
 static struct protocol_grant grant;
 static pthread_t beginner;       /* the thread that has claimed */
+static pid_t attached;           /* the process that meets others before it claims, or without */
 static _Atomic bool is_prepared; /* everything below it works; until then other threads wait */
 
 /* In a child forked by a rank (a loader's worker): hooks off, communication forgotten (P12). In any other child: nothing was begun. */
@@ -97,8 +98,10 @@ static void agree_on_thread(uint64_t thread) {
 static void kind_prepare(void) {
     torch_begin();
     atomic_store(&shim_active_now, 1);
-    meeting_begin(grant.world_size, grant.collective_timeout_ms);
-    beside_begin(grant.world_size, grant.collective_timeout_ms);
+    if (attached != getpid()) {
+        meeting_begin(grant.world_size, grant.collective_timeout_ms);
+        beside_begin(grant.world_size, grant.collective_timeout_ms);
+    }
     first_host_begin(grant.collective_timeout_ms);
     shim_turns_begin(grant.collective_timeout_ms);
     uint64_t thread = threads_go_by(0); /* whichever has come first on this rank */
@@ -111,7 +114,6 @@ static void kind_prepare(void) {
 
 /* ---- before the claim */
 
-static pid_t attached; /* the process that meets others */
 static pthread_once_t attach_once = PTHREAD_ONCE_INIT, fork_once = PTHREAD_ONCE_INIT;
 
 static void kind_watch_forks(void) {
@@ -119,13 +121,15 @@ static void kind_watch_forks(void) {
 }
 
 static void kind_attach(void) {
-    uint64_t program;
-    if (!attach_may(&program) || !link_attach(&grant, program))
+    if (!attach_may() || !link_attach(&grant))
         return;
     pthread_once(&fork_once, kind_watch_forks);
-    meeting_will_be_of_main_thread();
-    meeting_begin(grant.world_size, grant.collective_timeout_ms);
-    beside_begin(grant.world_size, grant.collective_timeout_ms);
+    if (grant.world_size > 1) {
+        meeting_will_be_of_main_thread();
+        meeting_begin(grant.world_size, grant.collective_timeout_ms);
+        beside_begin(grant.world_size, grant.collective_timeout_ms);
+        files_client.ranks_meet();
+    }
     attached = getpid();
 }
 
@@ -188,11 +192,17 @@ bool shim_training_begins(void) {
         wait_for_another();
     }
     beginner = pthread_self();
+    shim_attach(); /* before any thread opens a file unseen */
     if (link_claim(&grant))
         kind_granted();
     else
         atomic_store(&shim_kind_now, SHIM_OTHER);
     return shim_active();
+}
+
+bool shim_is_claimed_elsewhere(void) {
+    uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_acquire);
+    return (kind == SHIM_CLAIMING || kind == SHIM_RANK) && !is_decided(kind);
 }
 
 void shim_trains_elsewhere(void) {

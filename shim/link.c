@@ -210,12 +210,12 @@ static uint32_t ask(uint32_t type, const void *body, uint32_t bytes, struct prot
     return answer;
 }
 
-bool link_attach(struct protocol_grant *grant, uint64_t program) {
-    struct protocol_attach attach = {.claim = own_claim(), .program = program};
+bool link_attach(struct protocol_grant *grant) {
+    struct protocol_claim claim = own_claim();
     int passed[PROTOCOL_DESCRIPTORS_MOST];
-    if (joined_is_here() || has_hosts || link_connect())
+    if (link_connect())
         return false;
-    if (ask(PROTOCOL_ATTACH, &attach, sizeof attach, grant, passed) == PROTOCOL_DENY) {
+    if (ask(PROTOCOL_ATTACH, &claim, sizeof claim, grant, passed) == PROTOCOL_DENY) {
         own_close(&connection);
         return false;
     }

@@ -19,9 +19,9 @@ uint32_t link_slot(void);   /* from the environment; 0 without a launcher */
 bool link_has_hosts(void);  /* likewise: the job has several */
 /* Asks for the rank. 1: granted, *grant filled and the segment mapped; 0: denied or no launcher. One thread. */
 int link_claim(struct protocol_grant *grant);
-/* Before that, or without: this process meets those of the other ranks that do the same program. True: *grant is filled and the segment mapped, which stays
-   the rank's if it claims. False: it does not come about. One thread. */
-bool link_attach(struct protocol_grant *grant, uint64_t program);
+/* Before that, or without: this process meets those of the other ranks. True: *grant is filled and the segment mapped, which stays the rank's if it claims.
+   False: there is no launcher, or another process is the rank. One thread. */
+bool link_attach(struct protocol_grant *grant);
 /* The launcher's process, of whom signals come to all ranks; -1: not known. Any thread, in signal handlers, too. */
 pid_t link_launcher(void);
 void *link_segment(void);

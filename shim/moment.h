@@ -1,5 +1,5 @@
 /*
- * Names and arguments that differ between ranks only by the moment or by the process: run-1764000000, log.4711, 2026-11-24_13-17-02. Pure.
+ * Names that differ between ranks only by the moment or by the process: run-1764000000, log.4711, 2026-11-24_13-17-02. Pure.
  */
 #ifndef ACCEL_SHIM_MOMENT_H
 #define ACCEL_SHIM_MOMENT_H
@@ -16,9 +16,5 @@ struct moment {
 /* out[strlen(text) + 1]: the text with one mark, the same for all ranks, in place of each number of these processes, and of each time and date that is not far
    from now: seconds since 1970 and parts of them, YYYYMMDD, YYYY-MM-DD, with HHMMSS, HH-MM or HH-MM-SS behind it. */
 void moment_spell(const char *text, const struct moment *moment, char *out);
-
-/* In place: one mark for each name that a shell's command has drawn, as uuidgen, openssl rand -hex and mktemp do: a UUID, eight and more hexadecimal digits with
-   letters and figures among them, "tmp." and what follows. */
-void moment_forget_drawn(char *text);
 
 #endif

@@ -66,6 +66,8 @@ bool shim_training_begins(void);
 /* Before that: a process that may train is about to change a file. True when it meets the other ranks' processes from now on (attach.h), whether or not it
    will be a rank; shim_rank() and shim_world_size() are known then. Any thread. */
 bool shim_attach(void);
+/* Another thread is just claiming the rank: shim_training_begins() waits for it. */
+bool shim_is_claimed_elsewhere(void);
 /* A backward begins in a process that is no rank: a child of one is said to train by itself. */
 void shim_trains_elsewhere(void);
 
@@ -116,6 +118,7 @@ static inline void shim_files_back(int *unused) {
 
 /* hooks/files: */
 struct files_client {
+    void (*ranks_meet)(void);         /* the process meets the other ranks' from now on, and may become a rank */
     void (*rank_begins)(void);        /* the process has become a rank of several; all ranks come by */
     void (*training_goes_on)(void);   /* a backward is run */
     bool (*is_own)(const char *path); /* a name that this process has drawn, or below one: each has its own file there */

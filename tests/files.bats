@@ -97,26 +97,98 @@ PYTHON
     both_builds early.py
 }
 
-@test "programs of a script that never train write once, beside the one that does, whatever the script calls them" {
+@test "a thread whose first file falls before, into or behind the import of torch writes it once" {
+    cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
+import os, sys, threading, time
+def beside():
+    for number in range(int(sys.argv[2])):
+        time.sleep(float(sys.argv[1]))
+        with open("log", "a") as file:
+            file.write("line\n")
+thread = threading.Thread(target=beside)
+thread.start()
+import torch
+torch.nn.Linear(4, 2)(torch.ones(8, 4)).sum().backward()
+thread.join()
+print(open("log").read())
+PYTHON
+    local delay
+    for delay in 0.05 0.15 0.25 0.35; do
+        rm -rf "$PLAIN" "$RANKS" "$LOG"
+        mkdir "$PLAIN" "$RANKS"
+        both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" $delay 2
+        lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
+    done
+    rm -rf "$PLAIN" "$RANKS" "$LOG"
+    mkdir "$PLAIN" "$RANKS"
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" 0.04 20
+}
+
+@test "a script's folders, locks and looks between its programs are each rank's, and so is what they find there" {
     cat - >"$BATS_TEST_TMPDIR/prepare.py" <<'PYTHON'
 import os, sys
-name = sys.argv[1]
-os.makedirs(name, exist_ok=True)
-with open(name + "/prepared", "a") as file:
-    file.write("for one\n")
-print(len(open(name + "/prepared").read()), file=sys.stderr if name == "beside" else sys.stdout)
+os.makedirs(sys.argv[1], exist_ok=True)
+if not os.path.exists(sys.argv[1] + "/data"):
+    with open(sys.argv[1] + "/data", "w") as file:
+        file.write("prepared\n")
 PYTHON
     cat - >"$BATS_TEST_TMPDIR/script.sh" <<'SCRIPT'
-prepare() { /usr/bin/python3 "$@"; }
-prepare "$1" first --run "run-$(date +%s)-$(date +%Y%m%d-%H%M%S)-$$" --scratch "$(mktemp -u)" --part "$(mktemp -u -p .)" --id "$(cat /proc/sys/kernel/random/uuid)"
-prepare "$1" beside &
-prepare "$1" first
+set -e
+folder=$(mktemp -d)
+/usr/bin/python3 "$1" "$folder"
+cat "$folder/data"
+rm -r "$folder"
+exec 9>lock
+flock 9
+/usr/bin/python3 "$1" common
+flock -u 9
+cat common/data
+/usr/bin/python3 "$1" once &
 wait
+cat once/data
 /usr/bin/python3 "$2"
-prepare "$1" first
 SCRIPT
-    program 'open("trained", "w").close()'
-    both 3 bash "$BATS_TEST_TMPDIR/script.sh" "$BATS_TEST_TMPDIR/prepare.py" "$BATS_TEST_TMPDIR/program.py"
+    program 'print("trained")'
+    both 2 bash "$BATS_TEST_TMPDIR/script.sh" "$BATS_TEST_TMPDIR/prepare.py" "$BATS_TEST_TMPDIR/program.py"
+}
+
+@test "what a program has written stands there when it becomes another one, and what one that does not train has written also when it is killed" {
+    cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
+import os, sys
+if sys.argv[1] == "late":
+    import torch
+    torch.nn.Linear(4, 2)
+file = open("file", "w")
+file.write("text\n")
+file.flush()
+os.kill(os.getpid(), 9) if sys.argv[1] == "killed" else os.execv("/bin/cat", ["cat", "file"])
+PYTHON
+    for when in early late; do
+        both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" $when
+    done
+    (cd "$RANKS" && rm file && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" killed) && return 1
+    [ "$(cat "$RANKS/file")" = text ]
+}
+
+@test "threads that add to one file at once, again and again" {
+    cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
+import concurrent.futures, os, sys
+if sys.argv[1:]:
+    import torch
+    torch.nn.Linear(4, 2)
+def add(number):
+    for _ in range(5):
+        with open("all", "a") as file:
+            file.write("x")
+    return number
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    print(sum(pool.map(add, range(20))))
+print(os.path.getsize("all"))
+PYTHON
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    rm -rf "$PLAIN" "$RANKS" "$LOG"
+    mkdir "$PLAIN" "$RANKS"
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" torch
 }
 
 @test "a rank that ends while others wait for it at a file, before torch is imported, is named without waiting for the deadline" {

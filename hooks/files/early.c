@@ -1,6 +1,6 @@
 /*
- * Before the claim: a Python program that has not imported torch yet, and cannot meet the other ranks' (shim/attach.h): there are several hosts, or
- * another launcher, or another Python program has started it.
+ * Before the claim: a Python program that has not imported torch yet, and does not meet the other ranks' (shim/attach.h): a script or another program has
+ * started it, or there are several hosts, or another launcher.
  *
  * All ranks have opened, and perhaps truncated, their logs, and written the same lines. At the claim rank 0 goes on, and the others' open
  * descriptors are exchanged for private copies; their buffered text goes there, too. Additions (append mode) would stand in the file N times

@@ -17,8 +17,8 @@
  *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway; files in /tmp whose names the program draws so that nobody
  *    else has them (mkstemp, Python's tempfile): each rank has its own (scratch.c). In other folders such names are rank 0's, as all are.
  *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main(), or a logger's
- *    thread, opens first of all is one log. Python meets from the first file that it changes (shim/attach.h), and claims at `import torch`; where it cannot
- *    meet before, what it has opened is diverted then (early.c). No other process below the launcher is touched: neither shells nor compilers nor the
+ *    thread, opens first of all is one log. Python that the launcher has started meets from the first file that it changes (shim/attach.h), other Python claims
+ *    at `import torch`, and what it has opened is diverted then (early.c). No other process below the launcher is touched: neither shells nor compilers nor the
  *    ranks' children, whose files have N writers. Which of them belong to the program's own and which to a rank's private work is not to be told from
  *    outside, and a child must read what its parent's other child has written.
  *  - Rows of open, close and stat are reached by everything, allocators included: one relaxed load in processes that are no ranks, no
@@ -84,10 +84,12 @@ enum files_place files_place_slowly(void) {
     int saved_errno = errno;
     enum files_place place = FILES_PASS;
     uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
-    if (kind == SHIM_RANK || atomic_load(&process))
-        place = place_of_rank();
-    else if (kind == SHIM_UNDECIDED)
+    if (!atomic_load(&process) && getpid() == image && shim_is_claimed_elsewhere())
+        shim_training_begins();
+    if (kind == SHIM_UNDECIDED && !atomic_load(&process))
         place = place_of_undecided();
+    else if (atomic_load(&process))
+        place = place_of_rank();
     errno = saved_errno;
     return place;
 }
@@ -95,16 +97,17 @@ enum files_place files_place_slowly(void) {
 enum files_place files_place_early(const char *path) {
     int saved_errno = errno;
     enum files_place place = FILES_PASS;
-    if (early_concerns(path)) {
-        if (shim_attach() && shim_world_size() > 1)
-            atomic_store(&process, getpid());
-        place = shim_world_size() ? place_of_rank() : syscall(SYS_gettid) == image ? FILES_EARLY : FILES_PASS;
-    }
+    if (early_concerns(path))
+        place = shim_attach() ? place_of_rank() : syscall(SYS_gettid) == image ? FILES_EARLY : FILES_PASS;
     errno = saved_errno;
     return place;
 }
 
 /* ---- the shim's other parts call */
+
+static void ranks_meet(void) {
+    atomic_store(&process, getpid());
+}
 
 static void rank_begins(void) {
     SHIM_FILES_ASIDE;
@@ -124,7 +127,7 @@ static bool is_own(const char *path) {
     return scratch_has(real);
 }
 
-const struct files_client files_client = {rank_begins, written_publish_logs, is_own, view_replaced};
+const struct files_client files_client = {ranks_meet, rank_begins, written_publish_logs, is_own, view_replaced};
 
 /* Files that are still open at the end. libc writes streams out after all destructors: for these files it is done here. */
 __attribute__((destructor)) static void files_end(void) {

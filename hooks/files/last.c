@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "files.h"
 
@@ -36,6 +38,32 @@ int hook_posix_spawnp(void *pid, const char *path, const void *actions, const vo
 int hook_pipe2(int *ends, int flags) {
     before_child();
     return ORIGINAL(pipe2)(ends, flags);
+}
+
+/* The program becomes another one. Children made by fork() and vfork() come by here, too, in which nothing may be locked, allocated or looked up: they are
+   other processes, which written_publish_all() sees at once. */
+int hook_execve(const char *path, void *arguments, void *environment) {
+    written_publish_all();
+    return NEXT(execve) ? NEXT(execve)(path, arguments, environment) : (int)syscall(SYS_execve, path, arguments, environment);
+}
+
+int hook_execv(const char *path, void *arguments) {
+    return hook_execve(path, arguments, environ);
+}
+
+int hook_execvp(const char *name, void *arguments) {
+    written_publish_all();
+    return ORIGINAL(execvp)(name, arguments);
+}
+
+int hook_execvpe(const char *name, void *arguments, void *environment) {
+    written_publish_all();
+    return ORIGINAL(execvpe)(name, arguments, environment);
+}
+
+int hook_fexecve(int program, void *arguments, void *environment) {
+    written_publish_all();
+    return ORIGINAL(fexecve)(program, arguments, environment);
 }
 
 __attribute__((constructor)) static void last_start(void) {

@@ -108,7 +108,7 @@ void sink_fill(struct written *file) {
     close(from);
     close(copy);
     errno = saved_errno;
-    if (!is_filled)
+    if (!is_filled && written_is_open(file)) /* another thread may have closed it */
         sink_refuse(file->path);
 }
 
@@ -150,17 +150,30 @@ int sink_open(const char *real, int flags) {
     return sink;
 }
 
+/* A second handle of a private copy. -1: another thread has closed it meanwhile, and its number may be that of another file. */
+static int take_of(struct written *other, int flags) {
+    struct stat now;
+    dev_t device = other->device;
+    ino_t inode = other->inode;
+    sink_fill(other);
+    int sink = sink_reopen(other->descriptor, flags & ~(O_CREAT | O_NOFOLLOW | O_TRUNC));
+    bool is_it = sink >= 0 && !fstat(sink, &now) && now.st_dev == device && now.st_ino == inode;
+    if (is_it && (!(flags & O_TRUNC) || !ftruncate(sink, 0)))
+        return sink;
+    close(sink);
+    return -1;
+}
+
 int sink_take(struct written *own, const char *real, int flags) {
     struct stat now;
     if (flags & (O_EXCL | O_TRUNC))
         mapped_forget(real);
     struct written *other = flags & O_EXCL ? NULL : written_find_path(real);
-    if (!other || !other->is_own) {
-        int sink = sink_open(real, flags);
-        if (own && sink >= 0 && sink_adds(flags) && !fstat(sink, &now))
-            own->hollow = now.st_size;
+    int sink = other && other->is_own ? take_of(other, flags) : -1;
+    if (sink >= 0)
         return sink;
-    }
-    sink_fill(other);
-    return sink_reopen(other->descriptor, flags & ~(O_CREAT | O_NOFOLLOW));
+    sink = sink_open(real, flags);
+    if (own && sink >= 0 && sink_adds(flags) && !fstat(sink, &now))
+        own->hollow = now.st_size;
+    return sink;
 }

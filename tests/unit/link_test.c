@@ -1,4 +1,4 @@
-// sources: shim/link.c shim/checksum.c shim/joined*.c shim/comm/own.c launcher/claims.c launcher/claims_socket.c launcher/attached.c launcher/secret.c launcher/segment.c launcher/loop.c
+// sources: shim/link.c shim/checksum.c shim/joined*.c shim/comm/own.c launcher/claims.c launcher/claims_socket.c launcher/secret.c launcher/segment.c launcher/loop.c
 /*
  * Both ends of the claim socket: the parent is the launcher, forked children are ranks and strangers.
  */
@@ -308,12 +308,6 @@ TEST("garbage, empty messages, passed descriptors and half claims are refused; w
 
 /* ---- processes that meet before they are ranks */
 
-enum { PROGRAM = 1, OTHER_PROGRAM = 2 };
-
-static bool attach(uint64_t program) {
-    return link_snapshot() && link_attach(&grant, program);
-}
-
 /* On the board, which the other rank's process must have, too. */
 static void meet_other(uint64_t number) {
     atomic_store(&link_board()->ranks[link_slot()].step, number);
@@ -321,8 +315,12 @@ static void meet_other(uint64_t number) {
         usleep(1000);
 }
 
+static bool attach(void) {
+    return link_snapshot() && link_attach(&grant);
+}
+
 static int meet_and_claim(void) {
-    if (!attach(PROGRAM))
+    if (!attach())
         return 1;
     meet_other(1);
     const struct board *before = link_board();
@@ -332,55 +330,65 @@ static int meet_and_claim(void) {
     return 0;
 }
 
-TEST("processes that do the same program have one memory, before they are ranks and afterwards") {
-    open_launcher();
-    pid_t other = start("1", meet_and_claim);
-    EXPECT(serve_until_end(start("0", meet_and_claim)) == 0);
-    EXPECT(serve_until_end(other) == 0);
-    EXPECT(ranks[0].has_claimed && ranks[1].has_claimed);
-}
-
-static int meet_two_programs(void) {
-    if (!attach(link_snapshot() && link_slot() ? OTHER_PROGRAM : PROGRAM))
-        return 1;
-    atomic_store(&link_board()->ranks[link_slot()].step, 1);
-    pid_t second = fork(); /* the rank's next one: the other rank's first one does the same */
-    if (second == 0) {
-        link_forget();
-        _exit(attach(link_slot() ? PROGRAM : OTHER_PROGRAM) && atomic_load(&link_board()->ranks[link_slot()].step) == 0 ? 0 : 3);
-    }
-    int status = 0;
-    return waitpid(second, &status, 0) == second && WIFEXITED(status) ? WEXITSTATUS(status) : 2;
-}
-
-TEST("another program has another memory, whatever comes first on a rank") {
-    open_launcher();
-    pid_t other = start("1", meet_two_programs);
-    EXPECT(serve_until_end(start("0", meet_two_programs)) == 0);
-    EXPECT(serve_until_end(other) == 0);
-    EXPECT(!ranks[0].has_claimed && !ranks[1].has_claimed);
-}
-
-static int claim_beside(void) {
-    if (!attach(PROGRAM))
-        return 1;
-    return link_claim(&grant) == 0 && link_board() ? 0 : 2; /* it goes on meeting */
-}
-
-static int hold_rank(void) {
+static int claim_and_meet(void) {
     if (claim() != 1)
         return 1;
-    pid_t beside = fork();
-    if (beside == 0) {
-        link_forget();
-        _exit(claim_beside());
-    }
-    int status = 0;
-    return waitpid(beside, &status, 0) == beside && WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+    meet_other(1);
+    meet_other(2);
+    return 0;
 }
 
-TEST("a process that meets is told no where another one is the rank, and meets on") {
+/* Both ranks do something; their ends. */
+static void both(int (*zero)(void), int (*one)(void), int *ends) {
     open_launcher();
-    EXPECT(serve_until_end(start("0", hold_rank)) == 0);
-    EXPECT(ranks[0].has_claimed);
+    ranks[1].pid = start("1", one);
+    ranks[0].pid = start("0", zero);
+    ends[0] = serve_until_end(ranks[0].pid);
+    ends[1] = serve_until_end(ranks[1].pid);
+}
+
+TEST("the ranks' first processes have one memory before they are ranks and afterwards, also with one that has claimed at once") {
+    int ends[2];
+    both(meet_and_claim, meet_and_claim, ends);
+    EXPECT(ends[0] == 0 && ends[1] == 0);
+    EXPECT(ranks[0].has_claimed && ranks[1].has_claimed);
+    claims_clear(&claims);
+    both(meet_and_claim, claim_and_meet, ends);
+    EXPECT(ends[0] == 0 && ends[1] == 0);
+}
+
+/* Its child, then, is the rank: with another memory than the parent's. */
+static int meet_and_let_child_claim(void) {
+    if (!attach())
+        return 1;
+    meet_other(1);
+    pid_t child = fork();
+    if (child == 0) {
+        link_forget();
+        _exit(claim() == 1 && atomic_load(&link_board()->ranks[link_slot()].step) == 0 ? (meet_other(1), 0) : 3);
+    }
+    int status = 0;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+}
+
+TEST("a child that claims while its parent meets has a memory of its own, the same on all ranks") {
+    int ends[2];
+    both(meet_and_let_child_claim, meet_and_let_child_claim, ends);
+    EXPECT(ends[0] == 0 && ends[1] == 0);
+}
+
+static int attach_from_below(void) {
+    if (!link_snapshot())
+        return 1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(attach() ? 3 : 0);
+    int status = 0;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+}
+
+TEST("a process that the rank's first one has started does not meet") {
+    open_launcher();
+    ranks[0].pid = start("0", attach_from_below);
+    EXPECT(serve_until_end(ranks[0].pid) == 0);
 }

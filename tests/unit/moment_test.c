@@ -42,28 +42,6 @@ TEST("today's date is one, with the time of day behind it, as strftime and isofo
     EXPECT_TEXT(spelled("2026.11.24"), "#");
 }
 
-static const char *without_drawn(const char *text) {
-    static char out[256];
-    strcpy(out, text);
-    moment_forget_drawn(out);
-    for (char *c = out; *c; c++)
-        *c = *c == '\1' ? '#' : *c;
-    return out;
-}
-
-TEST("names that a shell's commands draw are one: uuidgen, openssl rand -hex, mktemp") {
-    EXPECT_TEXT(without_drawn("run-5a5cbd3e-7a0c-4f7e-9d4c-0123456789ab/out"), "run-#/out");
-    EXPECT_TEXT(without_drawn("5A5CBD3E-7A0C-4F7E-9D4C-0123456789AB"), "#");
-    EXPECT_TEXT(without_drawn("id_3f9a01bc"), "id_#");
-    EXPECT_TEXT(without_drawn("./tmp.Xy12Zq89aB/part"), "./#/part");
-}
-
-TEST("what is typed stays: seeds, rates, models, names of files") {
-    const char *typed[] = {"--seed=12345678", "1e-4", "resnet50v2.pt", "deadbeef", "tmp.txt", "0.0001", "", "a-b--c"};
-    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++)
-        EXPECT_TEXT(without_drawn(typed[i]), typed[i]);
-}
-
 TEST("what is no time, another day, or a number behind a date stays") {
     EXPECT_TEXT(spelled("20251124-131702"), "20251124-131702");
     EXPECT_TEXT(spelled("2017-10-01"), "2017-10-01");
