@@ -21,7 +21,7 @@ int segment_memory(uint64_t bytes) {
     return -1;
 }
 
-int segment_make(struct segment *segment, const struct segments *job) {
+static int segment_make(struct segment *segment, const struct segments *job) {
     uint32_t world_size = job->world_size;
     segment->bytes = board_bytes() + board_comm_bytes(world_size);
     segment->memfd = segment_memory(segment->bytes);

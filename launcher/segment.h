@@ -29,9 +29,6 @@ struct segments {
 /* A new memfd. Sealed: a rank that cut it short would take everybody along (SIGBUS). Returns it, or -1 with errno. */
 int segment_memory(uint64_t bytes);
 
-/* A new one, empty. Returns 0, or -1 with errno. */
-int segment_make(struct segment *segment, const struct segments *job);
-
 /* The segment of a generation, made when it is asked for first. NULL with errno when it cannot be made. Borrowed; moves when another is
  * made. */
 struct segment *segments_get(struct segments *segments, uint32_t generation);
