@@ -202,7 +202,7 @@ bool shim_training_begins(void) {
 
 bool shim_is_claimed_elsewhere(void) {
     uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_acquire);
-    return (kind == SHIM_CLAIMING || kind == SHIM_RANK) && !is_decided(kind);
+    return (kind == SHIM_CLAIMING || kind == SHIM_RANK) && !is_decided(kind) && !pthread_equal(beginner, pthread_self());
 }
 
 void shim_trains_elsewhere(void) {
