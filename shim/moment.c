@@ -74,7 +74,7 @@ static bool is_process(long long number, const struct moment *moment) {
     size_t i = 0;
     while (i < moment->count && moment->processes[i] != number)
         i++;
-    return i < moment->count;
+    return number && i < moment->count;
 }
 
 /* How many characters from the beginning of these digits on are of the moment or the process. */

@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 struct moment {
-    long long now;            /* seconds since 1970 */
-    const int32_t *processes; /* numbers that stand for the same on all ranks: of all of them, so that each rank spells alike. Borrowed */
+    long long now; /* seconds since 1970 */
+    const int32_t
+        *processes; /* that stand for the same on all ranks: of all of them, so that each rank spells alike; 0: not known yet. Borrowed */
     size_t count;
 };
 

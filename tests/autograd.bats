@@ -317,3 +317,23 @@ PYTHON
         [ $((many - few)) -eq 40 ]
     done
 }
+
+@test "views of parameters that are used in another order on each rank, and added up, are no other operation" {
+    cat >"$BATS_TEST_TMPDIR/order.py" <<'PYTHON'
+import os, torch
+torch.manual_seed(0)
+weights = [torch.nn.Parameter(torch.randn(4, 4)) for _ in range(3)]
+first = int(os.environ.get("ACCEL_RUN_RANK", 0))  # as a set that is ordered by addresses
+for step in range(3):
+    x = torch.randn(7, 4)
+    loss = sum(torch.nn.functional.linear(x, weight.t()).pow(2).mean() for weight in weights[first:] + weights[:first])
+    loss.backward()
+    print("%.4f" % loss.item())
+PYTHON
+    local python plain
+    for python in $(pythons); do
+        plain=$("$python" "$BATS_TEST_TMPDIR/order.py")
+        run -0 "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/order.py"
+        [ "$output" = "$plain" ]
+    done
+}

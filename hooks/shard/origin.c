@@ -9,7 +9,7 @@
  *  - Sums and products are sums and products of what their operands come from, modulo a prime: the same in any order.
  *  - What may be called or not by the memory layout of a rank's rows (contiguous, view, transpose) passes on what its operand comes from; a composite's
  *    result is its own, whatever it has called.
- *  - A parameter, or a view of it, is its place among the leaves; of a view without a history it is the shape, for hosts may round a step differently.
+ *  - A parameter is its place among the leaves. A view of one is its shape: its place would make each view a leaf, and hosts may round a step differently.
  *    Another whole operand is its shape and the first bits of its first element: all ranks have the same. Numbers with more than six digits are none of the
  *    program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count here, where all that is read and printed is
  *    compared. Those that something is learned from are compared with the next gradients (shim/torch/numbers.c).
@@ -176,7 +176,7 @@ static uint64_t of_argument(const struct shard_call *call, const struct argument
     struct tensor *tensor = argument_tensor(argument);
     if (argument->record.kind == RECORD_SHARD || argument->record.kind == RECORD_PARTIAL)
         return argument->record.origin.calls;
-    size_t place = argument->is_parameter ? leaf_place_behind(tensor) : 0;
+    size_t place = argument->is_parameter ? leaf_place(tensor) : 0;
     if (place)
         return checksum_mix(place - 1, 6);
     if (argument->is_parameter)

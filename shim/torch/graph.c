@@ -140,11 +140,6 @@ const struct vector *graph_edges_of(void *node) {
     return (const struct vector *)((char *)node + edges_at);
 }
 
-void *graph_first_of(void *node) {
-    const struct vector *edges = edges_at ? graph_edges_of(node) : NULL;
-    return edges && edges->begin < edges->end ? *(void *const *)edges->begin : NULL;
-}
-
 bool graph_leads_to(const struct vector *edges, graph_visitor *is_sought, const void *context) {
     if (!edges_at)
         return true;

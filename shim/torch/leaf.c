@@ -124,8 +124,7 @@ size_t leaves_take_until(size_t ordinal, struct tensor ***list) {
 
 /* ---- leaves */
 
-/* + 1; 0: none */
-static size_t ordinal_of(const struct tensor *leaf) {
+size_t leaf_place(const struct tensor *leaf) {
     return (size_t)pairs_get(&ordinals, leaf);
 }
 
@@ -151,7 +150,7 @@ static size_t ordinal_give(struct tensor *leaf) {
     if (is_of_example) /* how many there are hangs on how many are read */
         shim_note_draw();
     LEAF_SCOPE;
-    size_t known = ordinal_of(leaf);
+    size_t known = leaf_place(leaf);
     if (known) /* another thread was first */
         return known;
     size_t ordinal = is_of_example && !threads_is_main() ? number_of_example() : number_of_maker(leaf);
@@ -161,23 +160,12 @@ static size_t ordinal_give(struct tensor *leaf) {
 }
 
 size_t leaf_ordinal(struct tensor *leaf) {
-    size_t known = ordinal_of(leaf);
+    size_t known = leaf_place(leaf);
     return (known ? known : ordinal_give(leaf)) - 1;
 }
 
-size_t leaf_place_behind(struct tensor *leaf) {
-    enum { VIEWS_MAX = 4 };
-    size_t known = ordinal_of(leaf);
-    void *node = known ? NULL : tensor_node(leaf), *next = node ? graph_first_of(node) : NULL, *last = NULL;
-    for (int i = 0; i < VIEWS_MAX && next; i++)
-        next = graph_first_of(last = next);
-    /* That accumulates: no other of a view's has no edges. What stood at its address before does not count. */
-    struct tensor *behind = last && !next ? pairs_get(&nodes, last) : NULL;
-    return behind ? ordinal_of(behind) : known;
-}
-
 bool leaf_has_ordinal(struct tensor *leaf, size_t ordinal) {
-    return ordinal_of(leaf) == ordinal + 1;
+    return leaf_place(leaf) == ordinal + 1;
 }
 
 bool leaf_is_of_thread(size_t ordinal) {
@@ -189,7 +177,7 @@ uint32_t leaf_number(size_t ordinal) {
 }
 
 void leaf_gone(struct tensor *leaf) {
-    size_t known = ordinal_of(leaf);
+    size_t known = leaf_place(leaf);
     if (!known)
         return; /* a view of a parameter carries its key */
     LEAF_SCOPE;

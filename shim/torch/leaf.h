@@ -17,10 +17,9 @@
 struct tensor;
 
 /* Any thread. */
-size_t leaf_ordinal(struct tensor *leaf); /* known from then on, and marked as a parameter */
-/* Its ordinal + 1, or that of the leaf which a view of it leads to: views of parameters are marked, too. 0: not known. */
-size_t leaf_place_behind(struct tensor *leaf);
-struct tensor *leaf_by_ordinal(size_t ordinal);             /* NULL: gone, or never made here */
+size_t leaf_ordinal(struct tensor *leaf);       /* known from then on, and marked as a parameter */
+size_t leaf_place(const struct tensor *leaf);   /* its ordinal + 1; 0: none, as of a view of a parameter, which is marked, too */
+struct tensor *leaf_by_ordinal(size_t ordinal); /* NULL: gone, or never made here */
 bool leaf_has_ordinal(struct tensor *leaf, size_t ordinal); /* false also when the leaf is gone, or another one stands in its place */
 bool leaf_is_of_thread(size_t ordinal);                     /* another one than the main thread has made it */
 uint32_t leaf_number(size_t ordinal);                       /* among those of its thread: for people */

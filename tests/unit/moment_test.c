@@ -3,12 +3,12 @@
 
 #include "unit.h"
 
-static const int32_t processes[] = {4711, 4712};
+static const int32_t processes[] = {4711, 0, 4712}; /* one is not known yet */
 
 /* 2026-11-24 13:17:02 UTC. */
 static const char *spelled(const char *text) {
     static char out[256];
-    moment_spell(text, &(struct moment){1795526222, processes, 2}, out);
+    moment_spell(text, &(struct moment){1795526222, processes, 3}, out);
     for (char *c = out; *c; c++)
         *c = *c == '\1' ? '#' : *c;
     return out;
@@ -19,6 +19,7 @@ TEST("numbers of the ranks' processes are one, on each rank") {
     EXPECT_TEXT(spelled("log.4712.txt"), "log.#.txt");
     EXPECT_TEXT(spelled("log.4713"), "log.4713");
     EXPECT_TEXT(spelled("14711"), "14711");
+    EXPECT_TEXT(spelled("t0-0"), "t0-0");
 }
 
 TEST("times in seconds, in parts of a second and with a fraction are one") {
