@@ -63,12 +63,13 @@ void scratch_forget(const char *real);
 
 struct written {
     _Atomic uint8_t state;
-    bool is_own;               /* this rank's private copy */
-    _Atomic bool is_temporary; /* not in its place yet */
-    bool is_early;             /* open since before the ranks began (early.c) */
-    bool is_diverted;          /* and on the disk then */
-    bool is_mapped, is_kept;   /* to be written through memory; closed by the program, and still there for that (mapped.c) */
-    bool has_twins;            /* has had other descriptors, too */
+    bool is_own;                /* this rank's private copy */
+    _Atomic bool is_temporary;  /* not in its place yet */
+    _Atomic uint8_t publishers; /* threads that are just putting it in its place */
+    bool is_early;              /* open since before the ranks began (early.c) */
+    bool is_diverted;           /* and on the disk then */
+    bool is_mapped, is_kept;    /* to be written through memory; closed by the program, and still there for that (mapped.c) */
+    bool has_twins;             /* has had other descriptors, too */
     int descriptor;
     dev_t device;
     ino_t inode;

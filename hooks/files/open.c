@@ -315,8 +315,7 @@ static struct ending ending_begin(struct written *file) {
     if (!fstat(file->descriptor, &now))
         ending.bytes = (uint64_t)now.st_size;
     ending.disk_is_full = !file->is_own && !fstatvfs(file->descriptor, &disk) && !disk.f_bavail;
-    if (file->is_temporary)
-        ending.problem = written_publish(file);
+    ending.problem = written_publish(file); /* also where another thread has begun to */
     if (!mapped_keep(file))
         written_drop(file);
     errno = saved_errno;

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -12,7 +13,7 @@
 
 #include "files.h"
 
-enum { FILES = 256, DESCRIPTORS = 4096, IDLE_SECONDS = 3 };
+enum { FILES = 256, DESCRIPTORS = 4096, IDLE_SECONDS = 3, PUBLISH_YIELDS = 100000 };
 enum { FREE, TAKEN, SHOWN };
 
 static struct written files[FILES];
@@ -175,14 +176,26 @@ void written_each(void (*visit)(struct written *file, const void *what), const v
             visit(&files[i], what);
 }
 
+/* Another thread is putting the file in its place, by its descriptor: who is about to close that waits. Not for ever: he may be its signal handler. */
+static void await_publishers(const struct written *file) {
+    for (int i = 0; i < PUBLISH_YIELDS && atomic_load(&file->publishers); i++)
+        sched_yield();
+}
+
 int written_publish(struct written *file) {
     int saved_errno = errno, problem = 0;
-    if (!atomic_exchange(&file->is_temporary, false))
+    atomic_fetch_add(&file->publishers, 1);
+    if (!atomic_exchange(&file->is_temporary, false)) {
+        atomic_fetch_sub(&file->publishers, 1);
+        await_publishers(file);
+        errno = saved_errno;
         return 0;
+    }
     if (!file->is_own)
         atomic_fetch_sub(&written_views, 1);
     if (written_is_open(file)) /* not closed unseen, and gone */
         problem = replace_commit(&file->replacement);
+    atomic_fetch_sub(&file->publishers, 1);
     if (file->number)
         meeting_file_is_seen(file->number);
     errno = saved_errno;
