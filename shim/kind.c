@@ -26,7 +26,6 @@ _Thread_local uint8_t shim_files_aside_now;
 
 static struct protocol_grant grant;
 static pthread_t beginner;       /* the thread that has claimed */
-static pid_t attached;           /* the process that meets others before it claims, or without */
 static _Atomic bool is_prepared; /* everything below it works; until then other threads wait */
 
 /* In a child forked by a rank (a loader's worker): hooks off, communication forgotten (P12). In any other child: nothing was begun. */
@@ -98,7 +97,7 @@ static void agree_on_thread(uint64_t thread) {
 static void kind_prepare(void) {
     torch_begin();
     atomic_store(&shim_active_now, 1);
-    if (attached != getpid()) {
+    if (!link_is_attached()) {
         meeting_begin(grant.world_size, grant.collective_timeout_ms);
         beside_begin(grant.world_size, grant.collective_timeout_ms);
     }
@@ -130,14 +129,13 @@ static void kind_attach(void) {
         beside_begin(grant.world_size, grant.collective_timeout_ms);
         files_client.ranks_meet();
     }
-    attached = getpid();
 }
 
 bool shim_attach(void) {
     int saved_errno = errno;
     pthread_once(&attach_once, kind_attach);
     errno = saved_errno;
-    return attached == getpid();
+    return link_is_attached();
 }
 
 /* One rank is the plain program: nothing is intercepted. */

@@ -225,10 +225,14 @@ bool link_attach(struct protocol_grant *grant) {
     return true;
 }
 
+bool link_is_attached(void) {
+    return attached == getpid();
+}
+
 int link_claim(struct protocol_grant *grant) {
     if (joined_is_here())
         return claim_joined(grant);
-    bool is_attached = attached == getpid() && own_is_there(&connection);
+    bool is_attached = link_is_attached() && own_is_there(&connection);
     if (!is_attached && link_connect()) {
         if (errno == ECONNREFUSED) /* the launcher has gone: nobody else is a rank either */
             return 0;

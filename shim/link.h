@@ -22,6 +22,7 @@ int link_claim(struct protocol_grant *grant);
 /* Before that, or without: this process meets those of the other ranks. True: *grant is filled and the segment mapped, which stays the rank's if it claims.
    False: there is no launcher, or another process is the rank. One thread. */
 bool link_attach(struct protocol_grant *grant);
+bool link_is_attached(void); /* this process has; not a child of it */
 /* The launcher's process, of whom signals come to all ranks; -1: not known. Any thread, in signal handlers, too. */
 pid_t link_launcher(void);
 void *link_segment(void);

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* processes: numbers that stand for the same on all ranks, those of all of them, so that each rank spells alike; 0: not known yet. Borrowed. */
 struct moment {
     long long now; /* seconds since 1970 */
-    const int32_t
-        *processes; /* that stand for the same on all ranks: of all of them, so that each rank spells alike; 0: not known yet. Borrowed */
+    const int32_t *processes;
     size_t count;
 };
 
