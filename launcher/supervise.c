@@ -141,6 +141,9 @@ static int round_timeout(const struct job *job, uint64_t now_ms) {
         timeout = LOOK_MS;
     if (job->hosts && timeout > HOSTS_BEAT_MS)
         timeout = HOSTS_BEAT_MS;
+    int held = input_holds(&job->input, now_ms);
+    if (held >= 0 && timeout > (uint64_t)held)
+        timeout = (uint64_t)held;
     return timeout == UINT64_MAX ? -1 : (int)timeout;
 }
 
@@ -161,6 +164,7 @@ static void on_time(struct job *job, uint64_t now_ms) {
             board_look(job, now_ms);
     }
     together_on_time(job, now_ms);
+    input_settle(&job->input, now_ms);
     release_lines(job);
     report_loss(job);
     notices_settle(&job->notices, now_ms, false);

@@ -397,6 +397,26 @@ END
     "$REPOSITORY/tests/terminal" expect='/dev/tty' ended=1 -- "$ACCEL_RUN" -n 2 sh -c 'cat </dev/tty || exit 1'
 }
 
+@test "who asks for a password later than rank 0, and throws away what was typed before, gets the answer all the same" {
+    requires command script
+    cat >ask.sh <<'EOF'
+[ "$ACCEL_RUN_RANK" = 0 ] || until [ -e answered.0 ]; do sleep 0.01; done
+python3 -W ignore -c 'import getpass; print("got", getpass.getpass("word: "))' && touch answered."$ACCEL_RUN_RANK"
+EOF
+    "$REPOSITORY/tests/terminal" expect='word: ' 'send=open sesame\n' expect='got open sesame' ended=0 -- "$ACCEL_RUN" -n 3 sh ask.sh
+    [ -e answered.1 ] && [ -e answered.2 ]
+}
+
+@test "what is held back from a rank that never throws input away comes to it in the end" {
+    requires command script
+    cat >ask.sh <<'EOF'
+[ "$ACCEL_RUN_RANK" != 0 ] || exec python3 -W ignore -c 'import getpass; print("got", getpass.getpass("word: "))'
+read -r answer && echo "$answer" >answer
+EOF
+    "$REPOSITORY/tests/terminal" expect='word: ' 'send=open sesame\n' expect='got open sesame' ended=0 -- "$ACCEL_RUN" -n 2 sh ask.sh
+    grep -qx 'open sesame' answer
+}
+
 # ---- input
 
 @test "stdin reaches every rank: a pipe, a file, nothing" {

@@ -6,12 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "../clock.h"
 
 static int open_copy(struct input *input, struct input_sink *sink) {
     int ends[2];
-    if (input->console->is_terminal[0])
-        return console_pty(input->console, &sink->sink, &sink->slave);
+    if (input->console->is_terminal[0]) {
+        int packets = 1; /* reports that the rank has thrown away what it had not read yet: see input_holds */
+        return console_pty(input->console, &sink->sink, &sink->slave) ? -1 : ioctl(sink->sink, TIOCPKT, &packets);
+    }
     if (pipe2(ends, O_CLOEXEC))
         return -1;
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
@@ -81,9 +86,14 @@ static void sink_close(struct input_sink *sink) {
     sink->begin = sink->end = sink->capacity = 0;
 }
 
+/* What may be written now. */
+static size_t sink_sendable(const struct input_sink *sink) {
+    return (sink->held_since_ms ? sink->held_from : sink->end) - sink->begin;
+}
+
 static void sink_flush(struct input *input, struct input_sink *sink) {
-    while (sink->sink >= 0 && sink->begin < sink->end) {
-        ssize_t n = write(sink->sink, sink->queue + sink->begin, sink->end - sink->begin);
+    while (sink->sink >= 0 && sink_sendable(sink)) {
+        ssize_t n = write(sink->sink, sink->queue + sink->begin, sink_sendable(sink));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -94,7 +104,9 @@ static void sink_flush(struct input *input, struct input_sink *sink) {
         }
         sink->begin += (size_t)n;
     }
-    sink->begin = sink->end = 0;
+    if (sink->begin < sink->end) /* held */
+        return;
+    sink->begin = sink->end = sink->held_from = 0;
     if (sink->sink >= 0 && input->has_ended && !input->console->is_terminal[0])
         sink_close(sink);
 }
@@ -110,6 +122,61 @@ static void sink_queue(struct input_sink *sink, const char *bytes, size_t count)
     }
     memcpy(sink->queue + sink->end, bytes, count);
     sink->end += count;
+}
+
+static void sink_release(struct input *input, struct input_sink *sink) {
+    sink->held_since_ms = 0;
+    sink_flush(input, sink);
+}
+
+static void sink_has_thrown_away(struct input *input, struct input_sink *sink) {
+    sink->thrown_away++;
+    for (uint32_t rank = 1; sink == input->sinks && rank < input->world_size; rank++) {
+        struct input_sink *other = &input->sinks[rank];
+        if (other->sink < 0 || other->held_since_ms || other->thrown_away >= sink->thrown_away)
+            continue;
+        other->held_since_ms = clock_ms();
+        other->held_from = other->end;
+    }
+    if (sink->held_since_ms && sink->thrown_away >= input->sinks[0].thrown_away)
+        sink_release(input, sink);
+}
+
+/* What a rank's terminal has to say: that it has thrown input away, that nobody has it open any more, or what somebody writes to it, which nobody reads. */
+static void terminal_ready(void *context, size_t index, short events) {
+    struct input *input = context;
+    struct input_sink *sink = &input->sinks[index];
+    char packet[4096];
+    if (sink->sink < 0)
+        return;
+    ssize_t n = read(sink->sink, packet, sizeof packet);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        sink_close(sink);
+    else if (n > 0 && packet[0] & TIOCPKT_FLUSHREAD)
+        sink_has_thrown_away(input, sink);
+}
+
+int input_holds(const struct input *input, uint64_t now_ms) {
+    int left = -1;
+    for (uint32_t rank = 0; input->sinks && rank < input->world_size; rank++) {
+        const struct input_sink *sink = &input->sinks[rank];
+        uint64_t end_ms = sink->held_since_ms + INPUT_HOLD_MS;
+        if (!sink->held_since_ms || sink->held_from == sink->end)
+            continue;
+        int wait = end_ms > now_ms ? (int)(end_ms - now_ms) : 0;
+        left = left < 0 || wait < left ? wait : left;
+    }
+    return left;
+}
+
+void input_settle(struct input *input, uint64_t now_ms) {
+    for (uint32_t rank = 0; input->sinks && rank < input->world_size; rank++) {
+        struct input_sink *sink = &input->sinks[rank];
+        if (sink->held_since_ms && now_ms >= sink->held_since_ms + INPUT_HOLD_MS) {
+            sink->thrown_away = input->sinks[0].thrown_away;
+            sink_release(input, sink);
+        }
+    }
 }
 
 static void stdin_ready(void *context, size_t index, short events) {
@@ -162,9 +229,11 @@ void input_add(struct input *input, struct loop *loop) {
         return;
     for (uint32_t rank = 0; rank < input->world_size; rank++) {
         struct input_sink *sink = &input->sinks[rank];
-        /* A pipe reports POLLERR when its reader goes; a pseudo terminal is only asked when there is something to write. */
-        if (sink->end > sink->begin || !input->console->is_terminal[0])
-            loop_add(loop, sink->sink, sink->end > sink->begin ? POLLOUT : 0, sink_ready, input, rank);
+        short events = sink_sendable(sink) ? POLLOUT : 0;
+        if (input->console->is_terminal[0])
+            loop_add(loop, sink->sink, POLLIN, terminal_ready, input, rank);
+        if (events || !input->console->is_terminal[0]) /* a pipe reports POLLERR when its reader goes */
+            loop_add(loop, sink->sink, events, sink_ready, input, rank);
     }
     /* A background job must not read the terminal: the kernel would stop it, and a program alone that never reads would run (L11). */
     bool is_ours = !input->console->is_terminal[0] || tcgetpgrp(0) == getpgrp();

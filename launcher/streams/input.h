@@ -4,8 +4,12 @@
  *   a file          rank 0 has the launcher's own descriptor, the others have their own at the same position
  *   /dev/null       as it is
  *   closed          closed
- *   a pipe, socket  the launcher reads and gives every rank a copy through a pipe. (What is read ahead is lost for whoever would read the
- * same pipe after us; with one rank the program has the pipe itself.) a terminal      the same, through a pseudo terminal per rank
+ *   a pipe, socket  the launcher reads and gives every rank a copy through a pipe. (What is read ahead is lost for whoever would read
+ *                   the same pipe after us; with one rank the program has the pipe itself.)
+ *   a terminal      the same, through a pseudo terminal per rank
+ *
+ * A program that asks for a password throws away what was typed before (TCSAFLUSH), and each rank comes there in its own time. What is typed once
+ * rank 0 has done so is held back from a rank that has not yet, which would throw the answer away and wait for ever; for INPUT_HOLD_MS at most.
  *
  * A rank that does not read does not hold up the others until INPUT_QUEUE_MAX bytes wait for it.
  */
@@ -22,12 +26,16 @@
 
 #define INPUT_QUEUE_MAX (64u << 20)
 #define INPUT_QUEUE_LOW 65536 /* reading goes on while some rank has less than this */
+#define INPUT_HOLD_MS 5000
 
 struct input_sink {
     int sink;    /* owned: our end; -1: none, or the rank reads no more */
     int slave;   /* owned until the rank is started: its end */
     char *queue; /* owned */
     size_t begin, end, capacity;
+    uint64_t thrown_away;   /* how often the rank has thrown away what was typed */
+    uint64_t held_since_ms; /* 0: nothing is held; otherwise since when, and from where in the queue */
+    size_t held_from;
 };
 
 struct input {
@@ -43,6 +51,9 @@ int input_open(struct input *input, const struct console *console, uint32_t worl
 int input_descriptor(const struct input *input, uint32_t rank);
 void input_started(struct input *input, uint32_t rank);
 void input_add(struct input *input, struct loop *loop);
+/* When input_settle is to be called, in ms; -1: not at all. */
+int input_holds(const struct input *input, uint64_t now_ms);
+void input_settle(struct input *input, uint64_t now_ms);
 /* The window has a new size. */
 void input_copy_size(struct input *input);
 void input_clear(struct input *input);
