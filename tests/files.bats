@@ -251,6 +251,27 @@ for i in range(20):
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "a file that is closed while another thread lists its folder is there, whole" {
+    program 'os.mkdir("saves")
+sys.setswitchinterval(1e-5)
+is_over = threading.Event()
+def lists():
+    while not is_over.is_set():
+        os.listdir("saves")
+other = threading.Thread(target=lists)
+other.start()
+lost = 0
+for i in range(600):
+    with open(f"saves/{i}", "w") as file:
+        file.write("x" * 100)
+    lost += not os.path.exists(f"saves/{i}")
+is_over.set()
+other.join()
+print(lost, len(os.listdir("saves")))'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    grep -qx '0 600' "$RANKS.out"
+}
+
 @test "a file that is still open when the training goes on is there when the program is killed; one that is being saved is not" {
     program '
 log = open("log", "w")
