@@ -251,7 +251,7 @@ for i in range(20):
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
-@test "a file that is closed while another thread lists its folder is there, whole" {
+@test "a file that is closed, or renamed while it is open, as another thread lists its folder is there, whole" {
     program 'os.mkdir("saves")
 sys.setswitchinterval(1e-5)
 is_over = threading.Event()
@@ -262,9 +262,13 @@ other = threading.Thread(target=lists)
 other.start()
 lost = 0
 for i in range(600):
-    with open(f"saves/{i}", "w") as file:
+    name = f"saves/{i}"
+    with open(name, "w") as file:
         file.write("x" * 100)
-    lost += not os.path.exists(f"saves/{i}")
+        if i % 2:
+            os.fsync(file.fileno())
+            os.rename(name, name := f"saves/renamed-{i}")
+    lost += not os.path.exists(name)
 is_over.set()
 other.join()
 print(lost, len(os.listdir("saves")))'

@@ -191,10 +191,10 @@ int written_publish(struct written *file) {
         errno = saved_errno;
         return 0;
     }
-    if (!file->is_own)
-        atomic_fetch_sub(&written_views, 1);
     if (written_is_open(file)) /* not closed unseen, and gone */
         problem = replace_commit(&file->replacement);
+    if (!file->is_own)
+        atomic_fetch_sub(&written_views, 1); /* not before: who looks for it meanwhile finds that somebody is at it, and waits */
     atomic_fetch_sub(&file->publishers, 1);
     if (file->number)
         meeting_file_is_seen(file->number);
