@@ -107,6 +107,7 @@ static void kind_prepare(void) {
     torch_selfcheck();                  /* like torch_begin, does not return when libtorch is not supported */
     agree_on_thread(thread);
     threads_go_by(thread);
+    numbers_begin();
     report_begin();
     files_client.rank_begins();
 }

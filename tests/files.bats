@@ -33,6 +33,10 @@ export BATS_TEST_TIMEOUT=300
     done
 }
 
+@test "C++: a thread that opens a file is the first of its rank to come, and on the other ranks main() with its first parameter" {
+    both 3 "$BUILD/programs/debian-O2/thread_first" beside
+}
+
 @test "C++: a second run finds the first one's files, and adds to its logs once" {
     both 2 "$FILES" .
     both 2 "$FILES" .

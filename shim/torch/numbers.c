@@ -8,7 +8,8 @@
  *  - Compared once a backward, with its gradients (hooks/reduce/drift.c): a comparison for each would cost an exchange each.
  *  - One word stands for all numbers since the last comparison: the sum of their bits, read as integers. The bits of a positive floating-point number are
  *    nearly linear in its logarithm, so what differs by a relative error moves the word by as much, whatever the size of the numbers, in any order.
- *  - Of the main thread only: what other threads do between two of its backwards is each rank's own.
+ *  - Of the main thread only: what other threads do between two of its backwards is each rank's own. Not of the self-check, which the main thread runs on one
+ *    rank and, where it comes first, another thread on the next.
  */
 #include <string.h>
 
@@ -20,9 +21,14 @@ enum { FRACTION_BITS = 52 };
 #define NEGATIVE ((1ull << 56) + 1) /* far from everything: the sign's own bit would be lost in a sum of two */
 
 static uint64_t word; /* the main thread alone looks at it */
+static atomic_bool has_begun;
+
+void numbers_begin(void) {
+    has_begun = true;
+}
 
 void numbers_meet(double number) {
-    if (!threads_is_main())
+    if (!threads_is_main() || !has_begun)
         return;
     double size = number < 0 ? -number : number;
     uint64_t bits;

@@ -7,6 +7,8 @@
 
 #include "types.h"
 
+/* The self-check is over: numbers are the program's from now on. */
+void numbers_begin(void);
 /* Notes a number. Any thread; those of the program's main thread count. */
 void numbers_meet(double number);
 /* The same of a tensor's first element: a floating one on the host, else nothing is noted. */
