@@ -1,0 +1,205 @@
+#!/usr/bin/env bats
+# What the ranks write, read, and have of the terminal. With programs that are not trainers.
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+export BATS_TEST_TIMEOUT=120
+
+setup_file() {
+    launcher_setup_file
+}
+
+setup() {
+    launcher_setup
+}
+
+# ---- output
+
+@test "binary output is identical to the byte, on both streams" {
+    head -c 3000000 /dev/urandom >data
+    "$ACCEL_RUN" -n 2 sh -c 'cat data; cat data >&2' >out 2>err
+    cmp data out
+    cmp data err
+}
+
+@test "a line of 1 MiB, and one without an end" {
+    head -c 1048576 /dev/zero | tr '\0' x >data
+    "$ACCEL_RUN" -n 3 cat data >out 2>err
+    cmp data out
+    [ ! -s err ]
+}
+
+@test "progress bars pass unchanged and the others' are not shown" {
+    printf '\r 10%%|#  |\r100%%|###|\nend\n' >expected
+    "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; printf '\\r 10%%|#  |\\r10%d%%|###|\\nend\\n' \$ACCEL_RUN_RANK" >out 2>err
+    cmp expected out
+    [ ! -s err ]
+}
+
+@test "stdout and stderr to the same place keep their order" {
+    "$ACCEL_RUN" -n 2 sh -c 'for i in $(seq 200); do echo out $i; echo err $i >&2; done' >both 2>&1
+    for i in $(seq 200); do printf 'out %s\nerr %s\n' "$i" "$i"; done | diff - both
+}
+
+@test "a slow reader loses nothing" {
+    seq 200000 >expected
+    "$ACCEL_RUN" -n 2 sh -c 'touch started; exec seq 200000' | { await_files started && cat; } >out
+    cmp expected out
+}
+
+@test "a reader that goes away ends the program as alone" {
+    status=0
+    { "$ACCEL_RUN" -n 2 yes 2>err || echo $? >code; } | head -n 1 >out
+    [ "$(cat code)" -eq 141 ]
+    [ ! -s err ]
+}
+
+@test "closed stdout and stdin stay closed" {
+    "$ACCEL_RUN" -n 2 sh -c 'echo x || echo "cannot write" >&2' >&- 2>err
+    grep -q "cannot write" err
+    "$ACCEL_RUN" -n 2 sh -c '[ -e /proc/self/fd/0 ] && echo open || echo closed' <&- >out
+    [ "$(cat out)" = closed ]
+}
+
+@test "the ranks inherit no descriptor of the launcher's" {
+    # shellcheck disable=SC2217 # what ls inherits as its standard input counts, not what it reads
+    ls /proc/self/fd 3>&- 4>&- </dev/null | wc -l >alone
+    # shellcheck disable=SC2217
+    "$ACCEL_RUN" -n 2 ls /proc/self/fd 3>&- 4>&- </dev/null 2>/dev/null | wc -l >ranks
+    diff alone ranks
+}
+
+@test "another rank's line is shown where it differs, floats to rounding" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 3 sh -c "\"$CLAIMER\" claim; echo same; echo loss 0.431\$ACCEL_RUN_RANK; echo count 1\$ACCEL_RUN_RANK; echo end"
+    [ "$output" = "$(printf 'same\nloss 0.4310\ncount 10\nend')" ]
+    contains "$stderr" "[rank 1] count 11"
+    contains "$stderr" "[rank 2] count 12"
+    lacks "$stderr" "loss"
+    lacks "$stderr" "same"
+}
+
+@test "at most twenty differing lines of a rank, then a notice" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; for i in \$(seq 50); do echo word\$ACCEL_RUN_RANK \$i; done"
+    [ "$(grep -c '^\[rank 1\]' <<<"$stderr")" -eq 20 ]
+    [ "$(grep -c -- --log-dir <<<"$stderr")" -eq 1 ]
+}
+
+@test "a program that never trains shows rank 0's output only, and one warning" {
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr taskset -c 0,1 "$ACCEL_RUN" -n 2 sh -c 'echo pid $$'
+    [ "${#lines[@]}" -eq 1 ]
+    contains "$stderr" "AR-NO-TRAINING: 2 copies of this program ran"
+    lacks "$stderr" "[rank 1]"
+}
+
+@test "log-dir keeps each rank's raw streams apart" {
+    "$ACCEL_RUN" -n 2 --log-dir "$T/logs" sh -c 'echo out $ACCEL_RUN_RANK; echo err $ACCEL_RUN_RANK >&2' >both 2>&1
+    for rank in 0 1; do
+        [ "$(cat logs/rank-$rank.out)" = "out $rank" ]
+        [ "$(cat logs/rank-$rank.err)" = "err $rank" ]
+    done
+    run -125 "$ACCEL_RUN" --log-dir /proc/none/deeper true
+    contains "$output" "AR-LOG-DIR"
+}
+
+@test "log-dir makes the folders above it; a full disk there is said once and stops nothing" {
+    "$ACCEL_RUN" -n 2 --log-dir "$T/a/b//logs" echo x >out
+    [ "$(cat a/b/logs/rank-1.out)" = x ]
+    ln -sf /dev/full a/b/logs/rank-1.out
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr "$ACCEL_RUN" -n 2 --log-dir a/b/logs "$CLAIMER" claim out:one out:two meet
+    [ "$output" = "$(printf 'one\ntwo')" ]
+    [ "$(grep -c "AR-LOG-DIR: .*No space left" <<<"$stderr")" -eq 1 ]
+}
+
+@test "a full disk does not end the program, and its exit code tells" {
+    status=0
+    ACCEL_RUN_LOG_LEVEL=warn "$ACCEL_RUN" -n 2 "$CLAIMER" claim out:lost meet out:lost touch=end.%r >/dev/full 2>err || status=$?
+    [ "$status" -eq 125 ]
+    [ -e end.0 ] && [ -e end.1 ]
+    grep -q "warning AR-OUTPUT: .*No space left" err
+    grep -q "error AR-OUTPUT: the program ended well, but 10 bytes" err
+    run -7 --separate-stderr sh -c "\"$ACCEL_RUN\" -n 2 sh -c 'echo lost; exit 7' >/dev/full"
+    lacks "$stderr" "error AR-OUTPUT"
+}
+
+@test "who does not read our messages does not stop us from ending the ranks" {
+    mkfifo unread
+    exec 9<>unread
+    lines=() && for i in $(seq 100); do lines+=("log:w:$i $(printf '%0900d' "$i")"); done
+    "$ACCEL_RUN" -n 2 --log-level warn "$CLAIMER" claim meet "${lines[@]}" touch=pid.%r pause 2>unread 3>&- 4>&- 9>&- &
+    bg_pid=$!
+    await_files pid.0 pid.1
+    kill -TERM "$bg_pid"
+    retry 80 0.05 pids_are_gone "$bg_pid"
+    wait_bg
+    [ "$status" -eq 143 ]
+    pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
+    exec 9>&-
+}
+
+# ---- the terminal
+
+@test "in a terminal the program has a terminal of the same size" {
+    requires command script
+    script -qec "stty rows 33 cols 77; '$ACCEL_RUN' -n 2 sh -c 'test -t 0 && test -t 1 && test -t 2 && stty size'" /dev/null </dev/null >out
+    grep -q '^33 77' out
+    lacks "$(cat out)" "$(printf '\r\r')"
+    script -qec "'$ACCEL_RUN' -n 2 sh -c 'test -t 1 || echo pipe' | cat" /dev/null </dev/null >out
+    grep -q '^pipe' out
+}
+
+@test "what is typed in a terminal reaches all ranks" {
+    requires command script
+    printf 'hello\n' | script -qec "'$ACCEL_RUN' -n 2 sh -c 'read x; echo got \$x >$T/got.\$ACCEL_RUN_RANK'" /dev/null >/dev/null
+    grep -qx 'got hello' got.0
+    grep -qx 'got hello' got.1
+}
+
+@test "a program that asks at /dev/tty, as for a password, is not stopped there: it is answered at its input, or fails" {
+    requires command script
+    local ask='import getpass; print("got", getpass.getpass("word: "))'
+    "$REPOSITORY/tests/terminal" expect='word: ' 'send=open sesame\n' expect='got open sesame' ended=0 -- "$ACCEL_RUN" -n 2 python3 -W ignore -c "$ask"
+    "$REPOSITORY/tests/terminal" expect='/dev/tty' ended=1 -- "$ACCEL_RUN" -n 2 sh -c 'cat </dev/tty || exit 1'
+}
+
+@test "who asks for a password later than rank 0, and throws away what was typed before, gets the answer all the same" {
+    requires command script
+    cat >ask.sh <<'EOF'
+[ "$ACCEL_RUN_RANK" = 0 ] || until [ -e answered.0 ]; do sleep 0.01; done
+python3 -W ignore -c 'import getpass; print("got", getpass.getpass("word: "))' && touch answered."$ACCEL_RUN_RANK"
+EOF
+    "$REPOSITORY/tests/terminal" expect='word: ' 'send=open sesame\n' expect='got open sesame' ended=0 -- "$ACCEL_RUN" -n 3 sh ask.sh
+    [ -e answered.1 ] && [ -e answered.2 ]
+}
+
+@test "what is held back from a rank that never throws input away comes to it in the end" {
+    requires command script
+    cat >ask.sh <<'EOF'
+[ "$ACCEL_RUN_RANK" != 0 ] || exec python3 -W ignore -c 'import getpass; print("got", getpass.getpass("word: "))'
+read -r answer && echo "$answer" >answer
+EOF
+    "$REPOSITORY/tests/terminal" expect='word: ' 'send=open sesame\n' expect='got open sesame' ended=0 -- "$ACCEL_RUN" -n 2 sh ask.sh
+    grep -qx 'open sesame' answer
+}
+
+# ---- input
+
+@test "stdin reaches every rank: a pipe, a file, nothing" {
+    seq 100000 >data
+    sum=$(md5sum <data)
+    cat data | "$ACCEL_RUN" -n 3 sh -c "md5sum >$T/pipe.\$ACCEL_RUN_RANK"
+    "$ACCEL_RUN" -n 3 sh -c "md5sum >$T/file.\$ACCEL_RUN_RANK" <data
+    "$ACCEL_RUN" -n 3 sh -c "wc -c >$T/none.\$ACCEL_RUN_RANK" </dev/null
+    for rank in 0 1 2; do
+        [ "$(cat pipe.$rank)" = "$sum" ]
+        [ "$(cat file.$rank)" = "$sum" ]
+        [ "$(cat none.$rank)" = 0 ]
+    done
+}
+
+@test "a file is read from where it stands, and left where rank 0 leaves it" {
+    printf '1\n2\n3\n' >data
+    { read -r _; "$ACCEL_RUN" -n 2 sh -c 'read x; echo $x >got.$ACCEL_RUN_RANK'; read -r rest; echo "rest $rest"; } <data >out
+    [ "$(cat got.0 got.1)" = "$(printf '2\n2')" ]
+    [ "$(cat out)" = "rest 3" ]
+}
