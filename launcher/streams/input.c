@@ -156,14 +156,19 @@ static void terminal_ready(void *context, size_t index, short events) {
         sink_has_thrown_away(input, sink);
 }
 
+/* How long what is held still waits, in ms. */
+static int sink_wait(const struct input_sink *sink, uint64_t now_ms) {
+    uint64_t end_ms = sink->held_since_ms + INPUT_HOLD_MS;
+    return end_ms > now_ms ? (int)(end_ms - now_ms) : 0;
+}
+
 int input_holds(const struct input *input, uint64_t now_ms) {
     int left = -1;
     for (uint32_t rank = 0; input->sinks && rank < input->world_size; rank++) {
         const struct input_sink *sink = &input->sinks[rank];
-        uint64_t end_ms = sink->held_since_ms + INPUT_HOLD_MS;
         if (!sink->held_since_ms || sink->held_from == sink->end)
             continue;
-        int wait = end_ms > now_ms ? (int)(end_ms - now_ms) : 0;
+        int wait = sink_wait(sink, now_ms);
         left = left < 0 || wait < left ? wait : left;
     }
     return left;
@@ -172,10 +177,10 @@ int input_holds(const struct input *input, uint64_t now_ms) {
 void input_settle(struct input *input, uint64_t now_ms) {
     for (uint32_t rank = 0; input->sinks && rank < input->world_size; rank++) {
         struct input_sink *sink = &input->sinks[rank];
-        if (sink->held_since_ms && now_ms >= sink->held_since_ms + INPUT_HOLD_MS) {
-            sink->thrown_away = input->sinks[0].thrown_away;
-            sink_release(input, sink);
-        }
+        if (!sink->held_since_ms || sink_wait(sink, now_ms))
+            continue;
+        sink->thrown_away = input->sinks[0].thrown_away;
+        sink_release(input, sink);
     }
 }
 
