@@ -176,7 +176,8 @@ void written_each(void (*visit)(struct written *file, const void *what), const v
             visit(&files[i], what);
 }
 
-/* Another thread is putting the file in its place, by its descriptor: who is about to close that waits. Not for ever: he may be its signal handler. */
+/* Another thread is putting the file in its place, by its descriptor: who is about to close that, or looks for the file, waits. Not for ever: he may be its
+   signal handler. */
 static void await_publishers(const struct written *file) {
     for (int i = 0; i < PUBLISH_YIELDS && atomic_load(&file->publishers); i++)
         sched_yield();
