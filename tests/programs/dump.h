@@ -39,27 +39,32 @@ inline FILE *dump_file() {
     return stem ? file : nullptr;
 }
 
+/* Writes a line at once: main() may dump one model's parameters while a thread dumps the gradients of its own. */
 inline void dump_tensor(const char *kind, const std::string &name, const torch::Tensor &tensor) {
     FILE *file = dump_file();
     if (!file) {
         return;
     }
+    std::string line = std::string(kind) + " " + name + " ";
     if (!tensor.defined()) {
-        std::fprintf(file, "%s %s undefined\n", kind, name.c_str());
-        return;
+        line += "undefined";
+    } else {
+        torch::NoGradGuard no_grad;
+        torch::Tensor values = tensor.detach().to(torch::kDouble).contiguous();
+        std::string sizes;
+        for (int64_t size : values.sizes()) {
+            sizes += (sizes.empty() ? "" : "x") + std::to_string(size);
+        }
+        line += sizes.empty() ? "scalar" : sizes;
+        const double *value = values.data_ptr<double>();
+        char text[40];
+        for (int64_t i = 0; i < values.numel(); i++) {
+            std::snprintf(text, sizeof text, " %a", value[i]);
+            line += text;
+        }
     }
-    torch::NoGradGuard no_grad;
-    torch::Tensor values = tensor.detach().to(torch::kDouble).contiguous();
-    std::string sizes;
-    for (int64_t size : values.sizes()) {
-        sizes += (sizes.empty() ? "" : "x") + std::to_string(size);
-    }
-    std::fprintf(file, "%s %s %s", kind, name.c_str(), sizes.empty() ? "scalar" : sizes.c_str());
-    const double *value = values.data_ptr<double>();
-    for (int64_t i = 0; i < values.numel(); i++) {
-        std::fprintf(file, " %a", value[i]);
-    }
-    std::fprintf(file, "\n");
+    line += "\n";
+    std::fwrite(line.data(), 1, line.size(), file);
     std::fflush(file);
 }
 
