@@ -88,7 +88,6 @@ struct board_end {
 struct board_meetings {
     _Atomic uint32_t bell;             /* futex, rung at every change */
     _Atomic uint64_t answered;         /* meetings that rank 0 has answered; its answer to the last: */
-    uint32_t kind;                     /* what it came for */
     int32_t error;                     /* an errno, or 0 */
     uint32_t answer;                   /* what it did: the hook's */
     char paths[2][BOARD_PATH_CHARS];   /* rank 0's spelling of the names */
@@ -99,7 +98,7 @@ struct board_meetings {
 /*
  * What ranks do with files on threads that do not meet (shim/beside.h): rank 0's line holds what it has done, the others' what they have come to do.
  */
-#define BOARD_DEEDS 1024 /* how many of each rank are remembered */
+#define BOARD_DEEDS 64 /* how many of each rank are remembered */
 
 struct board_deed {
     _Atomic uint64_t number; /* 1, 2, ... of the rank; written last */
@@ -111,7 +110,6 @@ struct board_deeds {
     _Atomic uint64_t count;
     _Atomic uint32_t has_ended;          /* the rank does nothing any more */
     _Atomic uint32_t waiting;            /* how many of its threads wait for another rank's */
-    _Atomic uint64_t asleep;             /* shim/stuck.c's word */
     struct board_deed list[BOARD_DEEDS]; /* at number % BOARD_DEEDS */
 } __attribute__((aligned(64)));
 

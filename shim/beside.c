@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -12,9 +13,8 @@
 #include "moment.h"
 #include "python.h"
 #include "shim.h"
-#include "stuck.h"
 
-enum { PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100, DEBTS_MAX = BOARD_DEEDS };
+enum { YIELDS = 64, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100 };
 
 static uint32_t ranks, limit_ms;
 static pid_t process;
@@ -23,10 +23,6 @@ static _Atomic bool are_apart; /* somebody has been gone on without */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the own line, and: */
 static uint64_t taken[BOARD_RANKS_MAX][BOARD_DEEDS];      /* which of the others' have been answered, by number */
-static struct debt {
-    uint64_t key;
-    uint32_t rank;
-} debts[DEBTS_MAX]; /* what this rank has done before that one came; key 0: none */
 
 void beside_begin(uint32_t world_size, uint32_t timeout_ms) {
     ranks = world_size;
@@ -92,28 +88,6 @@ static void post(const struct beside *beside, int error) {
     meeting_ring();
 }
 
-/* Has this been done already, as stuck_look() told? One debt of these is paid. */
-static bool is_debt(uint32_t rank, uint64_t key) {
-    for (int i = 0; i < DEBTS_MAX; i++) {
-        if (debts[i].key != key || debts[i].rank != rank)
-            continue;
-        debts[i].key = 0;
-        return true;
-    }
-    return false;
-}
-
-static void owe(uint32_t rank, uint64_t key) {
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < DEBTS_MAX; i++) {
-        if (debts[i].key)
-            continue;
-        debts[i] = (struct debt){key, rank};
-        break;
-    }
-    pthread_mutex_unlock(&mutex);
-}
-
 /* The oldest of the rank's with this key that nobody has taken. */
 static bool take(uint32_t rank, struct beside *beside) {
     struct board_deeds *line = line_of(rank);
@@ -128,7 +102,7 @@ static bool take(uint32_t rank, struct beside *beside) {
         beside->error = deed->error;
         if (rank == 0)
             snprintf(beside->rank_0s, sizeof beside->rank_0s, "%s", link_board()->deed_paths[at]);
-        is_there = atomic_load(&deed->number) == number && !is_debt(rank, deed->key);
+        is_there = atomic_load(&deed->number) == number;
         taken[rank][at] = number;
     }
     pthread_mutex_unlock(&mutex);
@@ -159,46 +133,45 @@ static bool will_not_come(struct wait *wait) {
     return atomic_load(&line->has_ended) || now - wait->since_ms >= patience || now - wait->begin_ms >= limit_ms;
 }
 
-enum coming { HAS_COME, WILL_NOT_COME, IS_STUCK };
-
-static enum coming await(uint32_t rank, struct beside *beside, bool is_certain) {
+static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
     struct wait wait = {.late = rank, .is_certain = is_certain, .begin_ms = clock_ms()};
-    struct meeting_nap nap = {0};
-    for (meeting_listen(&nap); !take(rank, beside); meeting_listen(&nap)) {
-        if (meeting_yield(&nap))
-            continue;
-        if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
-            link_wait_for_end();
-        link_look(rank);
-        if (will_not_come(&wait)) /* it may have come before it ended */
-            return take(rank, beside) ? HAS_COME : WILL_NOT_COME;
-        if (stuck_look(!is_certain))
-            return take(rank, beside) ? HAS_COME : IS_STUCK;
-        meeting_nap(&nap);
+    uint32_t bell = atomic_load(&link_board()->meetings.bell);
+    for (unsigned round = 0; !take(rank, beside); round++) {
+        if (round < YIELDS) {
+            sched_yield();
+        } else {
+            if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
+                link_wait_for_end();
+            link_look(rank);
+            if (will_not_come(&wait))
+                return take(rank, beside); /* it may have come before it ended */
+            meeting_nap(bell);
+        }
+        bell = atomic_load(&link_board()->meetings.bell);
     }
-    return HAS_COME;
+    return true;
 }
 
 /* With the lock of Python given up, and errno kept. */
-static enum coming await_aside(uint32_t rank, struct beside *beside, bool is_certain) {
+static bool await_aside(uint32_t rank, struct beside *beside, bool is_certain) {
     if (take(rank, beside))
-        return HAS_COME;
+        return true;
     int saved_errno = errno;
     void *python = python_let_go();
     atomic_fetch_add(&line_of(shim_rank())->waiting, 1);
-    int place = stuck_wait();
-    enum coming coming = await(rank, beside, is_certain);
-    stuck_wait_no_more(place);
+    bool has_come = await(rank, beside, is_certain);
     atomic_fetch_sub(&line_of(shim_rank())->waiting, 1);
     python_take_again(python);
     errno = saved_errno;
-    return coming;
+    return has_come;
 }
 
 /* rank: the one that has not come. */
 static void go_on_without(uint32_t rank, const struct beside *beside) {
     if (!atomic_exchange(&are_apart, true))
-        shim_warning("AR-FILE-BESIDE", "nothing, if that thread works by the clock; otherwise names must be the same on all ranks",
+        shim_warning("AR-FILE-BESIDE",
+                     "nothing, if that thread works by the clock, or shares a lock with another that writes; otherwise names must be the "
+                     "same on all ranks",
                      "rank %u changes '%s' on a thread beside the training, and rank %u does not: what rank 0 does is done", shim_rank(),
                      beside->path, rank);
 }
@@ -211,13 +184,9 @@ void beside_come(struct beside *beside) {
         return;
     }
     struct beside others = *beside; /* what they say of it does not matter */
-    for (uint32_t rank = 1; rank < ranks; rank++) {
-        enum coming coming = await_aside(rank, &others, false);
-        if (coming == WILL_NOT_COME)
+    for (uint32_t rank = 1; rank < ranks; rank++)
+        if (!await_aside(rank, &others, false))
             go_on_without(rank, beside);
-        else if (coming == IS_STUCK)
-            owe(rank, beside->key);
-    }
 }
 
 void beside_answer(struct beside *beside, int error) {
@@ -228,14 +197,14 @@ void beside_answer(struct beside *beside, int error) {
 }
 
 bool beside_await(struct beside *beside) {
-    bool is_answered = await_aside(0, beside, false) == HAS_COME;
+    bool is_answered = await_aside(0, beside, false);
     if (!is_answered)
         go_on_without(0, beside);
     return is_answered;
 }
 
 bool beside_await_end(struct beside *beside) {
-    return await_aside(0, beside, true) == HAS_COME;
+    return await_aside(0, beside, true);
 }
 
 void beside_end(void) {

@@ -17,7 +17,6 @@
 #include "link.h"
 #include "resolve.h"
 #include "shim.h"
-#include "stuck.h"
 #include "threads.h"
 
 _Atomic uint8_t shim_kind_now;
@@ -101,7 +100,6 @@ static void kind_prepare(void) {
     if (!link_is_attached()) {
         meeting_begin(grant.world_size, grant.collective_timeout_ms);
         beside_begin(grant.world_size, grant.collective_timeout_ms);
-        stuck_begin(grant.world_size);
     }
     first_host_begin(grant.collective_timeout_ms);
     shim_turns_begin(grant.collective_timeout_ms);
@@ -130,7 +128,6 @@ static void kind_attach(void) {
         meeting_will_be_of_main_thread();
         meeting_begin(grant.world_size, grant.collective_timeout_ms);
         beside_begin(grant.world_size, grant.collective_timeout_ms);
-        stuck_begin(grant.world_size);
         files_client.ranks_meet();
     }
 }

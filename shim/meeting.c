@@ -10,9 +10,8 @@
 #include "comm/clock.h"
 #include "link.h"
 #include "shim.h"
-#include "stuck.h"
 
-enum { YIELDS = 64, YIELD_NS = 100000, NAP_MS = 50, PARTED_MS = 1000 };
+enum { YIELDS = 64, NAP_MS = 50, PARTED_MS = 1000 };
 
 static uint32_t ranks, limit_ms;
 static pid_t thread; /* that claimed, if it is the same on all ranks */
@@ -73,29 +72,12 @@ struct wait {
     bool (*is_over)(const struct wait *wait);
     uint64_t number;
     uint32_t late; /* the rank that is waited for */
-    bool may_go_on;
     uint64_t since_ms;
 };
 
-/* On a busy machine each takes as long as another process has its turn. */
-bool meeting_yield(struct meeting_nap *nap) {
-    uint64_t now = clock_ns();
-    nap->begin_ns = nap->begin_ns ? nap->begin_ns : now;
-    if (nap->yields++ >= YIELDS || now - nap->begin_ns > YIELD_NS)
-        return false;
-    sched_yield();
-    return true;
-}
-
-void meeting_listen(struct meeting_nap *nap) {
-    uint32_t bell = atomic_load(&room()->bell);
-    nap->count = bell == nap->bell ? nap->count : 0;
-    nap->bell = bell;
-}
-
-void meeting_nap(struct meeting_nap *nap) {
-    struct timespec time = {0, (nap->count++ < STUCK_NAPS ? STUCK_NAP_MS : NAP_MS) * 1000000L};
-    syscall(SYS_futex, &room()->bell, FUTEX_WAIT, nap->bell, &time, NULL, 0);
+void meeting_nap(uint32_t bell) {
+    struct timespec time = {0, NAP_MS * 1000000};
+    syscall(SYS_futex, &room()->bell, FUTEX_WAIT, bell, &time, NULL, 0);
 }
 
 #define PARTED_CURE                                                                                                                        \
@@ -132,47 +114,38 @@ static void show_waiting(uint32_t waits) {
     atomic_store_explicit(&link_board()->ranks[shim_rank()].waiting, waits, memory_order_relaxed);
 }
 
-/* False: the ranks are stuck, and this one is to go on. */
-static bool await_or_go_on(struct wait *wait) {
-    struct meeting_nap nap = {0};
-    while (!wait->is_over(wait)) {
-        if (meeting_yield(&nap))
-            continue;
-        look_up(wait);
-        meeting_listen(&nap);
-        if (wait->is_over(wait) || stuck_look(wait->may_go_on))
-            break;
-        meeting_nap(&nap);
-    }
-    return wait->is_over(wait);
-}
-
-static bool await(struct wait *wait) {
+static void await(struct wait *wait) {
     int saved_errno = errno;
     if (wait->is_over(wait))
-        return true;
+        return;
     show_waiting(1);
     wait->since_ms = clock_ms();
-    int place = stuck_wait();
-    bool is_over = await_or_go_on(wait);
-    stuck_wait_no_more(place);
+    for (unsigned round = 0; !wait->is_over(wait); round++) {
+        if (round < YIELDS) {
+            sched_yield();
+            continue;
+        }
+        look_up(wait);
+        uint32_t bell = atomic_load(&room()->bell);
+        if (wait->is_over(wait))
+            break;
+        meeting_nap(bell);
+    }
     show_waiting(0);
     errno = saved_errno;
-    return is_over;
 }
 
 /* On a thread that does not meet: until rank 0 has ended, too; at the deadline it goes on. */
 static void await_aside(const struct wait *wait) {
     int saved_errno = errno;
     uint64_t begin_ms = clock_ms();
-    struct meeting_nap nap = {0};
     void *python = python_let_go();
     while (!atomic_load(&link_board()->deeds[0].has_ended) && clock_ms() - begin_ms < limit_ms) {
-        meeting_listen(&nap);
+        uint32_t bell = atomic_load(&room()->bell);
         if (wait->is_over(wait))
             break;
         look_for_end(0);
-        meeting_nap(&nap);
+        meeting_nap(bell);
     }
     python_take_again(python);
     errno = saved_errno;
@@ -208,13 +181,6 @@ __attribute__((noreturn)) static void parted(uint32_t other) {
                  kind_words[its->kind], its->path);
 }
 
-/* Rank 0 has gone on without this one. */
-__attribute__((noreturn)) static void parted_from_rank_0(uint32_t kind, const char *path) {
-    const struct board_arrival *own = &room()->arrivals[shim_rank()];
-    shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank 0 %s '%s', while rank %u %s '%s'", kind_words[kind], path, shim_rank(),
-                 kind_words[own->kind], own->path);
-}
-
 __attribute__((noreturn)) static void thrown_apart(uint32_t other) {
     const struct board_arrival *own = &room()->arrivals[0];
     const struct board_rank *lines = link_board()->ranks;
@@ -225,7 +191,7 @@ __attribute__((noreturn)) static void thrown_apart(uint32_t other) {
         kind_words[own->kind], own->path, board_thrower(lines[0].thrower), other, board_thrower(lines[other].thrower));
 }
 
-static void come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second, bool may_go_on) {
+void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second) {
     shim_note_draw(); /* a data set that writes as it reads must read everything on every rank */
     struct board_arrival *own = &room()->arrivals[shim_rank()];
     meeting->number = ++meetings;
@@ -241,19 +207,14 @@ static void come(struct meeting *meeting, enum meeting_kind kind, const char *pa
         spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_COME, .kind = kind, .number = meetings, .bytes = own->thrown}, path, "");
     if (shim_rank())
         return;
-    struct wait wait = {.is_over = has_come, .number = meetings, .may_go_on = may_go_on};
+    struct wait wait = {.is_over = has_come, .number = meetings};
     for (wait.late = 1; wait.late < ranks; wait.late++) {
-        if (!await(&wait))
-            continue; /* it will look itself */
+        await(&wait);
         if (room()->arrivals[wait.late].kind != kind)
             parted(wait.late);
         if (room()->arrivals[wait.late].thrown != own->thrown)
             thrown_apart(wait.late);
     }
-}
-
-void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second) {
-    come(meeting, kind, path, second, true);
 }
 
 void meeting_answer(struct meeting *meeting, int error, uint32_t answer) {
@@ -262,7 +223,6 @@ void meeting_answer(struct meeting *meeting, int error, uint32_t answer) {
         snprintf(room()->paths[i], BOARD_PATH_CHARS, "%s", meeting->paths[i]);
     room()->error = meeting->error = error;
     room()->answer = meeting->answer = answer;
-    room()->kind = room()->arrivals[0].kind;
     atomic_store(&room()->answered, meeting->number);
     meeting_ring();
     spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_ANSWER, .number = meeting->number, .error = error, .answer = answer},
@@ -273,8 +233,6 @@ void meeting_answer(struct meeting *meeting, int error, uint32_t answer) {
 void meeting_await(struct meeting *meeting) {
     struct wait wait = {.is_over = has_answered, .number = meeting->number};
     await(&wait);
-    if (link_board()->hosts < 2 && room()->kind != room()->arrivals[shim_rank()].kind)
-        parted_from_rank_0(room()->kind, room()->paths[0]);
     meeting->error = room()->error;
     meeting->answer = room()->answer;
     meeting->paths[0] = room()->paths[0];
@@ -283,7 +241,7 @@ void meeting_await(struct meeting *meeting) {
 
 void meeting_hold(enum meeting_kind kind, const char *path, const char *second) {
     struct meeting meeting;
-    come(&meeting, kind, path, second, false);
+    meeting_come(&meeting, kind, path, second);
     if (shim_rank() == 0)
         meeting_answer(&meeting, 0, 0);
     else

@@ -8,7 +8,6 @@
  *  - Over several hosts the launchers carry what is said from board to board: that a rank has come to rank 0's, rank 0's answers to all.
  *  - All ranks come with the same kind; paths may be spelled differently (by a pid or the time): rank 0's counts. Ranks with other kinds
  *    have parted: the job stops by name. Every wait has the deadline of collectives and looks at the board's abort word.
- *  - Where the ranks would wait for ever, rank 0 goes on before the others have come (stuck.h); who comes then looks whether the kinds are the same.
  *  - Allocates nothing, keeps errno, takes no lock.
  */
 #ifndef ACCEL_SHIM_MEETING_H
@@ -55,18 +54,9 @@ void meeting_await(struct meeting *meeting);
 /* A meeting at which rank 0 has nothing to do: all go on when all have come. */
 void meeting_hold(enum meeting_kind kind, const char *path, const char *second);
 
-/* The bell on the board (struct board_meetings): rung at every change. Who waits listens, looks whether its wait is over, and naps: until the bell is rung
-   after it has listened, a moment at most; a short one soon after it was rung, so that ranks which wait for each other for ever are soon seen (stuck.h).
-   Zeros to begin with. Any thread. */
-struct meeting_nap {
-    uint32_t bell;
-    unsigned count, yields;
-    uint64_t begin_ns;
-};
+/* The bell on the board (struct board_meetings): rung at every change; sleeps until it is rung after it has shown `bell`, a moment at most. Any thread. */
 void meeting_ring(void);
-bool meeting_yield(struct meeting_nap *nap); /* at first: gives others the processor; false: it has been long enough, nap */
-void meeting_listen(struct meeting_nap *nap);
-void meeting_nap(struct meeting_nap *nap);
+void meeting_nap(uint32_t bell);
 /* Does the rank wait for this one: at a meeting or in a collective to which this one has not come yet? Any thread. */
 bool meeting_is_waited_for(uint32_t rank);
 

@@ -246,45 +246,6 @@ thread.join()'
     [ ! -e of1 ]
 }
 
-# lock_in_turns MAIN: a log of each of two threads', a and b, or with MAIN of a thread's and main()'s; each rank has them take the lock in another order
-lock_in_turns() {
-    program "
-lock, is_locked = threading.Lock(), threading.Event()
-first, last = ('a', 'b') if int(os.environ.get('ACCEL_RUN_RANK', 0)) % 2 == 0 else ('b', 'a')
-def logs(name):
-    if name == last:
-        is_locked.wait()
-    with lock:
-        is_locked.set()
-        for i in range(3):
-            with open('log-' + name, 'a') as file:
-                file.write('%d\\n' % i)
-            print(name, len(open('log-' + name).read()), file=open('seen-' + name, 'a'))
-threads = [threading.Thread(target=logs, args=(name,)) for name in 'ab'[:2 - $1]]
-for thread in threads:
-    thread.start()
-if $1:
-    logs('b')
-for thread in threads:
-    thread.join()
-train()
-print(open('seen-a').read(), open('seen-b').read())"
-    both "$2" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
-    lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
-}
-
-@test "threads that write under one lock, which each rank gives to another one first, wait for no deadline" {
-    lock_in_turns 0 2
-    rm -rf "$PLAIN" "$RANKS" "$LOG" && mkdir "$PLAIN" "$RANKS"
-    lock_in_turns 0 3
-}
-
-@test "main() and a thread that write under one lock, which each rank gives to another one first, wait for no deadline" {
-    lock_in_turns 1 2
-    rm -rf "$PLAIN" "$RANKS" "$LOG" && mkdir "$PLAIN" "$RANKS"
-    lock_in_turns 1 3
-}
-
 @test "a new file can be listed from its opening on, as in one process" {
     program '
 for i in range(20):
