@@ -169,11 +169,12 @@ static bool await_aside(uint32_t rank, struct beside *beside, bool is_certain) {
 /* rank: the one that has not come. */
 static void go_on_without(uint32_t rank, const struct beside *beside) {
     if (!atomic_exchange(&are_apart, true))
-        shim_warning("AR-FILE-BESIDE",
-                     "nothing, if that thread works by the clock, or shares a lock with another that writes; otherwise names must be the "
-                     "same on all ranks",
-                     "rank %u changes '%s' on a thread beside the training, and rank %u does not: what rank 0 does is done", shim_rank(),
-                     beside->path, rank);
+        shim_warning(
+            "AR-FILE-BESIDE",
+            "nothing, if that thread works by the clock; if it shares a lock with another that writes, it must not read back what it "
+            "wrote; otherwise names must be the same on all ranks",
+            "rank %u changes '%s' on a thread beside the training, and rank %u does not: what rank 0 does is done", shim_rank(),
+            beside->path, rank);
 }
 
 /* ---- what others call */
