@@ -3,13 +3,15 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define NUMBER_CHARS 63
 #define ADDRESS_DIGITS 9 /* more than 4 GiB: where a process has its stack, its heap and its libraries, which differs on each rank */
 
 struct text {
-    const char *at, *end;
-    char before; /* the character just read, 0 at the beginning */
+    const char *begin, *at, *end;
+    char before;     /* the character just read, 0 at the beginning */
+    bool after_time; /* only space and "(" since a time: an average follows it, "Time 0.31 (0.29)" */
 };
 
 struct number {
@@ -47,6 +49,24 @@ static bool unit_follows(const struct text *text) {
     return false;
 }
 
+/* What is read by its name: "'train_runtime': '2.05'", "epoch time 1.3", "samples_per_second=310.2", "ms/batch 5.31". number: where it begins. */
+static bool name_is_time(const struct text *text, const char *number) {
+    static const char *const names[] = {"time",       "runtime",  "walltime", "seconds", "second", "secs", "sec",
+                                        "elapsed",    "duration", "eta",      "latency", "speed",  "fps",  "ms/batch",
+                                        "throughput", "ms/step",  "sec/step", "it/s",    "/s",     "/sec"};
+    const char *end = number;
+    while (end > text->begin && (isspace((unsigned char)end[-1]) || strchr("'\":=([|", end[-1])))
+        end--;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && end < number; i++) {
+        size_t n = strlen(names[i]);
+        const char *begin = end - n;
+        if ((size_t)(end - text->begin) >= n && !strncasecmp(begin, names[i], n) &&
+            (begin == text->begin || *begin == '/' || !isalnum((unsigned char)begin[-1])))
+            return true;
+    }
+    return false;
+}
+
 /* "12:01" and ":01": hours, minutes, seconds; ":01.038", too. whole: its digits before the point. */
 static bool clock_touches(ptrdiff_t whole, const struct text *text, char before) {
     return (whole <= 2 && text->at < text->end && *text->at == ':' && is_digit_at(text, 1)) || (before == ':' && whole == 2);
@@ -61,7 +81,7 @@ static void pass_milliseconds(struct text *text) {
 }
 
 static struct number read_number(struct text *text) {
-    struct number number = {0, 0, false, false};
+    struct number number = {0, 0, false, text->after_time || name_is_time(text, text->at)};
     const char *begin = text->at;
     char digits[NUMBER_CHARS + 1], before = text->before;
     text->at += *text->at == '-' || *text->at == '+';
@@ -91,8 +111,9 @@ static struct number read_number(struct text *text) {
     bool is_clock = clock_touches(whole, text, before);
     if (is_clock && before == ':')
         pass_milliseconds(text);
-    number.is_time = is_clock || unit_follows(text);
+    number.is_time = number.is_time || is_clock || unit_follows(text);
     text->before = '0';
+    text->after_time = number.is_time;
     return number;
 }
 
@@ -154,6 +175,7 @@ static bool next_agrees(struct text *a, struct text *b) {
     }
     if (*a->at != *b->at)
         return false;
+    a->after_time = b->after_time = a->after_time && b->after_time && *a->at == '(';
     a->before = *a->at++;
     b->before = *b->at++;
     return true;
@@ -162,7 +184,7 @@ static bool next_agrees(struct text *a, struct text *b) {
 bool compare_lines(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
     if (a_bytes == b_bytes && !memcmp(a, b, a_bytes))
         return true;
-    struct text first = {a, a + a_bytes, 0}, second = {b, b + b_bytes, 0};
+    struct text first = {a, a, a + a_bytes, 0, false}, second = {b, b, b + b_bytes, 0, false};
     /* Leading space is not held against a line. */
     pass_space(&first);
     pass_space(&second);

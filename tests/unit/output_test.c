@@ -196,3 +196,17 @@ TEST("times are not compared") {
     EXPECT(!same("epoch 1 took 1.31 s", "epoch 2 took 1.31 s"));
     EXPECT(!same("5 samples", "6 samples"));
 }
+
+TEST("times that have a name but no unit are not compared") {
+    EXPECT(same(
+        "{'eval_loss': '0.68', 'eval_runtime': '0.0052', 'eval_samples_per_second': '9011', 'epoch': '2'}",
+        "{'eval_loss': '0.68', 'eval_runtime': '0.0098', 'eval_samples_per_second': '4811', 'epoch': '2'}")); /* transformers.Trainer */
+    EXPECT(same("Epoch: [0][10/50] Time  0.31 ( 0.29) Data  0.01 ( 0.02) Loss 2.3",
+                "Epoch: [0][10/50] Time  0.62 ( 0.41) Data  0.01 ( 0.02) Loss 2.3"));
+    EXPECT(same("ms/batch  5.31 | loss 2.3", "ms/batch 12.10 | loss 2.3") && same("elapsed=1.2 tok/s: 812", "elapsed=3.9 tok/s: 190"));
+    EXPECT(!same("'eval_runtime': '0.0052', 'loss': '0.25'", "'eval_runtime': '0.0098', 'loss': '0.35'"));
+    EXPECT(!same("Time 0.31 (0.29) 2.5", "Time 0.62 (0.41) 3.5") && !same("time 0.31 loss (0.29)", "time 0.31 loss (0.41)"));
+    EXPECT(same("|    fps        | 4775     |", "|    fps        | 1095     |")); /* stable-baselines3 */
+    EXPECT(!same("timestep 5", "timestep 6") && !same("lifetime 5", "lifetime 6") && !same("time5", "time6") &&
+           !same("runtime x", "runtime y"));
+}
