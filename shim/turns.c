@@ -51,7 +51,8 @@ static unsigned depth;
 
 static bool has_it_already(void) {
     bool is_own = pthread_equal(atomic_load_explicit(&holder, memory_order_relaxed), pthread_self());
-    depth += is_own;
+    if (is_own) /* who does not have the lock must not touch depth, not even to add nothing to it */
+        depth++;
     return is_own;
 }
 
