@@ -106,19 +106,12 @@ struct birth {
     uint64_t word;
 };
 
-static void *begin(void *given) {
-    struct birth birth = *(struct birth *)given;
-    free(given);
-    pthread_setspecific(own_word, (void *)(uintptr_t)birth.word);
-    return birth.start(birth.argument);
-}
-
 static struct pairs births; /* pthread_t → struct threads_birth, which outlives its thread until the number is used again */
 
 struct threads_birth threads_birth(uint64_t thread) {
     pthread_mutex_lock(&made_mutex);
     const struct threads_birth *birth = pairs_get(&births, (void *)(uintptr_t)thread);
-    struct threads_birth copy = birth ? *birth : (struct threads_birth){0, NULL};
+    struct threads_birth copy = birth ? *birth : (struct threads_birth){0, NULL, false};
     pthread_mutex_unlock(&made_mutex);
     return copy;
 }
@@ -127,10 +120,19 @@ static void remember_birth(uintptr_t thread, struct threads_birth birth) {
     pthread_mutex_lock(&made_mutex);
     struct threads_birth *place = pairs_get(&births, (void *)thread);
     if (!place)
-        pairs_put(&births, (void *)thread, place = malloc(sizeof *place));
-    if (place)
-        *place = birth;
+        pairs_put(&births, (void *)thread, place = calloc(1, sizeof *place));
+    if (place) /* it may have ended before the one that has made it comes here */
+        *place = (struct threads_birth){birth.word, birth.argument, birth.has_ended || (place->word == birth.word && place->has_ended)};
     pthread_mutex_unlock(&made_mutex);
+}
+
+static void *begin(void *given) {
+    struct birth birth = *(struct birth *)given;
+    free(given);
+    pthread_setspecific(own_word, (void *)(uintptr_t)birth.word);
+    void *result = birth.start(birth.argument);
+    remember_birth((uintptr_t)pthread_self(), (struct threads_birth){birth.word, birth.argument, true});
+    return result;
 }
 
 int hook_pthread_create(void *thread, const void *attributes, void *(*start)(void *), void *argument) {
@@ -140,7 +142,7 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
     struct birth *birth = has_own_word && find_kind(start, argument, &kind) ? malloc(sizeof *birth) : NULL;
     if (!birth)
         return ORIGINAL(pthread_create)(thread, attributes, start, argument);
-    struct threads_birth known = {threads_word_of_new(kind), argument};
+    struct threads_birth known = {threads_word_of_new(kind), argument, false};
     *birth = (struct birth){start, argument, known.word};
     atomic_store(&threads_are_several, 1);
     int error = ORIGINAL(pthread_create)(thread, attributes, begin, birth);

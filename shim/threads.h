@@ -29,6 +29,7 @@ bool threads_is_main(void);
 struct threads_birth {
     uint64_t word;
     void *argument;
+    bool has_ended; /* its function has returned */
 };
 struct threads_birth threads_birth(uint64_t thread);
 bool threads_are_told_apart(void); /* false: no thread has a word */

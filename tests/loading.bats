@@ -104,6 +104,11 @@ whole() {
     done
 }
 
+@test "many loaders, each left while its workers have something to read, are what they are in one process" {
+    loaders 2 debian-O2 -- left 2 12
+    same_status && "$COMPARE" "$plain/out" "$ranks/out"
+}
+
 @test "with workers a last batch as long as a rank's rows of a whole one is not taken for those" {
     loaders 2 debian-O2 -- sequential 2 124
     "$COMPARE" "$plain/out" "$ranks/out"

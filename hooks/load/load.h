@@ -26,7 +26,7 @@
 
 #include "../../shim/shim.h"
 
-enum { LOAD_STACKED_MAX = 2, LOAD_WATCHED_MAX = 3, LOADERS_MAX = 64 };
+enum { LOAD_STACKED_MAX = 2, LOAD_WATCHED_MAX = 3, LOADERS_FEW = 64, LOADERS_MAX = 4096 };
 
 enum loader_state {
     LOADER_WATCHED, /* read whole, being looked at */

@@ -86,15 +86,35 @@ static struct loader *loader_at(void *sampler) {
     return NULL;
 }
 
-/* A new one, or one whose workers have nothing to do: programs that make a loader for each epoch are of few at a time. */
-static struct loader *loader_take(void) {
-    static int next;
-    int count = atomic_load(&loader_count);
-    if (count == LOADERS_MAX) {
-        while (atomic_load(&loaders[next = (next + 1) % LOADERS_MAX]->short_lists)) {
-        }
-        return loaders[next];
+/* A loader that ends in the middle of an epoch drops the lists that its workers have not taken. */
+static bool have_workers_ended(const struct loader *loader) {
+    for (size_t i = 0; i < loader->view.workers; i++) {
+        struct threads_birth birth = threads_birth(loader->view.threads[i]);
+        if (birth.word == atomic_load(&loader->workers[i].word) && !birth.has_ended)
+            return false;
     }
+    return true;
+}
+
+/* One whose workers have nothing to do, or are gone: programs that make a loader for each epoch are of few at a time. */
+static struct loader *find_idle(int count) {
+    static int next;
+    for (int i = 0; i < count; i++) {
+        struct loader *loader = loaders[next = (next + 1) % count];
+        if (!atomic_load(&loader->short_lists) || have_workers_ended(loader))
+            return loader;
+    }
+    return NULL;
+}
+
+static struct loader *loader_take(void) {
+    int count = atomic_load(&loader_count);
+    struct loader *idle = count >= LOADERS_FEW ? find_idle(count) : NULL;
+    if (idle)
+        return idle;
+    if (count == LOADERS_MAX)
+        shim_problem("AR-LOADING", "Run with --no-shard-loading: then every rank reads all examples, as one process does.",
+                     "the workers of %d data loaders are at work at one time", LOADERS_MAX);
     loaders[count] = calloc(1, sizeof *loaders[count]);
     if (!loaders[count])
         shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to watch a data loader");

@@ -122,6 +122,30 @@ template <typename Set> static void run_set(Set set, DataLoaderOptions options) 
     run(make_data_loader(std::move(set), options), options.batch_size());
 }
 
+// More loaders than are remembered, each at an address of its own and left while its workers have lists to read, which are never stacked then.
+static void leave_early(DataLoaderOptions options) {
+    std::vector<std::unique_ptr<char[]>> kept;
+    torch::nn::Linear model(FEATURES, CLASSES);
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    for (int epoch = 0; epoch < 250; epoch++) {
+        auto loader = make_data_loader<samplers::SequentialSampler>(datasets::map<Slow, transforms::Stack<>>(Slow(310, 1), {}), options);
+        int left = 8;
+        for (auto &batch : *loader) {
+            optimizer.zero_grad();
+            auto loss = torch::nll_loss(torch::log_softmax(model(batch.data.flatten(1)), 1), batch.target);
+            loss.backward();
+            optimizer.step();
+            if (--left == 0) {
+                std::cout << "epoch " << epoch << " loss " << loss.item<float>() << std::endl;
+                break;
+            }
+        }
+        loader.reset();
+        for (size_t bytes = 16; bytes <= 1024; bytes += 4)
+            kept.emplace_back(new char[bytes]);
+    }
+}
+
 int main(int argc, char **argv) {
     const std::string kind = argc > 1 ? argv[1] : "plain";
     const size_t workers = argc > 2 ? std::atol(argv[2]) : 0, batch = argc > 3 ? std::atol(argv[3]) : 25;
@@ -144,6 +168,8 @@ int main(int argc, char **argv) {
             std::cout << read.data.sum().item<float>() << std::endl;
         first.reset();
         std::thread([&] { run_set(Blobs(310, 1).map(stack), options.workers(0)); }).join();
+    } else if (kind == "left") {
+        leave_early(options.workers(2));
     } else if (kind == "talking") {
         run(make_data_loader<samplers::SequentialSampler>(datasets::map<Talking, transforms::Stack<>>(Talking(310, 1), stack), options), batch);
     } else if (kind == "hardest") {

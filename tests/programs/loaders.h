@@ -158,6 +158,15 @@ class Talking : public Blobs {
     }
 };
 
+class Slow : public Blobs {
+  public:
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        usleep(200);
+        return Blobs::get(index);
+    }
+};
+
 // ---- get() draws from what no other example should see
 
 class Noisy : public datasets::Dataset<Noisy> {
