@@ -246,6 +246,10 @@ in_place_share() {
     same_part seen_gradients.py debian wheel
 }
 
+@test "gradients that the program holds by another name, from a hook or because it has set them, are one memory with .grad as in one process" {
+    same_part kept_gradients.py debian wheel
+}
+
 @test "what does not fit is said of whole sizes, what the program's own operators write is written, and training goes on" {
     same_part misfits.py debian wheel
 }

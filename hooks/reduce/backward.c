@@ -75,8 +75,9 @@ static void settle_gradient(struct tensor *leaf) {
     struct tensor **slot = tensor_grad_slot(leaf), *gradient = *slot;
     if (!gradient || gradient == torch_facts.undefined || !tensor_is_marked(gradient))
         return;
-    enum record_kind kind = record_get(gradient).kind;
-    if (kind != RECORD_PARTIAL && (kind != RECORD_SHARD || record_get(leaf).kind == RECORD_SHARD))
+    struct record have = record_get(gradient), of_leaf = record_get(leaf);
+    bool is_like_leaf = of_leaf.kind == RECORD_SHARD && of_leaf.dim == have.dim && record_same_rows(&of_leaf, &have);
+    if (have.kind != RECORD_PARTIAL && (have.kind != RECORD_SHARD || is_like_leaf))
         return;
     OPAQUE_SCOPE;
     bool is_seen = tensor_owners(gradient) > 1 || tensor_owners(tensor_storage(gradient)) > 1;
@@ -107,11 +108,24 @@ static void restore_arriving(struct tensor **outer) {
     own.arriving = *outer;
 }
 
+/* A gradient of the program's own, which it may have as rows, too, has been added to. */
+static void tell_of_write(struct tensor *leaf) {
+    struct tensor *gradient = *tensor_grad_slot(leaf);
+    if (gradient && gradient != torch_facts.undefined && tensor_is_marked(gradient))
+        dispatch_client.written(gradient);
+}
+
+static void *accumulate_undivided(void *result, void *node, void *gradients, struct tensor *leaf) {
+    settle_gradient(leaf);
+    ORIGINAL(accumulate_grad_apply)(result, node, gradients);
+    tell_of_write(leaf);
+    return result;
+}
+
 static void *accumulate_beside(void *result, void *node, void *gradients, struct tensor *leaf) {
     accumulate_begin_beside(leaf);
     __attribute__((cleanup(accumulate_end_beside), unused)) struct tensor *written = leaf;
-    settle_gradient(leaf);
-    return ORIGINAL(accumulate_grad_apply)(result, node, gradients);
+    return accumulate_undivided(result, node, gradients, leaf);
 }
 
 void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
@@ -120,7 +134,7 @@ void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
     if (own.is_undivided && leaf && shim_has_threads())
         return accumulate_beside(result, node, gradients, leaf);
     if (!backward && leaf)
-        settle_gradient(leaf);
+        return accumulate_undivided(result, node, gradients, leaf);
     if (backward) {
         if (!leaf)
             shim_problem("AR-LEAF", "This is a defect of accel-run: please report the program's way of making parameters.",
@@ -229,31 +243,56 @@ static void backward_end(struct backward *backward) {
     pthread_mutex_unlock(&backward_mutex);
 }
 
-/* .grad of a tensor that is no leaf (retain_grad): divided like the tensor, a partial sum when it is replicated. */
-static struct tensor **retained_gradient(struct tensor *tensor, const struct record *record) {
-    if ((record->kind == RECORD_PARTIAL && !record->packed) || (tensor_is_parameter(tensor) && !tensor_node(tensor)) ||
-        !tensor_requires_grad(tensor))
+/* .grad of a tensor that is no leaf (retain_grad), where there is one: divided like the tensor, a partial sum when it is replicated, replicated when it is a
+   partial sum. */
+static struct tensor **retained_gradient(struct tensor *tensor) {
+    if ((tensor_is_parameter(tensor) && !tensor_node(tensor)) || !tensor_requires_grad(tensor))
         return NULL;
     struct tensor **slot = tensor_grad_slot(tensor);
-    return !*slot || *slot == torch_facts.undefined || tensor_is_marked(*slot) ? NULL : slot;
+    return !*slot || *slot == torch_facts.undefined ? NULL : slot;
 }
 
 static void mark_retained_gradient(struct tensor *tensor, const struct record *record, void *unused) {
-    struct tensor **slot = retained_gradient(tensor, record), *gradient = slot ? *slot : NULL;
-    if (!gradient)
-        return;
-    record_set(gradient, boundary_record_of_gradient(record));
+    struct tensor **slot = record->kind == RECORD_PARTIAL && !record->packed ? NULL : retained_gradient(tensor);
+    if (slot && !tensor_is_marked(*slot))
+        record_set(*slot, boundary_record_of_gradient(record));
 }
 
-/* What the program has set there itself is whole: what the engine adds to it is not. */
-static void take_own_part(struct tensor *tensor, const struct record *record, void *unused) {
-    struct tensor **slot = retained_gradient(tensor, record), *whole = slot ? *slot : NULL;
-    if (!whole || record->packed)
+struct retained {
+    struct tensor **list; /* owned, as they are */
+    size_t count, room;
+    bool of_undivided; /* those that a backward can reach through which nothing divided flows */
+};
+
+static void note_retained(struct tensor *tensor, const struct record *record, void *context) {
+    struct retained *retained = context;
+    bool is_reached = !record->packed && (!retained->of_undivided || record->kind == RECORD_GATHERED);
+    if (!is_reached || !tensor_owners(tensor) || !retained_gradient(tensor))
         return;
-    const struct record form = boundary_record_of_gradient(record);
-    *slot = dispatch_client.in_form(whole, &form);
-    record_set(*slot, form);
-    tensor_release(whole);
+    if (retained->count == retained->room) {
+        retained->room = retained->room ? 2 * retained->room : 16;
+        retained->list = realloc(retained->list, retained->room * sizeof *retained->list);
+    }
+    tensor_retain(tensor);
+    retained->list[retained->count++] = tensor;
+}
+
+/* What is there before a backward, which the program may have set itself, in the form of what the engine adds to it. */
+static void settle_retained(bool is_divided) {
+    struct retained retained = {.of_undivided = !is_divided};
+    record_each(true, note_retained, &retained); /* the youngest first, on all ranks */
+    for (size_t i = 0; i < retained.count; i++) {
+        struct record record = record_get(retained.list[i]), form = {.kind = RECORD_NONE};
+        struct tensor **slot = retained_gradient(retained.list[i]), *gradient = slot ? *slot : NULL;
+        if (is_divided)
+            form = boundary_record_of_gradient(&record);
+        if (gradient) {
+            *slot = dispatch_client.in_form(gradient, &form);
+            tensor_release(gradient);
+        }
+        tensor_release(retained.list[i]);
+    }
+    free(retained.list);
 }
 
 void backward_mark_retained(void) {
@@ -326,7 +365,7 @@ static void execute_outer(const struct execution *execution, struct seeds *seeds
     UNDIVIDED_SCOPE(false);
     __attribute__((cleanup(backward_end))) struct backward backward = {.has_graph = execution->create_graph};
     memory_for_new_leaves();
-    record_each(true, take_own_part, NULL);
+    settle_retained(true);
     current = &backward;
     accumulate_set_holder(&backward);
     own.inside = number = number % UINT8_MAX + 1;
@@ -371,6 +410,7 @@ static void execute_undivided(const struct execution *execution, struct seeds *s
         whole = seeds_vector(seeds);
     }
     OPAQUE_SCOPE;
+    settle_retained(false);
     run_undivided(execution, are_marked ? &whole : execution->inputs);
 }
 

@@ -11,6 +11,7 @@ struct target {
     struct tensor *gradient; /* borrowed: stands in the leaf's slot */
     struct tensor *copy;     /* owned: memory without gaps that takes the gradient's place; NULL: in place */
     struct tensor *host;     /* owned: the copy of one on a device in which it is summed; NULL: where it lies */
+    bool is_of_others;       /* its memory is seen elsewhere, where it stays this rank's part */
     enum comm_dtype dtype;
     struct comm_span span;
     void *onto; /* the gradient's values from before, to which the collective adds the sum; NULL: added afterwards, if there were any */
@@ -52,8 +53,8 @@ static bool is_added_to_memory(struct tensor *before, struct tensor *gradient) {
            tensor_same_layout(before, gradient);
 }
 
-/* The gradient that a backward within this one has left at a leaf of its own flows on as this rank's part (a custom function that returns x.grad), so the sum
-   may not be made in its memory. Nor may it lose its record: the program may hold it. */
+/* The gradient that a backward within this one has left at a leaf of its own flows on as this rank's part (a custom function that returns x.grad), or a hook
+   has kept a view of it, so the sum may not be made in its memory. Nor may it lose its record: the program may hold it. */
 static bool flows_on(const struct leaf_gradient *leaf, struct tensor *gradient) {
     bool is_part = !leaf->was_zero && record_get(gradient).kind == RECORD_PARTIAL;
     return is_part && (tensor_owners(gradient) > 1 || tensor_owners(tensor_storage(gradient)) > 1);
@@ -63,8 +64,8 @@ static struct target target_of(const struct leaf_gradient *leaf) {
     struct target target = {.gradient = leaf_gradient_of(leaf)};
     if (!tensor_is_plain(target.gradient))
         return target; /* sparse: nothing to sum in place */
-    bool is_of_others = flows_on(leaf, target.gradient);
-    if (!is_of_others)
+    target.is_of_others = flows_on(leaf, target.gradient);
+    if (!target.is_of_others)
         record_clear(target.gradient);
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient))
@@ -72,7 +73,7 @@ static struct target target_of(const struct leaf_gradient *leaf) {
                      "the gradient of parameter %u (type %d) cannot be summed over the ranks", leaf_number(leaf->ordinal),
                      tensor_dtype(target.gradient));
     struct tensor *reduced = target.gradient;
-    if (is_of_others || !tensor_is_dense(reduced)) {
+    if (target.is_of_others || !tensor_is_dense(reduced)) {
         struct value format = tensor_is_dense(reduced) ? value_none() : value_int(0);
         target.copy = TORCH_CALL("aten::clone", "", value_tensor(reduced), format).tensor;
         reduced = target.copy;
@@ -186,6 +187,9 @@ static void put_back(struct backward *backward, struct targets *targets) {
         }
         if (target->copy) {
             *slot = target->copy;
+            if (target->is_of_others &&
+                !leaf->before) /* in one process both have one memory: what is written to either is seen in the other */
+                dispatch_client.stand_for(target->gradient, target->copy);
             tensor_release(target->gradient);
         }
         if (!leaf->before)

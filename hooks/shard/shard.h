@@ -360,6 +360,8 @@ void read_settle(void); /* everything the program wrote */
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole);
 /* A whole that takes the place of a divided tensor, or a sum: what is written to either reaches the other. Owned. A collective. */
 struct tensor *window_stand_in(struct tensor *source);
+/* The same for a whole that has been made. No collective. */
+void window_stand_for(struct tensor *source, struct tensor *whole);
 /* The shim has written to what the program may have: all copies of it are made anew. */
 void window_written(struct tensor *tensor);
 /* The copy that there is of a tensor, or NULL. Owned. */

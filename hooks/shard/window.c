@@ -54,11 +54,15 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     atomic_fetch_add(&window_count, 1);
 }
 
-struct tensor *window_stand_in(struct tensor *source) {
+void window_stand_for(struct tensor *source, struct tensor *whole) {
     struct record record = record_get(source);
-    struct tensor *whole = dispatch_client.whole(source);
     window_open(source, &record, whole);
     mark_gathered(whole, true);
+}
+
+struct tensor *window_stand_in(struct tensor *source) {
+    struct tensor *whole = dispatch_client.whole(source);
+    window_stand_for(source, whole);
     return whole;
 }
 

@@ -285,8 +285,10 @@ struct dispatch_client {
     struct record (*saved_record)(struct tensor *tensor); /* what an unmarked tensor is that the operator that is running saves */
     uint64_t (*batches)(void);                            /* how many have come to this thread, as the ranks count them */
     /* A whole tensor in the place of a divided one that the program may have, too: what is written to either by an operator, or told of below, reaches the
-       other. Owned; a collective. And: a marked tensor has been written to under OPAQUE_SCOPE, so that its views and copies are made anew; a collective. */
+       other. Owned; a collective. Or one that has been made, its values already there; no collective. And: a marked tensor has been written to under
+       OPAQUE_SCOPE, so that its views and copies are made anew; a collective. */
     struct tensor *(*stand_in)(struct tensor *tensor);
+    void (*stand_for)(struct tensor *tensor, struct tensor *whole);
     void (*written)(struct tensor *tensor);
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
