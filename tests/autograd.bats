@@ -96,6 +96,10 @@ in_place_share() {
     same_part sums_and_numbers.py debian wheel
 }
 
+@test "accuracies, counts, flags, whole numbers that wrap and half precision that overflows are exact where one process is" {
+    same_part exact_sums.py debian wheel
+}
+
 @test "operators of the program's own in Python see whole rows in all that they use, and so do their derivatives" {
     same_part own_operators.py wheel
 }

@@ -36,7 +36,7 @@ static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
         return rows;
     }
     struct tensor *whole = dispatch_client.whole(seed);
-    struct value share = TORCH_CALL("aten::mul", "Scalar", value_tensor(whole), value_real(1.0 / shim_world_size()));
+    struct value share = TORCH_CALL("aten::mul", "Scalar", value_tensor(whole), value_real(record_share(shim_rank(), shim_world_size())));
     tensor_release(whole);
     return share.tensor;
 }

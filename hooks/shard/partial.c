@@ -2,6 +2,8 @@
  * Partial sums: a value that is the sum of what the ranks hold. Linear operators keep it so; a replicated operand of an addition is divided among the ranks;
  * everything else sums first.
  */
+#include <math.h>
+
 #include "shard.h"
 
 static void mark_partial(struct shard_call *call, struct value *result, int place, int index, const void *unused) {
@@ -21,11 +23,22 @@ static bool all_floating(const struct shard_call *call) {
     return true;
 }
 
-/* A replicated tensor's share: 1/N of a floating one (infinities stay what they are), all of an integer one on rank 0. */
+/* A number of the program's comes as a tensor that does not count for the type of the result, and times another number is of the default type. So it becomes
+   one of the result's type, like any other. */
+static void convert_share(struct argument *argument, int64_t type) {
+    struct tensor *whole = argument_tensor(argument);
+    if ((int64_t)tensor_dtype(whole) != type)
+        slot_replace(argument->slot,
+                     TORCH_CALL("aten::to", "dtype", *argument->slot, value_int(type), value_bool(false), value_bool(false), value_none()));
+    else if (!tensor_dims(whole))
+        slot_replace(argument->slot, TORCH_CALL("aten::clone", "", *argument->slot, value_none()));
+}
+
+/* A replicated tensor's share: of a floating one this rank's part of one (infinities stay what they are), all of an integer one on rank 0. */
 static void share_tensor(struct argument *argument, bool floating) {
     struct value share;
     if (floating)
-        share = TORCH_CALL("aten::mul", "Scalar", *argument->slot, value_real(1.0 / shim_world_size()));
+        share = TORCH_CALL("aten::mul", "Scalar", *argument->slot, value_real(record_share(shim_rank(), shim_world_size())));
     else if (shim_rank() == 0)
         return;
     else
@@ -34,27 +47,36 @@ static void share_tensor(struct argument *argument, bool floating) {
     slot_replace(argument->slot, share);
 }
 
-/* A number of the program's comes as a tensor that does not count for the type of the result; its share is one that does. So shares have the result's type. */
-static void convert_share(struct argument *argument, int64_t type) {
-    if ((int64_t)tensor_dtype(argument_tensor(argument)) != type)
-        slot_replace(argument->slot,
-                     TORCH_CALL("aten::to", "dtype", *argument->slot, value_int(type), value_bool(false), value_bool(false), value_none()));
-}
-
 static int64_t result_type(const struct shard_call *call) {
-    return TORCH_CALL("aten::result_type", "Tensor", *call->arguments[0].slot, *call->arguments[1].slot).integer;
+    if (call->argument_count > 1)
+        return TORCH_CALL("aten::result_type", "Tensor", *call->arguments[0].slot, *call->arguments[1].slot).integer;
+    return TORCH_CALL("aten::result_type", "Scalar", *call->arguments[0].slot, call->values[1]).integer;
 }
 
 static bool share_scalar(struct value *scalar, bool floating) {
+    double share = record_share(shim_rank(), shim_world_size());
     if (scalar->tag == TAG_DOUBLE)
-        scalar->real /= shim_world_size();
+        scalar->real *= share;
     else if (scalar->tag != TAG_INT)
         return false;
     else if (floating)
-        *scalar = value_real((double)scalar->integer / shim_world_size());
+        *scalar = value_real((double)scalar->integer * share);
     else if (shim_rank() != 0)
         scalar->integer = 0;
     return true;
+}
+
+/* Parts of integers add up to their sum, which may wrap, in their own type only. */
+static bool keeps_integers(const struct shard_call *call) {
+    enum torch_dtype dtype = tensor_dtype(argument_tensor(&call->arguments[0]));
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind == RECORD_PARTIAL)
+            dtype = tensor_dtype(argument_tensor(&call->arguments[i]));
+    if (dtype_is_differentiable(dtype))
+        return true;
+    OPAQUE_SCOPE;
+    bool is_binary = call->argument_count > 1 || call->values[1].tag == TAG_DOUBLE || call->values[1].tag == TAG_INT;
+    return is_binary && result_type(call) == (int64_t)dtype;
 }
 
 /* add and sub (self, other, alpha): both partial, or one partial and the other shared out. */
@@ -63,13 +85,15 @@ static bool execute_add(struct shard_call *call) {
         return false; /* a replicated accumulator stays replicated: the other operand is summed first */
     if (call->op->is_in_place && packed_is_seen(argument_tensor(&call->arguments[0])))
         return false; /* is refused */
+    if (!keeps_integers(call))
+        return false;
     bool floating = all_floating(call);
     OPAQUE_SCOPE;
     int64_t type = call->argument_count > call->partials ? result_type(call) : 0;
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind != RECORD_PARTIAL) {
-            share_tensor(&call->arguments[i], floating);
             convert_share(&call->arguments[i], type);
+            share_tensor(&call->arguments[i], floating);
         }
     if (call->argument_count == 1 && !share_scalar(&call->values[1], floating))
         return false;
@@ -86,54 +110,98 @@ static bool all_true(struct value flags) {
     return value_flag(&flag);
 }
 
-static bool number_keeps_parts(double number, bool divides) {
-    return number - number == 0 && !(divides && number == 0);
+/* The value of a number, or of a tensor of one element; false: it is neither. */
+static bool number_of(const struct value *factor, double *number) {
+    if (factor->tag == TAG_DOUBLE || factor->tag == TAG_INT) {
+        *number = factor->tag == TAG_INT ? (double)factor->integer : factor->real;
+        return true;
+    }
+    if (!value_is_tensor(factor) || !tensor_is_plain(factor->tensor) || !tensor_is_on_host(factor->tensor) ||
+        tensor_elements(factor->tensor) != 1)
+        return false;
+    enum torch_dtype dtype = tensor_dtype(factor->tensor);
+    const void *data = tensor_data(factor->tensor);
+    if (dtype == DTYPE_FLOAT32)
+        *number = (double)*(const float *)data;
+    else if (dtype == DTYPE_FLOAT64)
+        *number = *(const double *)data;
+    else if (dtype == DTYPE_INT64)
+        *number = (double)*(const int64_t *)data;
+    return dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64 || dtype == DTYPE_INT64;
 }
 
 /* A part may be zero, or of another sign than the sum: 0/0 and inf - inf are no numbers where the sum's quotient by zero, or product with infinity, is one. */
 static bool keeps_parts(const struct value *factor, bool divides) {
-    if (factor->tag == TAG_DOUBLE || factor->tag == TAG_INT)
-        return number_keeps_parts(factor->tag == TAG_INT ? (double)factor->integer : factor->real, divides);
+    double number;
+    if (number_of(factor, &number))
+        return number - number == 0 && !(divides && number == 0);
     if (!value_is_tensor(factor))
         return true;
-    struct tensor *tensor = factor->tensor;
-    enum torch_dtype dtype = tensor_dtype(tensor);
-    if (tensor_is_plain(tensor) && tensor_is_on_host(tensor) && tensor_elements(tensor) == 1 &&
-        (dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64))
-        return number_keeps_parts(dtype == DTYPE_FLOAT32 ? (double)*(float *)tensor_data(tensor) : *(double *)tensor_data(tensor), divides);
     OPAQUE_SCOPE;
     struct value plain = TORCH_CALL("aten::detach", "", *factor);
+    if (!dtype_is_differentiable(tensor_dtype(factor->tensor))) /* of 64 bits without a sign there are few operators */
+        slot_replace(&plain,
+                     TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(false), value_none()));
     bool keeps =
         all_true(TORCH_CALL("aten::isfinite", "", plain)) && (!divides || all_true(TORCH_CALL("aten::ne", "Scalar", plain, value_int(0))));
     value_drop(plain);
     return keeps;
 }
 
+/* Each part would be rounded where one process rounds the sum: an accuracy that is the same as the last one's, or 1, would not be. A loss, which has a history,
+   is rounded elsewhere, too; of packed elements all parts but one are zero. */
+static bool keeps_digits(const struct shard_call *call, int factor) {
+    double number;
+    int exponent;
+    for (int i = 0; i < call->argument_count; i++) {
+        struct tensor *tensor = argument_tensor(&call->arguments[i]);
+        if (tensor_is_recorded(tensor) || packed_is_seen(tensor))
+            return true;
+    }
+    return number_of(&call->values[factor], &number) && fabs(frexp(number, &exponent)) == 0.5;
+}
+
 static bool execute_product(struct shard_call *call) {
     if (call->partials != 1 || (call->op->is_in_place && call->arguments[0].record.kind != RECORD_PARTIAL))
         return false;
     int factor = call->arguments[0].record.kind == RECORD_PARTIAL && call->arguments[0].position == 0;
-    if (!keeps_parts(&call->values[factor], false))
+    if (!keeps_integers(call) || !keeps_digits(call, factor) || !keeps_parts(&call->values[factor], false))
         return false;
     run_partial(call);
     return true;
 }
 
 static bool execute_quotient(struct shard_call *call) {
-    if (call->partials != 1 || call->arguments[0].record.kind != RECORD_PARTIAL || !keeps_parts(&call->values[1], true))
+    if (call->partials != 1 || call->arguments[0].record.kind != RECORD_PARTIAL ||
+        !dtype_is_differentiable(tensor_dtype(argument_tensor(&call->arguments[0]))) || !keeps_digits(call, 1) ||
+        !keeps_parts(&call->values[1], true))
         return false;
     run_partial(call);
     return true;
 }
 
-/* A sum in one type is not the sum in another: narrower ones round, and a float that is printed as a double must still be a float. */
+static bool is_one_of(const char *name, const char *const *names) {
+    while (*names && strcmp(name, *names))
+        names++;
+    return *names;
+}
+
+/* A sum in one type is not the sum in another: narrower ones round, and a float that is printed as a double must still be a float. Integers that are summed
+   become 64 bits wide. */
 static bool conversion_is_linear(const struct shard_call *call) {
+    static const char *const sums[] = {"sum", "mean", NULL}, *const widening[] = {"sum", "cumsum", "trace", NULL};
     const char *name = call->op->short_name;
-    bool sums = !strcmp(name, "sum") || !strcmp(name, "mean");
-    int type = sums ? call->value_count - 1 : 1; /* the type is the last argument of all their overloads */
-    if ((!sums && strcmp(name, "_to_copy")) || call_is_none(call, type))
+    struct tensor *parts = argument_tensor(&call->arguments[0]);
+    enum torch_dtype dtype = tensor_dtype(parts);
+    if (is_one_of(name, widening) && !dtype_is_differentiable(dtype) && dtype != DTYPE_INT64)
+        return false;
+    if (!strcmp(name, "mean") && !tensor_is_recorded(parts)) /* see keeps_digits() */
+        return false;
+    bool is_sum = is_one_of(name, sums);
+    int type = is_sum ? call->value_count - 1 : 1; /* the type is the last argument of all their overloads */
+    if ((!is_sum && strcmp(name, "_to_copy")) || call_is_none(call, type))
         return true;
-    return call_int(call, type, -1) == (int64_t)tensor_dtype(argument_tensor(&call->arguments[0]));
+    return call_int(call, type, -1) == (int64_t)dtype;
 }
 
 bool partial_execute(struct shard_call *call, const struct rule *rule) {

@@ -23,6 +23,56 @@ static int dim_after(int dim, int64_t reduced, bool keep) {
     return keep ? dim : dim - __builtin_popcountll((uint64_t)reduced & ((1ull << dim) - 1));
 }
 
+/* A sum of half precision, whose parts may overflow where it does not, or a mean: what one process
+   rounds once is not to be rounded on each rank, as long as nothing flows back through it (an accuracy of 0.58 is not better than one of 0.58). */
+static bool is_summed_first(const struct shard_call *call, bool is_mean, enum torch_dtype type) {
+    bool is_narrow = type == DTYPE_FLOAT16 || type == DTYPE_BFLOAT16;
+    return (is_mean || is_narrow) && dtype_is_floating(type) && !tensor_is_recorded(argument_tensor(call->lead));
+}
+
+/* libtorch 1.13 rounds the sum of a mean to half precision, where it may overflow, before it divides it. */
+static bool rounds_sums(void) {
+    static _Atomic int known; /* 1: no, 2: yes */
+    if (!known) {
+        int64_t two = 2;
+        struct value large = TORCH_CALL("aten::full", "", value_int_list(&two, 1), value_real(60000), value_int(DTYPE_FLOAT16),
+                                        value_none(), value_none(), value_none());
+        struct value mean = TORCH_CALL("aten::mean", "", large, value_none()), number = TORCH_CALL("aten::item", "", mean);
+        known = 1 + (number.real > 60000);
+        value_drop(mean);
+        value_drop(large);
+    }
+    return known == 2;
+}
+
+static void convert(struct value *tensor, enum torch_dtype type) {
+    if (tensor_dtype(tensor->tensor) != type)
+        slot_replace(tensor, TORCH_CALL("aten::to", "dtype", *tensor, value_int(type), value_bool(false), value_bool(false), value_none()));
+}
+
+/* Sums in float32 what has half precision, as libtorch does. */
+static enum rule_outcome sum_first(struct shard_call *call, bool has_dims, bool is_mean, enum torch_dtype type) {
+    if (!call->dispatch->stack)
+        return RULE_GATHER; /* it was called without boxing, and comes again */
+    OPAQUE_SCOPE;
+    const struct value *given = call->values, summed = value_int(type == DTYPE_FLOAT64 ? DTYPE_FLOAT64 : DTYPE_FLOAT32);
+    struct value parts = has_dims ? TORCH_CALL("aten::sum", "dim_IntList", given[0], given[1], given[2], summed)
+                                  : TORCH_CALL("aten::sum", "", given[0], summed);
+    record_clear(parts.tensor);
+    record_set(parts.tensor, (struct record){.kind = RECORD_PARTIAL, .origin = origin_of_result(call->record.origin, 0)});
+    struct value whole = value_tensor(gather_partial(call->op->name, parts.tensor));
+    if (is_mean) {
+        if (rounds_sums())
+            convert(&whole, type);
+        int64_t results = tensor_elements(whole.tensor), terms = results ? argument_elements(call->lead) / results : 1;
+        slot_replace(&whole, TORCH_CALL("aten::div", "Scalar", whole, value_int(terms)));
+    }
+    convert(&whole, type);
+    value_drop(parts);
+    execute_return(call, &whole, 1);
+    return RULE_DONE;
+}
+
 /* sum, nansum, mean (a = 1): (self, *, dtype) or (self, dims, keepdim, dtype), as every nansum is. The mean of all rows is the sum of the ranks' means, each
    weighed by its rows. */
 RULE_FUNCTION(reduce_sum) {
@@ -37,6 +87,12 @@ RULE_FUNCTION(reduce_sum) {
         decide_shard(call, 0, dim_after(call->record.dim, reduced, call_flag(call, 2)));
         return RULE_LOCAL;
     }
+    int type_at = call->value_count - 1;
+    enum torch_dtype type = (enum torch_dtype)call_int(call, type_at, tensor_dtype(argument_tensor(call->lead)));
+    if (type == DTYPE_BOOL && !call_is_none(call, type_at))
+        return RULE_GATHER;
+    if (is_summed_first(call, rule->a, type) && strcmp(call->op->short_name, "nansum"))
+        return sum_first(call, has_dims, rule->a, type);
     if (rule->a)
         call->scale = (double)call->record.rows / (double)call->record.total;
     decide_partial(call, 0);

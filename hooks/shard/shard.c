@@ -137,13 +137,22 @@ void call_check_parameters(const struct shard_call *call) {
         }
 }
 
+/* A part of half precision may be infinite where the sum is not. Where something flows back through it, it is a part all the same (docs/limits.md). */
+static bool may_overflow(const struct shard_call *call) {
+    struct tensor *lead = call->lead ? argument_tensor(call->lead) : NULL;
+    bool has_parts = false;
+    for (int i = 0; i < call->result_count; i++)
+        has_parts |= call->results[i].kind == RECORD_PARTIAL;
+    return has_parts && lead && tensor_dtype(lead) == DTYPE_FLOAT16 && !tensor_is_recorded(lead);
+}
+
 enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule) {
     if (!rule->decide)
         return call->op->is_composite ? RULE_COMPOSE : RULE_GATHER;
     if (call->op->is_out && rule->decide != rule_compose && writes_whole(call))
         return RULE_GATHER;
     enum rule_outcome outcome = rule->decide(call, rule);
-    if (outcome == RULE_LOCAL && (writes_whole(call) || writes_other_rows(call) || narrows_special(call)))
+    if (outcome == RULE_LOCAL && (writes_whole(call) || writes_other_rows(call) || narrows_special(call) || may_overflow(call)))
         return RULE_GATHER;
     return outcome;
 }

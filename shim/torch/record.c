@@ -130,6 +130,13 @@ void record_rows(int64_t total, int64_t rank, int64_t *first, int64_t *rows) {
     *rows = each + (rank < more);
 }
 
+double record_share(int64_t rank, int64_t count) {
+    int64_t power = 1;
+    while (power < count)
+        power *= 2;
+    return (rank < 2 * count - power ? 1.0 : 2.0) / (double)power;
+}
+
 struct record record_shard(int dim, int64_t total) {
     struct record record = {.kind = RECORD_SHARD, .dim = dim, .total = total, .outer = 1, .inner = 1};
     record_rows(total, shim_rank(), &record.first, &record.rows);

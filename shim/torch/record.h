@@ -41,6 +41,8 @@ struct record {
 
 /* Rows [first, first + rows) of total are a rank's: the first total mod world size ranks have one more. */
 void record_rows(int64_t total, int64_t rank, int64_t *first, int64_t *rows);
+/* A rank's part of one: a power of two, so that no part is rounded, the smaller ones first, so that their sums in the order of ranks seldom are. */
+double record_share(int64_t rank, int64_t count);
 /* This rank's rows of `total` along dim, nothing merged with them. */
 struct record record_shard(int dim, int64_t total);
 /* Elements along the divided dimension: of the whole batch, of this rank. */

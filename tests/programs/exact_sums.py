@@ -1,0 +1,89 @@
+"""Sums over the rows whose figures are exact in one process: accuracies, counts, flags, whole numbers that wrap, half precision that overflows. Each is printed
+with all its digits, or decides something."""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def accuracies(name, accuracy_of):
+    """A better accuracy is kept: one that is the same is not better."""
+    torch.manual_seed(3)
+    model, best, saved = nn.Linear(8, 4), 0.0, []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    images = torch.randn(100, 8)
+    labels = (images[:, :4] + 0.7 * torch.randn(100, 4)).argmax(1)
+    for step in range(60):
+        batch = torch.randn(20, 8)
+        loss = F.cross_entropy(model(batch), (batch[:, :4] + 0.7 * torch.randn(20, 4)).argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            accuracy = accuracy_of(model(images).argmax(1) == labels)
+        if accuracy > best:
+            best = accuracy
+            saved.append(step)
+    print(name, best, *saved)
+
+
+def all_right(rows, dtype):
+    torch.manual_seed(0)
+    model = nn.Linear(8, 3).to(dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    images = torch.randn(rows, 8, dtype=dtype)
+    labels = images[:, :3].argmax(1)
+    for step in range(60):
+        scores = model(images)
+        optimizer.zero_grad()
+        F.cross_entropy(scores, labels).backward()
+        optimizer.step()
+        if (scores.argmax(1) == labels).to(dtype).mean().item() == 1.0:
+            print("all right after", step)
+            break
+
+
+def numbers_beside_sums():
+    torch.manual_seed(0)
+    model = nn.Linear(4, 4).double()
+    h = model(torch.randn(48, 4).double())
+    for k in range(1, 12):
+        count = (h > 0.1 * k).double().sum()
+        print("count", int(count + float(k)), (count + float(k)).item() == count.item() + k, (count / 48).item(), (count * 0.01).item())
+    s = h.detach().sum()
+    print("tiny", f"{(1 / (s * 0 + 1e-8)).item():.12g}", f"{(s + 0.1).item():.10f}", f"{torch.add(s, 0.1, alpha=3).item():.10f}")
+    huge = 2**62 if torch.__version__.startswith("1.") else 2**63  # a number without a sign since 2.0
+    print("huge", f"{(h.sum() / huge).item():.10g}")
+
+
+def flags_and_wrapped_integers():
+    torch.manual_seed(0)
+    h = nn.Linear(8, 8)(torch.randn(16, 8))
+    active = (h > 0.5).sum(0, dtype=torch.bool)
+    print("flags", active.tolist(), active.sum().item(), (active * 2.0).tolist(), (active + 1).tolist(), (active / 2).tolist())
+    bytes_of = (h.abs() * 100).to(torch.uint8)
+    total = bytes_of.sum(dtype=torch.uint8)
+    print("bytes", total.item(), (total / 256).item(), (total + 0.5).item(), (total * torch.tensor(3)).item(), total.unsqueeze(0).sum().item())
+    print("products", (bytes_of.t().mm(bytes_of) * 1.5).sum().item(), bytes_of.t().mm(bytes_of).sum().item())
+
+
+def half_precision():
+    torch.manual_seed(0)
+    signs = torch.ones(16, 1)
+    signs[8:] = -1
+    with torch.no_grad():
+        h = nn.Linear(4, 4)(torch.randn(16, 4)) * 0
+        opposite, large = (h + 20000 * signs).half(), (h + 1500).half()
+        print("opposite", opposite.sum().item(), opposite.sum(0).tolist())
+        print("large", large.sum().item(), (large.sum() * 1e-3).item(), (large.sum() / 64).item(), large.mean().item(), large.mean(0).tolist())
+    loss = nn.Linear(16, 16)(torch.randn(24, 16)).max(0)[0].bfloat16().sum().float()
+    print("seed", f"{torch.autograd.grad(loss, [loss])[0].item()}")
+
+
+accuracies("mean", lambda right: right.float().mean().item())
+accuracies("sum", lambda right: (right.sum() / 100).item())
+accuracies("part", lambda right: (right.float().sum() * 0.01).item())
+all_right(19, torch.float64)
+all_right(115, torch.float32)
+numbers_beside_sums()
+flags_and_wrapped_integers()
+half_precision()
