@@ -49,7 +49,7 @@ $(foreach build,debian wheel,$(eval $(call bench_rule,$(build))))
 
 # What the tests use: all programs optimised, three of them not, on both builds; the wheel's only where the wheel is installed.
 PROGRAM_BUILDS = debian $(if $(PROGRAM_TORCH),wheel)
-PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(PROGRAM_NAMES:%=$(O)/programs/$(build)-O2/%) $(PROGRAM_NAMES_O0:%=$(O)/programs/$(build)-O0/%))
+TEST_PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(PROGRAM_NAMES:%=$(O)/programs/$(build)-O2/%) $(PROGRAM_NAMES_O0:%=$(O)/programs/$(build)-O0/%))
 
 # What tests/bench/peers times.
 BENCH_TRAINING = $(foreach build,$(PROGRAM_BUILDS),$(patsubst tests/bench/%.cpp,$(O)/bench/$(build)/%,$(wildcard tests/bench/*.cpp)))
@@ -61,7 +61,7 @@ $(O)/fake/libaccelerator.so: tests/fake/accelerator.cpp
 	$(Q)nice clang++ $(PROGRAM_FLAGS_wheel) -O1 $(PROGRAM_WARN) -shared -fPIC -o $@ $< $(PROGRAM_LINK_wheel)
 
 .PHONY: programs check-device
-programs: $(PROGRAMS) $(ACCELERATOR)
+programs: $(TEST_PROGRAMS) $(ACCELERATOR)
 
 # Every module, function and operator family on the accelerator, plain against 2 and 3 ranks: five minutes.
 check-device: all $(ACCELERATOR)
