@@ -243,62 +243,6 @@ static void backward_end(struct backward *backward) {
     pthread_mutex_unlock(&backward_mutex);
 }
 
-/* .grad of a tensor that is no leaf (retain_grad), where there is one: divided like the tensor, a partial sum when it is replicated, replicated when it is a
-   partial sum. */
-static struct tensor **retained_gradient(struct tensor *tensor) {
-    if ((tensor_is_parameter(tensor) && !tensor_node(tensor)) || !tensor_requires_grad(tensor))
-        return NULL;
-    struct tensor **slot = tensor_grad_slot(tensor);
-    return !*slot || *slot == torch_facts.undefined ? NULL : slot;
-}
-
-static void mark_retained_gradient(struct tensor *tensor, const struct record *record, void *unused) {
-    struct tensor **slot = record->kind == RECORD_PARTIAL && !record->packed ? NULL : retained_gradient(tensor);
-    if (slot && !tensor_is_marked(*slot))
-        record_set(*slot, boundary_record_of_gradient(record));
-}
-
-struct retained {
-    struct tensor **list; /* owned, as they are */
-    size_t count, room;
-    bool of_undivided; /* those that a backward can reach through which nothing divided flows */
-};
-
-static void note_retained(struct tensor *tensor, const struct record *record, void *context) {
-    struct retained *retained = context;
-    bool is_reached = !record->packed && (!retained->of_undivided || record->kind == RECORD_GATHERED);
-    if (!is_reached || !tensor_owners(tensor) || !retained_gradient(tensor))
-        return;
-    if (retained->count == retained->room) {
-        retained->room = retained->room ? 2 * retained->room : 16;
-        retained->list = realloc(retained->list, retained->room * sizeof *retained->list);
-    }
-    tensor_retain(tensor);
-    retained->list[retained->count++] = tensor;
-}
-
-/* What is there before a backward, which the program may have set itself, in the form of what the engine adds to it. */
-static void settle_retained(bool is_divided) {
-    struct retained retained = {.of_undivided = !is_divided};
-    record_each(true, note_retained, &retained); /* the youngest first, on all ranks */
-    for (size_t i = 0; i < retained.count; i++) {
-        struct record record = record_get(retained.list[i]), form = {.kind = RECORD_NONE};
-        struct tensor **slot = retained_gradient(retained.list[i]), *gradient = slot ? *slot : NULL;
-        if (is_divided)
-            form = boundary_record_of_gradient(&record);
-        if (gradient) {
-            *slot = dispatch_client.in_form(gradient, &form);
-            tensor_release(gradient);
-        }
-        tensor_release(retained.list[i]);
-    }
-    free(retained.list);
-}
-
-void backward_mark_retained(void) {
-    record_each(true, mark_retained_gradient, NULL);
-}
-
 /* Within a transform of torch.func, or in what its vjp returns, after it: of a graph in which nothing is divided, unless it was made before. */
 static bool is_of_transform(const struct vector *roots, size_t count, const struct vector *outputs) {
     for (size_t i = 0; i < count && dispatch_in_transform(); i++) {
@@ -365,7 +309,7 @@ static void execute_outer(const struct execution *execution, struct seeds *seeds
     UNDIVIDED_SCOPE(false);
     __attribute__((cleanup(backward_end))) struct backward backward = {.has_graph = execution->create_graph};
     memory_for_new_leaves();
-    settle_retained(true);
+    retained_settle(true);
     current = &backward;
     accumulate_set_holder(&backward);
     own.inside = number = number % UINT8_MAX + 1;
@@ -376,7 +320,7 @@ static void execute_outer(const struct execution *execution, struct seeds *seeds
     accumulate_set_summed(&backward, true);
     OPAQUE_SCOPE;
     reduce_gradients(&backward);
-    backward_mark_retained();
+    retained_mark();
     backward.finished = true;
     shim_step_done();
     comm_step();
@@ -410,7 +354,7 @@ static void execute_undivided(const struct execution *execution, struct seeds *s
         whole = seeds_vector(seeds);
     }
     OPAQUE_SCOPE;
-    settle_retained(false);
+    retained_settle(false);
     run_undivided(execution, are_marked ? &whole : execution->inputs);
 }
 

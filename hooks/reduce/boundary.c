@@ -143,7 +143,7 @@ unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
 }
 
 /* What was computed from parameters alone has no record, but its gradient is this rank's share of a sum: with the record of a value computed from shards the
-   gradient is found when the backward is over (mark_retained_gradient). */
+   gradient is found when the backward is over (retained.c). */
 void hook_retain_grad(struct tensor *const *tensor) {
     ORIGINAL(retain_grad)(tensor);
     if (!shim_active() || dispatch_is_opaque() || !tensor_requires_grad(*tensor) || !tensor_node(*tensor) || !tensor_is_plain(*tensor))
@@ -167,7 +167,7 @@ static void queued_call(void *const *own) {
     void **function = own[0];
     void (*invoke)(void *) = function[FUNCTION_INVOKER];
     BOUNDARY_SCOPE;
-    backward_mark_retained();
+    retained_mark();
     invoke(function);
 }
 

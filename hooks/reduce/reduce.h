@@ -53,8 +53,10 @@ bool backward_is_divided(void);
 void backward_pause(void);
 /* It has run. */
 void backward_resume(void);
-/* Gradients of tensors that are no leaves (retain_grad) are marked as what they are. */
-void backward_mark_retained(void);
+/* Gradients of tensors that are no leaves (retained.c): marked as what they are; and, before a backward, brought into the form of what it adds to them. The
+   latter is a collective where the program has set another one. */
+void retained_mark(void);
+void retained_settle(bool is_divided);
 /* The gradient that AccumulateGrad has in hand in this thread lies in its leaf now. */
 void backward_has_arrived(void);
 
