@@ -81,7 +81,9 @@ static void settle_gradient(struct tensor *leaf) {
         return;
     OPAQUE_SCOPE;
     bool is_seen = tensor_owners(gradient) > 1 || tensor_owners(tensor_storage(gradient)) > 1;
-    *slot = (is_seen ? dispatch_client.stand_in : dispatch_client.whole)(gradient);
+    *slot = dispatch_client.whole(gradient);
+    if (is_seen)
+        dispatch_client.stand_for(gradient, *slot);
     tensor_release(gradient);
 }
 

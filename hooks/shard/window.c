@@ -54,16 +54,25 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     atomic_fetch_add(&window_count, 1);
 }
 
-void window_stand_for(struct tensor *source, struct tensor *whole) {
+struct tensor *window_stand_in(struct tensor *source) {
     struct record record = record_get(source);
+    struct tensor *whole = dispatch_client.whole(source);
     window_open(source, &record, whole);
     mark_gathered(whole, true);
+    return whole;
 }
 
-struct tensor *window_stand_in(struct tensor *source) {
-    struct tensor *whole = dispatch_client.whole(source);
-    window_stand_for(source, whole);
-    return whole;
+/* The window has a tensor of its own of that memory: one that Python has seen and we hold stays Python's for good (2.13), and the window open. */
+void window_stand_for(struct tensor *source, struct tensor *whole) {
+    struct record record = record_get(source);
+    {
+        OPAQUE_SCOPE;
+        struct value own = TORCH_CALL("aten::detach", "", value_tensor(whole));
+        record_clear(own.tensor);
+        window_open(source, &record, own.tensor);
+        value_drop(own);
+    }
+    mark_gathered(whole, true);
 }
 
 /* Only we have the copy, and its memory. */

@@ -284,10 +284,9 @@ struct dispatch_client {
         void); /* from now on: the program may look at, and change, what is saved for the backward; let it be the program's alone */
     struct record (*saved_record)(struct tensor *tensor); /* what an unmarked tensor is that the operator that is running saves */
     uint64_t (*batches)(void);                            /* how many have come to this thread, as the ranks count them */
-    /* A whole tensor in the place of a divided one that the program may have, too: what is written to either by an operator, or told of below, reaches the
-       other. Owned; a collective. Or one that has been made, its values already there; no collective. And: a marked tensor has been written to under
-       OPAQUE_SCOPE, so that its views and copies are made anew; a collective. */
-    struct tensor *(*stand_in)(struct tensor *tensor);
+    /* A whole tensor, its values already there, takes the place of a divided one that the program may have, too: what is written to either by an operator, or
+       told of below, reaches the other. No collective. And: a marked tensor has been written to under OPAQUE_SCOPE, so that its views and copies are made
+       anew; a collective. */
     void (*stand_for)(struct tensor *tensor, struct tensor *whole);
     void (*written)(struct tensor *tensor);
 };

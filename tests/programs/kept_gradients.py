@@ -1,4 +1,6 @@
 """Gradients that the program holds by another name than .grad: what hooks and custom functions keep a view of, what it has given itself, in any form."""
+import resource
+
 import torch
 from torch import nn
 
@@ -101,9 +103,28 @@ def of_one_result_by_several_backwards():
         print("replicated", words(doubled.grad))
 
 
+def kept_of_many_steps():
+    """What is no longer seen is not looked after any more: a step's time and memory stay."""
+    layer, kept = nn.Linear(100, 100), []
+    layer.weight.register_hook(lambda gradient: kept.append(gradient.detach()))
+    for _ in range(60):
+        layer.zero_grad(set_to_none=True)
+        layer(torch.randn(8, 100)).mean().backward()
+        torch.nn.utils.clip_grad_value_(layer.parameters(), 0.01)
+        del kept[:-1]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(400):
+        layer.zero_grad(set_to_none=True)
+        layer(torch.randn(8, 100)).mean().backward()
+        torch.nn.utils.clip_grad_value_(layer.parameters(), 0.01)
+        del kept[:-1]
+    print("many", words(*kept), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 20000)
+
+
 for width in 6, 100:
     kept_by_hooks(width)
     kept_by_a_function(width)
+kept_of_many_steps()
 given_to_a_parameter()
 given_to_a_result()
 of_one_result_by_several_backwards()
