@@ -190,6 +190,11 @@ in_place_share() {
     stopped wheel AR-THIRD-DERIVATIVE refused.py third_derivative
 }
 
+@test "gradients of normalised images are read as one process reads them, in whatever layout they come; differentiated again they are refused by name" {
+    same_part image_layouts.py debian wheel
+    stopped wheel AR-GRAD-KIND refused.py image_layout
+}
+
 @test "what is written in place to divided rows, and to views of them, is where one process has it" {
     same_part writes.py debian wheel
 }

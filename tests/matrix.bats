@@ -54,6 +54,7 @@ part() { same_part "$1" "$MATRIX_BUILD"; }
 @test "autograd: what is called back in Python" { part callbacks.py; }
 @test "autograd: gradients in the loss" { part second_derivative.py; }
 @test "autograd: gradients in the loss through a normalisation" { part second_derivative_norm.py; }
+@test "autograd: layouts of normalised images" { part image_layouts.py; }
 @test "autograd: memory by its address" { part memory.py; }
 @test "autograd: storages of views" { part storages.py; }
 @test "autograd: leaves of divided rows" { part divided_leaves.py; }

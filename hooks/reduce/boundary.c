@@ -13,6 +13,7 @@ enum { FUNCTION_MANAGER = 2, FUNCTION_INVOKER = 3, FUNCTION_DESTROY = 3 };
 struct user_hook {
     void *function[4];    /* the program's std::function, moved here */
     struct record record; /* of the tensor it was put on; RECORD_NONE: a leaf or another replicated tensor */
+    void *node;           /* of the graph, which has computed the tensor */
 };
 
 static void function_move(void **from, void **to) {
@@ -130,7 +131,9 @@ static struct tensor *user_hook_called(struct tensor *gradient, void *data) {
     struct value seen = value_tensor(boundary_show(gradient, &wanted));
     struct tensor *returned = user_call(hook, seen.tensor);
     value_drop(seen);
-    return boundary_return(returned, &wanted);
+    returned = boundary_return(returned, &wanted);
+    dispatch_client.hook_returned(hook->node, returned);
+    return returned;
 }
 
 unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
@@ -139,6 +142,7 @@ unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
     struct user_hook *hook = malloc(sizeof *hook);
     function_move(function, hook->function);
     hook->record = record_get(*tensor);
+    hook->node = tensor_node(*tensor);
     return tensor_add_hook(*tensor, (struct hook_closure){user_hook_called, user_hook_release, hook});
 }
 

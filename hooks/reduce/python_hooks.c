@@ -19,6 +19,7 @@ enum { CALL_SLOT = 2 }; /* FunctionPreHook has two destructors, then operator() 
 struct watched {
     struct object *dictionary; /* owned: its address is not used again */
     struct record record;      /* of the tensor */
+    void *node;                /* of the graph, which has computed it */
 };
 
 static struct watched *watched;
@@ -42,17 +43,17 @@ static void forget_the_dead(const struct python_api *python) {
     count = kept;
 }
 
-static bool watched_find(const struct object *dictionary, struct record *record) {
+static bool watched_find(const struct object *dictionary, struct watched *found) {
     WATCHED_SCOPE;
     for (size_t i = count; i-- > 0;)
         if (watched[i].dictionary == dictionary) {
-            *record = watched[i].record;
+            *found = watched[i];
             return true;
         }
     return false;
 }
 
-static void watch(struct object *dictionary, struct record record) {
+static void watch(struct watched fresh) {
     const struct python_api *python = python_api();
     WATCHED_SCOPE;
     if (count == room) {
@@ -60,8 +61,8 @@ static void watch(struct object *dictionary, struct record record) {
         room = 2 * count + 64;
         watched = realloc(watched, room * sizeof *watched);
     }
-    python->retain(dictionary);
-    watched[count++] = (struct watched){dictionary, record};
+    python->retain(fresh.dictionary);
+    watched[count++] = fresh;
 }
 
 /* ---- the call: variable_list operator()(const variable_list &gradients) */
@@ -79,7 +80,7 @@ static void release_tensor(struct tensor **tensor) {
 
 static void *python_hook_called(void *result, struct python_hook *hook, const struct vector *gradients) {
     size_t index = (size_t)hook->index, all = vector_tensors(gradients);
-    struct record tensor, wanted;
+    struct watched tensor;
     if (!backward_is_divided() || index >= all || *vector_tensor(gradients, index) == torch_facts.undefined ||
         !watched_find(hook->dictionary, &tensor)) {
         {
@@ -89,7 +90,7 @@ static void *python_hook_called(void *result, struct python_hook *hook, const st
         boundary_make_all_whole(result);
         return result;
     }
-    wanted = boundary_record_of_gradient(&tensor);
+    struct record wanted = boundary_record_of_gradient(&tensor.record);
     __attribute__((cleanup(free_tensors))) struct tensor **copies = malloc(all * sizeof *copies); /* borrowed but for the one shown */
     memcpy(copies, gradients->begin, all * sizeof *copies);
     __attribute__((cleanup(release_tensor))) struct tensor *seen = boundary_show(copies[index], &wanted);
@@ -101,6 +102,7 @@ static void *python_hook_called(void *result, struct python_hook *hook, const st
     }
     struct tensor **returned = vector_tensor(result, index);
     *returned = boundary_return(*returned, &wanted);
+    dispatch_client.hook_returned(tensor.node, *returned);
     return result;
 }
 
@@ -119,7 +121,7 @@ void python_hook_met(struct tensor *tensor, void *const *holder) {
     hook_call *had = (hook_call *)virtual_replace(hook, CALL_SLOT, (void *)python_hook_called);
     if (had)
         original_call = had;
-    watch(hook->dictionary, record_get(tensor));
+    watch((struct watched){hook->dictionary, record_get(tensor), tensor_node(tensor)});
 }
 
 /* ---- register_post_accumulate_grad_hook: called by AccumulateGrad when a parameter's gradient has arrived; the program makes its step there */

@@ -72,11 +72,8 @@ void note_layout(struct tensor *whole) {
     comm_note("memory layout of a divided tensor", layout);
 }
 
-/* All ranks' rows, without history. The whole tensor is dense, so along its divided dimension memory is `blocks` blocks of all ranks' parts in turn. */
-static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
-    struct tensor *whole = whole_empty(tensor, record);
-    bool is_on_device = !tensor_is_on_host(whole);
-    struct tensor *host = is_on_device ? host_empty(whole) : whole;
+/* All ranks' rows into a dense tensor in the host's memory: along its divided dimension memory is `blocks` blocks of all ranks' parts in turn. */
+static void gather_on_host(const char *label, struct tensor *host, struct tensor *tensor, const struct record *record) {
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
     rows_put(host, record, plain.tensor);
     value_drop(plain);
@@ -90,17 +87,36 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
     int64_t ranks = shim_world_size();
     for (int64_t r = 0; r < ranks; r++)
         bytes[r] = (size_t)(record->total / ranks + (r < record->total % ranks)) * inner;
-    {
-        SHIM_COMM_SCOPE;
-        origin_note(record->origin);
-        note_layout(host); /* ranks that lay their rows out differently would exchange garbage: with one row a layout is ambiguous */
-        comm_all_gather(label, tensor_data(host), blocks, bytes);
-    }
+    SHIM_COMM_SCOPE;
+    origin_note(record->origin);
+    note_layout(host); /* ranks that lay their rows out differently would exchange garbage: with one row a layout is ambiguous */
+    comm_all_gather(label, tensor_data(host), blocks, bytes);
+}
+
+/* All ranks' rows, without history. */
+static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
+    struct tensor *whole = whole_empty(tensor, record);
+    bool is_on_device = !tensor_is_on_host(whole);
+    struct tensor *host = is_on_device ? host_empty(whole) : whole;
+    gather_on_host(label, host, tensor, record);
     if (is_on_device) {
         host_copy_values(whole, host);
         tensor_release(host);
     }
     return whole;
+}
+
+struct tensor *gather_laid_out(const char *label, struct tensor *tensor, const struct record *record, const int64_t *sizes,
+                               const int64_t *strides) {
+    OPAQUE_SCOPE;
+    size_t dims = (size_t)tensor_dims(tensor);
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    struct value whole = TORCH_CALL("aten::new_empty_strided", "", plain, value_int_list(sizes, dims), value_int_list(strides, dims),
+                                    value_none(), value_none(), value_none(), value_none());
+    value_drop(plain);
+    record_clear(whole.tensor);
+    gather_on_host(label, whole.tensor, tensor, record);
+    return whole.tensor;
 }
 
 /* The gradient of a gathered value: each rank has its part of the sum; the sum is what flows into the own rows. */

@@ -13,25 +13,7 @@
 
 #include "normalise.h"
 
-/* layer_norm, native_layer_norm, rms_norm (input, normalized_shape, ...): over the last dimensions, never the rows. */
-RULE_FUNCTION(layer_norm) {
-    int64_t shape[TORCH_DIMS_MAX];
-    int count = call_ints(call, rule->a, shape);
-    if (count < 1 || call->shards != 1 || call->lead != &call->arguments[0] || call->record.dim >= argument_dims(call->lead) - count)
-        return RULE_GATHER;
-    for (int i = 1; i <= count; i++)
-        if (argument_size(call->lead, argument_dims(call->lead) - i) != shape[count - i])
-            return RULE_GATHER;
-    decide_shard(call, 0, call->record.dim);
-    return RULE_LOCAL;
-}
-
 /* ---- vectors with an element per channel */
-
-static void free_numbers(double **numbers) {
-    free(*numbers);
-}
-#define NUMBERS __attribute__((cleanup(free_numbers))) double *
 
 static struct tensor *as_type(struct tensor *tensor, enum torch_dtype dtype, bool copy) {
     return TORCH_CALL("aten::to", "dtype", value_tensor(tensor), value_int(dtype), value_bool(false), value_bool(copy), value_none())
@@ -119,26 +101,29 @@ static void combine(const double *all, const struct record *record, int64_t chan
     }
 }
 
-static void take_statistics(struct tensor *input, const struct record *record, double *mean, double *variance) {
-    int64_t channels = tensor_size(input, 1);
+void normalise_own_statistics(struct tensor *input, double *mean, double *variance) {
     struct tensor *plain = plain_of(input), *wide = wide_of(plain);
     static struct operator_reference update_statistics = {"aten::batch_norm_update_stats", "", {NULL, NULL}};
     struct value arguments[] = {value_tensor(wide), value_none(), value_none(), value_real(0)}, own_variance;
     struct value own_mean = operator_call(&update_statistics, 4, arguments, &own_variance, 1);
-    NUMBERS own = malloc(2 * (size_t)channels * sizeof *own);
-    NUMBERS all = malloc(2 * (size_t)channels * shim_world_size() * sizeof *all);
-    channels_read(own_mean.tensor, own);
-    channels_read(own_variance.tensor, own + channels);
+    channels_read(own_mean.tensor, mean);
+    channels_read(own_variance.tensor, variance);
     value_drop(own_mean);
     value_drop(own_variance);
     tensor_release(wide);
     tensor_release(plain);
+}
+
+static void take_statistics(struct tensor *input, const struct record *record, double *mean, double *variance) {
+    int64_t channels = tensor_size(input, 1);
+    NUMBERS own = malloc(2 * (size_t)channels * sizeof *own);
+    NUMBERS all = malloc(2 * (size_t)channels * shim_world_size() * sizeof *all);
+    normalise_own_statistics(input, own, own + channels);
     exchange(own, all, channels, record->origin);
     combine(all, record, channels, mean, variance);
 }
 
-/* running = (1 - momentum) * running + momentum * factor * now, rounded once. */
-static void update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels) {
+void normalise_update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels) {
     if (call_is_none(call, position))
         return;
     double momentum = call_real(call, 6, 0.1);
@@ -276,6 +261,11 @@ static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
     return centred.tensor;
 }
 
+static void output_released(void *data) {
+    normalise_note_result(((struct normalised *)data)->node, NULL);
+    normalised_release(data);
+}
+
 /* ---- forward */
 
 static struct tensor *alias_of(struct tensor *tensor) {
@@ -336,7 +326,10 @@ static struct value run_with_hooks(struct shard_call *call, const struct normali
         add_hook(bias.tensor, normalised, keep_bias_gradient);
     }
     struct value result = run_kernel(facts, input, weight, bias);
-    add_hook(result.tensor, normalised, meet_output_gradient);
+    normalised->node = tensor_node(result.tensor);
+    normalise_note_result(normalised->node, normalised);
+    atomic_fetch_add(&normalised->references, 1);
+    tensor_add_hook(result.tensor, (struct hook_closure){meet_output_gradient, output_released, normalised});
     if (normalised->weight && weight.tensor != normalised->weight)
         value_drop(weight);
     if (normalised->sums)
@@ -360,8 +353,8 @@ static void normalise_with_all_rows(struct shard_call *call) {
     struct normalised facts = {.epsilon = call_real(call, 7, 1e-5), .count = count, .origin = call->record.origin};
     facts.mean = channels_tensor(mean, channels, dtype, input);
     facts.variance = channels_tensor(variance, channels, dtype, input);
-    update_running(call, 3, mean, 1, channels);
-    update_running(call, 4, variance, count / (count - 1), channels);
+    normalise_update_running(call, 3, mean, 1, channels);
+    normalise_update_running(call, 4, variance, count / (count - 1), channels);
     struct value result =
         tensor_is_recorded(input) ? run_with_hooks(call, &facts) : run_kernel(&facts, call->values[0], call->values[1], call->values[2]);
     tensor_release(facts.mean);
@@ -370,12 +363,11 @@ static void normalise_with_all_rows(struct shard_call *call) {
     execute_return(call, &result, 1);
 }
 
-static bool only_rows_are_divided(const struct shard_call *call) {
+bool normalise_only_rows_are_divided(const struct shard_call *call) {
     return call->shards == 1 && call->lead == &call->arguments[0] && call->record.dim == 0 && argument_dims(call->lead) >= 2;
 }
 
-/* Weight, bias, running mean and variance: where they are, one element per channel. */
-static bool channels_fit(struct shard_call *call) {
+bool normalise_channels_fit(struct shard_call *call) {
     for (int i = 1; i <= 4; i++) {
         const struct argument *vector = call_argument(call, i);
         if (vector && (argument_dims(vector) != 1 || argument_size(vector, 0) != argument_size(call->lead, 1)))
@@ -386,7 +378,8 @@ static bool channels_fit(struct shard_call *call) {
 
 /* batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled) */
 RULE_FUNCTION(batch_norm) {
-    if (!only_rows_are_divided(call) || !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))) || !channels_fit(call))
+    if (!normalise_only_rows_are_divided(call) || !dtype_is_floating(tensor_dtype(argument_tensor(call->lead))) ||
+        !normalise_channels_fit(call))
         return RULE_GATHER;
     if (!call_flag(call, 5)) {
         decide_shard(call, 0, 0);
@@ -394,26 +387,4 @@ RULE_FUNCTION(batch_norm) {
     }
     normalise_with_all_rows(call);
     return RULE_DONE;
-}
-
-/* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, ...): over each row by itself, but running statistics are
-   over all rows. */
-RULE_FUNCTION(instance_norm) {
-    if (!only_rows_are_divided(call) || !channels_fit(call) || (call_flag(call, 5) && !call_is_none(call, 3)))
-        return RULE_GATHER;
-    decide_shard(call, 0, 0);
-    return RULE_LOCAL;
-}
-
-/* group_norm(input, groups, weight, bias, ...): over groups of each row's channels. */
-RULE_FUNCTION(group_norm) {
-    int64_t groups = call_int(call, 1, 1);
-    if (argument_dims(call->lead) < 2 || groups < 1 || argument_size(call->lead, 1) % groups)
-        return RULE_GATHER;
-    for (int i = 2; i <= 3; i++) {
-        const struct argument *vector = call_argument(call, i);
-        if (vector && argument_elements(vector) != argument_size(call->lead, 1))
-            return RULE_GATHER;
-    }
-    return rule_rows(call, rule);
 }

@@ -45,6 +45,24 @@ void normalise_forget_gradient(struct normalised *normalised) {
     exchange_keeper(normalised, NULL, NULL);
 }
 
+/* A hook of the program's on a result may change what flows into its node, which is what is to be kept. */
+static struct pairs results; /* by node */
+
+void normalise_note_result(void *node, struct normalised *normalised) {
+    pthread_mutex_lock(&keeper_mutex);
+    pairs_put(&results, node, normalised);
+    pthread_mutex_unlock(&keeper_mutex);
+}
+
+void normalise_hook_returned(void *node, struct tensor *gradient) {
+    struct normalised *normalised = node ? pairs_get(&results, node) : NULL;
+    pthread_mutex_lock(&keeper_mutex);
+    bool keeps = normalised && keeper == normalised;
+    pthread_mutex_unlock(&keeper_mutex);
+    if (keeps)
+        normalise_keep_gradient(normalised, gradient);
+}
+
 static struct value taken(struct value result, struct value used) {
     value_drop(used);
     return result;

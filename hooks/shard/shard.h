@@ -250,6 +250,9 @@ __attribute__((noreturn)) void refuse_write(const struct shard_call *call, const
 /* ---- gathering (gather.c): collectives, differentiable where the tensor requires grad. Arguments borrowed, results owned and replicated. */
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record);
 struct tensor *gather_partial(const char *label, struct tensor *tensor);
+/* The values of a shard in the host's memory, without history, in a dense layout of the whole. Owned. */
+struct tensor *gather_laid_out(const char *label, struct tensor *tensor, const struct record *record, const int64_t *sizes,
+                               const int64_t *strides);
 /* Either, of a tensor without a mark, in the very layout that the program is told (an expanded dimension stays expanded). Owned. */
 struct tensor *gather_as_seen(struct tensor *alias, struct record *record);
 /* Is it the node of a gathered value? */
@@ -398,6 +401,9 @@ enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule);
 bool direct_decide(struct direct_call *direct);
 void direct_mark(const struct direct_call *direct, struct tensor *result);
 const struct rule *rule_of(const struct operator *op); /* never NULL: the rule "none" has no decide */
+
+/* dispatch_client.hook_returned (normalise_twice.c) */
+void normalise_hook_returned(void *node, struct tensor *gradient);
 
 /* ---- what the program does, for `accel-run explain` (recognise.c): nothing otherwise */
 void recognise_call(const struct shard_call *call, const struct rule *rule); /* before the rule, which may change the arguments */

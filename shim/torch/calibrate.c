@@ -243,24 +243,6 @@ static void calibrate_rows(struct tensor *tensor) {
     value_drop(detached);
 }
 
-static struct value tensor_list_template; /* the result of a chunk: kept for ever */
-
-/* The vector within a ListImpl: the triple that spans two tensor values. */
-static void calibrate_list(struct tensor *tensor) {
-    struct value equal = TORCH_CALL("aten::equal", "", value_tensor(tensor), value_tensor(tensor));
-    torch_facts.tag_bool = equal.tag;
-    tensor_list_template = TORCH_CALL("aten::chunk", "", value_tensor(tensor), value_int(2), value_int(0));
-    torch_facts.tag_list = tensor_list_template.tag;
-    for (long at = 8; at < 64 && !torch_facts.list; at += 8) {
-        struct stack *vector = (struct stack *)((char *)tensor_list_template.pointer + at);
-        if (vector->begin && (char *)vector->end - (char *)vector->begin == 32 && vector->capacity >= vector->end &&
-            vector->begin->tag == TAG_TENSOR)
-            torch_facts.list = at;
-    }
-    if (!torch_facts.list)
-        torch_unsupported("lists", "no vector in the result of aten::chunk");
-}
-
 /* The schema's arguments: relu has one, mm two, add.Tensor three (self, other, alpha). */
 static void calibrate_arguments(void) {
     struct handle one, two, three;
@@ -323,58 +305,6 @@ static void calibrate_aliases(void) {
         torch_unsupported("schema", "what operators write: word at %ld, %d candidates in it", torch_facts.alias, found);
 }
 
-static char int_list_type[16]; /* ListImpl::elementType of a list of ints */
-
-/* A list of ints to copy the element type from: the default of max_pool2d's dilation (int[2] dilation=1) in its schema. */
-static void calibrate_int_list(void) {
-    struct handle handle;
-    torch_functions.find_schema(&handle, torch_functions.dispatcher(), "aten::max_pool2d", "");
-    char *argument = *(char **)(handle.definition + torch_facts.arguments) + 4 * torch_facts.argument_bytes;
-    for (long at = 0; at + 16 <= torch_facts.argument_bytes; at += 8) {
-        struct value *value = (struct value *)(argument + at);
-        void *begin, *end;
-        if (value->tag != torch_facts.tag_list || !calibrate_read_word((char *)value->pointer + torch_facts.list, &begin) ||
-            !calibrate_read_word((char *)value->pointer + torch_facts.list + 8, &end))
-            continue;
-        struct value *elements = begin;
-        if ((char *)end - (char *)begin == 32 && elements[0].tag == TAG_INT && elements[0].integer == 1 && elements[1].integer == 1) {
-            memcpy(int_list_type, (char *)value->pointer + torch_facts.list + 24, sizeof int_list_type);
-            return;
-        }
-    }
-    torch_unsupported("lists", "no default list of ints in the schema of aten::max_pool2d");
-}
-
-/* A ListImpl of our own: header (vtable, counts of a fresh object) of the template, a vector of ours, the element type. Freed by libtorch with operator delete,
-   which is free() unless the program replaces both. */
-static struct value list_make(size_t count, const void *element_type) {
-    char *list = calloc(1, (size_t)torch_facts.list + 24 + 16);
-    memcpy(list, tensor_list_template.pointer, (size_t)torch_facts.list);
-    struct stack *vector = (struct stack *)(list + torch_facts.list);
-    if (count)
-        vector->begin = malloc(count * sizeof *vector->begin);
-    vector->end = vector->capacity = vector->begin + count;
-    memcpy(list + torch_facts.list + 24, element_type,
-           8); /* the pointer without its owner: a copied owner that is not counted would free the type */
-    return (struct value){.pointer = list, .tag = torch_facts.tag_list};
-}
-
-struct value value_int_list(const int64_t *integers, size_t count) {
-    struct value list = list_make(count, int_list_type);
-    for (size_t i = 0; i < count; i++)
-        value_list(&list)->begin[i] = value_int(integers[i]);
-    return list;
-}
-
-struct value value_tensor_list(struct tensor *const *tensors, size_t count) {
-    struct value list = list_make(count, (char *)tensor_list_template.pointer + torch_facts.list + 24);
-    for (size_t i = 0; i < count; i++) {
-        tensor_retain(tensors[i]);
-        value_list(&list)->begin[i] = value_tensor(tensors[i]);
-    }
-    return list;
-}
-
 void calibrate_values(void) {
     struct value tensor = calibration_range(0, 6, DTYPE_FLOAT32);
     calibrate_key_set(tensor.tensor);
@@ -382,10 +312,10 @@ void calibrate_values(void) {
     calibrate_dtype();
     calibrate_storage(tensor.tensor);
     calibrate_rows(tensor.tensor);
-    calibrate_list(tensor.tensor);
+    lists_begin(tensor.tensor);
     calibrate_arguments();
     calibrate_aliases();
-    calibrate_int_list();
+    lists_find_types();
     bound_begin(tensor.tensor);
     stale_begin(tensor.tensor);
     value_drop(tensor);

@@ -20,6 +20,10 @@ void calibrate_table(uint16_t key, uint16_t next_key, void *fallback);
 void calibrate_values(void);
 /* Reads 8 bytes that may not be mapped; false: they are not. */
 bool calibrate_read_word(const char *address, void **word);
+/* Where a list keeps its elements, of which `tensor` gives two halves; which types lists of ints and bools name, once arguments of schemas are found
+   (lists.c). */
+void lists_begin(struct tensor *tensor);
+void lists_find_types(void);
 /* Where a node of the graph keeps its edges (graph.c). */
 void graph_begin(void);
 void dispatch_register(void);

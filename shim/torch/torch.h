@@ -101,8 +101,10 @@ static inline struct stack *value_list(const struct value *value) {
 }
 /* A new list of ints; the callee of the call it is passed to owns it. */
 struct value value_int_list(const int64_t *integers, size_t count);
+/* The same of bools; false: this libtorch does not say how. */
+bool value_bool_list(const bool *flags, size_t count, struct value *list);
 struct value value_tensor_list(struct tensor *const *tensors, size_t count); /* takes references of its own */
-/* Drops what the value owns (tensors; lists made by value_int_list and results of calls). */
+/* Drops what the value owns (tensors; lists made here and results of calls). */
 void value_drop(struct value value);
 
 /* ---- tensors (tensor.c) */
@@ -289,6 +291,8 @@ struct dispatch_client {
        anew; a collective. */
     void (*stand_for)(struct tensor *tensor, struct tensor *whole);
     void (*written)(struct tensor *tensor);
+    /* A hook of the program's on the gradient of what this node of the graph has computed has run, after those of the client's: what it has made of it. */
+    void (*hook_returned)(void *node, struct tensor *gradient);
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 

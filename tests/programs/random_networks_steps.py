@@ -28,18 +28,6 @@ ROWS_FIRST = [kind for kind in BATCHES if kind != "time"]
 ALL = list(BATCHES)
 
 
-def in_order(layer):
-    """libtorch computes the gradient of an InstanceNorm2d wrongly, mixing rows and channels, when what flows back has rows and channels innermost (seed 70766;
-    docs/limits.md): so it is given that in the order of memory."""
-    def run(x):
-        out = layer(x)
-        if out.requires_grad:
-            out.register_hook(lambda gradient: gradient.contiguous())
-        return out
-
-    return run
-
-
 def convolution(dims):
     def conv(b, shape):
         kind, channels = getattr(nn, f"Conv{dims}d"), shape[1]
@@ -67,7 +55,7 @@ def convolution(dims):
         layer = b.layer(b.pick([getattr(nn, f"BatchNorm{dims}d")(channels, momentum=b.pick([0.1, None])), getattr(nn, f"BatchNorm{dims}d")(channels, affine=False),
                                 getattr(nn, f"BatchNorm{dims}d")(channels, track_running_stats=False), nn.GroupNorm(1, channels), nn.GroupNorm(channels, channels),
                                 getattr(nn, f"InstanceNorm{dims}d")(channels), getattr(nn, f"InstanceNorm{dims}d")(channels, affine=True, track_running_stats=True)]))
-        return in_order(layer) if isinstance(layer, nn.modules.instancenorm._InstanceNorm) else layer
+        return layer
 
     def upsample(b, shape):
         if max(shape[2:]) > 8:

@@ -107,6 +107,12 @@ def third_derivative():
     return torch.autograd.grad(gradient.pow(2).sum(), first.weight, create_graph=True)
 
 
+def image_layout():
+    values = torch.nn.functional.instance_norm(first(images).view(-1, 2, 2, 2)).flatten(2).transpose(1, 2)
+    values, _ = torch.nn.GRU(2, 3, batch_first=True)(values)
+    return torch.autograd.grad(values.sum(), first.weight, create_graph=True)
+
+
 def cond():
     return second(torch.cond(images.sum() > 0, lambda x: first(x), lambda x: first(x) * 2, (images,)))
 

@@ -77,6 +77,17 @@ def backward_twice():
     show("twice", *[p.grad for p in network.parameters()])
 
 
+def hooked():
+    """Hooks on what is normalised change the gradient that flows on."""
+    layer, norm = nn.Linear(6, 8), nn.BatchNorm1d(8)
+    normal = norm(layer(images))
+    normal.register_hook(lambda g: g * g + 2 * g)
+    normal.register_hook(lambda g: g.clamp(-0.5, 0.5))
+    gradient, = torch.autograd.grad((normal.tanh() * normal).sum(), layer.weight, create_graph=True)
+    gradient.pow(2).sum().backward()
+    show("hooked", gradient, layer.weight.grad, norm.weight.grad, norm.bias.grad)
+
+
 penalty(True)
 penalty(False)
 inner_steps()
@@ -85,3 +96,4 @@ of_one("weight")
 of_one("bias")
 frozen()
 backward_twice()
+hooked()
