@@ -119,8 +119,21 @@ struct tensor *gather_laid_out(const char *label, struct tensor *tensor, const s
     return whole.tensor;
 }
 
+/* What is nothing but zeros, and has no memory (the derivative of sgn): with memory. Owned. */
+static struct tensor *zeros_of(struct tensor *gradient) {
+    struct sizes sizes = tensor_sizes(gradient);
+    return TORCH_CALL("aten::zeros", "", value_int_list(sizes.data, sizes.count), value_int(tensor_dtype(gradient)), value_none(), value_none(),
+                      value_none())
+        .tensor;
+}
+
 /* The gradient of a gathered value: each rank has its part of the sum; the sum is what flows into the own rows. */
 static struct tensor *sum_gradient(struct tensor *gradient, const char *label, struct origin origin) {
+    if (*tensor_key_set(gradient) & torch_facts.bit_zero) {
+        struct tensor *zeros = zeros_of(gradient);
+        sum_in_place(label, zeros, origin);
+        return zeros;
+    }
     if (!tensor_has_memory(gradient))
         shim_problem("AR-GRAD-KIND", "Ask for the gradients one by one, use torch.func.vjp within the transform, or run with -n 1.",
                      "%s: a gradient that a transform of torch.func or a class of Python's has wrapped, or that is sparse, flows into "

@@ -28,7 +28,7 @@ struct torch_facts {
     int backend_count;       /* low bits of a key set */
     int functionality_count; /* entries of offset/mask */
     uint16_t offset[256], mask[256];
-    uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd, bit_sparse;
+    uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd, bit_sparse, bit_zero;
     uint64_t bits_mode;                   /* Python is told of every operator (TorchDispatchMode) */
     uint64_t bits_transform, bit_wrapped; /* torch.func: within one of its transforms; a tensor that one has wrapped to differentiate */
     uint64_t plain_keys;                  /* of an ordinary tensor on the host */

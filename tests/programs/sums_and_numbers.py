@@ -38,3 +38,7 @@ hits += 1
 loss = loss + 0.1
 loss.backward()
 show("gradient", model.weight.grad.norm())
+
+hidden = model(batch)
+(hidden.sum(0).sgn().sum() * hidden.mean() + hidden.sum().sgn()).backward()  # derivatives that have no memory, as they are zero everywhere
+show("gradient of signs", model.weight.grad.norm())
