@@ -5,9 +5,11 @@
  */
 #include "save.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
-/* The saves that Python has begun: a list, since a program may hold several open. Under Python's interpreter lock. */
+/* The saves that Python has begun: a list, since a program may hold several open. write_record lets go of Python's interpreter lock (since 2.4), so two
+   threads that save at once are here at once. */
 struct pending {
     void *writer;
     struct save save;
@@ -15,20 +17,26 @@ struct pending {
 };
 
 static struct pending *pendings;
+static pthread_mutex_t pendings_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+/* NULL: not a save of ours. What is found is the caller's writer's, and lives until the caller ends it. */
 static struct pending *pending_find(void *writer) {
+    pthread_mutex_lock(&pendings_mutex);
     struct pending *pending = pendings;
     while (pending && pending->writer != writer)
         pending = pending->next;
+    pthread_mutex_unlock(&pendings_mutex);
     return pending;
 }
 
 static void pending_end(struct pending *pending) {
+    pthread_mutex_lock(&pendings_mutex);
     struct pending **link = &pendings;
     while (*link && *link != pending)
         link = &(*link)->next;
     if (*link)
         *link = pending->next;
+    pthread_mutex_unlock(&pendings_mutex);
     save_abandon(&pending->save);
     free(pending);
 }
@@ -59,8 +67,10 @@ static void pending_add(struct pending *pending, void *writer) {
     if (!pending)
         return;
     pending->writer = writer;
+    pthread_mutex_lock(&pendings_mutex);
     pending->next = pendings;
     pendings = pending;
+    pthread_mutex_unlock(&pendings_mutex);
 }
 
 #define CONSTRUCTOR_SCOPE                                                                                                                  \
@@ -123,13 +133,13 @@ static void note_failure(struct pending **pending) {
 }
 
 void hook_writer_record(void *writer, void *name, void *data, size_t size, char compress) {
-    __attribute__((cleanup(note_failure))) struct pending *pending = pendings ? pending_find(writer) : NULL;
+    __attribute__((cleanup(note_failure))) struct pending *pending = pending_find(writer);
     ORIGINAL(writer_record)(writer, name, data, size, compress);
     pending = NULL;
 }
 
 void hook_writer_record_old(void *writer, void *name, void *data, size_t size, char compress) {
-    __attribute__((cleanup(note_failure))) struct pending *pending = pendings ? pending_find(writer) : NULL;
+    __attribute__((cleanup(note_failure))) struct pending *pending = pending_find(writer);
     ORIGINAL(writer_record_old)(writer, name, data, size, compress);
     pending = NULL;
 }
@@ -139,7 +149,7 @@ static void leave_end(struct pending **pending) {
 }
 
 void hook_writer_end(void *writer) {
-    struct pending *found = pendings ? pending_find(writer) : NULL;
+    struct pending *found = pending_find(writer);
     if (!found) {
         ORIGINAL(writer_end)(writer);
         return;
@@ -152,7 +162,7 @@ void hook_writer_end(void *writer) {
 /* A writer that was never ended: its destructor ends the file, by a call that is seen or (-Bsymbolic) not. */
 void hook_writer_delete(void *writer) {
     ORIGINAL(writer_delete)(writer);
-    struct pending *pending = pendings ? pending_find(writer) : NULL;
+    struct pending *pending = pending_find(writer);
     if (!pending)
         return;
     save_finish(&pending->save);
