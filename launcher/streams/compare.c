@@ -10,8 +10,8 @@
 
 struct text {
     const char *begin, *at, *end;
-    char before;     /* the character just read, 0 at the beginning */
-    bool after_time; /* only space and "(" since a time: an average follows it, "Time 0.31 (0.29)" */
+    char before;                                                 /* the character just read, 0 at the beginning */
+    enum { NO_AVERAGE = 0, AFTER_TIME, AVERAGE_BEGINS } average; /* of a time, which follows it: "Time 0.31 (0.29)" */
 };
 
 struct number {
@@ -51,9 +51,9 @@ static bool unit_follows(const struct text *text) {
 
 /* What is read by its name: "'train_runtime': '2.05'", "epoch time 1.3", "samples_per_second=310.2", "ms/batch 5.31". number: where it begins. */
 static bool name_is_time(const struct text *text, const char *number) {
-    static const char *const names[] = {"time",       "runtime",  "walltime", "seconds", "second", "secs", "sec",
-                                        "elapsed",    "duration", "eta",      "latency", "speed",  "fps",  "ms/batch",
-                                        "throughput", "ms/step",  "sec/step", "it/s",    "/s",     "/sec"};
+    static const char *const names[] = {"time",       "runtime",  "walltime", "seconds", "secs", "sec",
+                                        "elapsed",    "duration", "latency",  "speed",   "fps",  "ms/batch",
+                                        "throughput", "ms/step",  "sec/step", "it/s",    "/s",   "/sec"};
     const char *end = number;
     while (end > text->begin && (isspace((unsigned char)end[-1]) || strchr("'\":=([|", end[-1])))
         end--;
@@ -81,7 +81,7 @@ static void pass_milliseconds(struct text *text) {
 }
 
 static struct number read_number(struct text *text) {
-    struct number number = {0, 0, false, text->after_time || name_is_time(text, text->at)};
+    struct number number = {0, 0, false, name_is_time(text, text->at)};
     const char *begin = text->at;
     char digits[NUMBER_CHARS + 1], before = text->before;
     text->at += *text->at == '-' || *text->at == '+';
@@ -111,9 +111,11 @@ static struct number read_number(struct text *text) {
     bool is_clock = clock_touches(whole, text, before);
     if (is_clock && before == ':')
         pass_milliseconds(text);
-    number.is_time = number.is_time || is_clock || unit_follows(text);
+    number.is_time = number.is_time || unit_follows(text);
+    bool is_average = text->average == AVERAGE_BEGINS;
     text->before = '0';
-    text->after_time = number.is_time;
+    text->average = number.is_time ? AFTER_TIME : NO_AVERAGE;
+    number.is_time = number.is_time || is_clock || is_average;
     return number;
 }
 
@@ -175,7 +177,8 @@ static bool next_agrees(struct text *a, struct text *b) {
     }
     if (*a->at != *b->at)
         return false;
-    a->after_time = b->after_time = a->after_time && b->after_time && *a->at == '(';
+    bool begins = a->average == AFTER_TIME && b->average == AFTER_TIME && *a->at == '(';
+    a->average = b->average = begins ? AVERAGE_BEGINS : NO_AVERAGE;
     a->before = *a->at++;
     b->before = *b->at++;
     return true;
@@ -184,7 +187,7 @@ static bool next_agrees(struct text *a, struct text *b) {
 bool compare_lines(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
     if (a_bytes == b_bytes && !memcmp(a, b, a_bytes))
         return true;
-    struct text first = {a, a, a + a_bytes, 0, false}, second = {b, b, b + b_bytes, 0, false};
+    struct text first = {a, a, a + a_bytes, 0, NO_AVERAGE}, second = {b, b, b + b_bytes, 0, NO_AVERAGE};
     /* Leading space is not held against a line. */
     pass_space(&first);
     pass_space(&second);

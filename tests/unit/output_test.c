@@ -206,6 +206,9 @@ TEST("times that have a name but no unit are not compared") {
     EXPECT(same("ms/batch  5.31 | loss 2.3", "ms/batch 12.10 | loss 2.3") && same("elapsed=1.2 tok/s: 812", "elapsed=3.9 tok/s: 190"));
     EXPECT(!same("'eval_runtime': '0.0052', 'loss': '0.25'", "'eval_runtime': '0.0098', 'loss': '0.35'"));
     EXPECT(!same("Time 0.31 (0.29) 2.5", "Time 0.62 (0.41) 3.5") && !same("time 0.31 loss (0.29)", "time 0.31 loss (0.41)"));
+    EXPECT(!same("12:01:33 1.3000 2.6", "12:01:33 4.3000 8.6") && !same("1.31s 1.3000 9", "1.31s 4.3000 30") &&
+           !same("time 0.31 1.3", "time 0.31 4.3"));
+    EXPECT(!same("12:01:33,038 1.3", "12:01:33,038 4.3") && !same("12:01:33 (1.3)", "12:01:33 (4.3)") && !same("eta 0.1", "eta 0.2"));
     EXPECT(same("|    fps        | 4775     |", "|    fps        | 1095     |")); /* stable-baselines3 */
     EXPECT(!same("timestep 5", "timestep 6") && !same("lifetime 5", "lifetime 6") && !same("time5", "time6") &&
            !same("runtime x", "runtime y"));
