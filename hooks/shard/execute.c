@@ -3,8 +3,6 @@
 
 #include "shard.h"
 
-enum { STORAGES_MAX = 16 };
-
 void slot_replace(struct value *slot, struct value fresh) {
     struct value old = *slot;
     *slot = fresh;
@@ -95,7 +93,7 @@ struct running {
     const struct running *outer;
     const struct shard_call *call;
     int count;
-    void *storages[STORAGES_MAX];
+    void **storages;
 };
 
 static pthread_key_t running_key; /* struct running; the thread's memory is too small for what is rare */
@@ -117,12 +115,14 @@ bool execute_are_saves_seen(void) {
 }
 
 static void end_running(struct running *ended) {
+    free(ended->storages);
     pthread_setspecific(running_key, ended->outer);
 }
 
 static void run_seen(const struct shard_call *call) {
     struct running own __attribute__((cleanup(end_running))) = {.outer = pthread_getspecific(running_key), .call = call};
-    for (int i = 0; i < call->argument_count && own.count < STORAGES_MAX; i++)
+    own.storages = malloc((size_t)(call->argument_count + 1) * sizeof *own.storages);
+    for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].narrow < 0)
             own.storages[own.count++] = tensor_storage(argument_tensor(&call->arguments[i]));
     pthread_setspecific(running_key, &own);
@@ -161,46 +161,36 @@ void execute_local(struct shard_call *call) {
 
 /* ---- gathered: replicated work on whole tensors */
 
-/* The memory that results may be views of. */
+/* The memory that results may be views of, of each such argument. */
+struct gathered_storage {
+    void *storage;
+    struct tensor *source, *whole; /* owned; NULL: not gathered now, or of packed elements */
+    struct record record;
+};
 struct gathered_storages {
-    void *storage[STORAGES_MAX];
-    struct tensor *source[STORAGES_MAX], *whole[STORAGES_MAX]; /* owned; NULL: not gathered now, or of packed elements */
-    struct record record[STORAGES_MAX];
+    struct gathered_storage *list;
     int count;
 };
 
 static void forget_storages(struct gathered_storages *storages) {
     for (int i = 0; i < storages->count; i++) {
-        tensor_release(storages->source[i]);
-        tensor_release(storages->whole[i]);
+        tensor_release(storages->list[i].source);
+        tensor_release(storages->list[i].whole);
     }
-}
-
-/* source and whole are taken; both may be NULL. */
-static void remember_storage(struct gathered_storages *storages, void *storage, struct tensor *source, struct tensor *whole,
-                             const struct record *record) {
-    if (storages->count == STORAGES_MAX) {
-        tensor_release(source);
-        tensor_release(whole);
-        return;
-    }
-    int place = storages->count++;
-    storages->storage[place] = storage;
-    storages->source[place] = source;
-    storages->whole[place] = whole;
-    storages->record[place] = *record;
+    free(storages->list);
 }
 
 /* Is the tensor a view of what was gathered? Gathered now: a window is opened. */
 static bool is_view_of(const struct gathered_storages *storages, struct tensor *tensor) {
     for (int i = 0; i < storages->count; i++) {
-        if (storages->storage[i] != tensor_storage(tensor))
+        const struct gathered_storage *gathered = &storages->list[i];
+        if (gathered->storage != tensor_storage(tensor))
             continue;
-        if (storages->source[i])
-            window_open(storages->source[i], &storages->record[i], storages->whole[i]);
+        if (gathered->source)
+            window_open(gathered->source, &gathered->record, gathered->whole);
         return true;
     }
-    return storages->count == STORAGES_MAX; /* more than we remember: assume so, a write to it is then refused */
+    return false;
 }
 
 struct tensor *execute_sum_parts(const struct shard_call *call, struct tensor *tensor) {
@@ -226,7 +216,7 @@ static void gather_arguments(struct shard_call *call, struct gathered_storages *
         struct argument *argument = &call->arguments[i];
         struct tensor *tensor = argument_tensor(argument);
         if (argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered)
-            remember_storage(storages, tensor_storage(tensor), NULL, NULL, &argument->record);
+            storages->list[storages->count++] = (struct gathered_storage){tensor_storage(tensor), NULL, NULL, argument->record};
         if (argument->record.kind != RECORD_SHARD && argument->record.kind != RECORD_PARTIAL)
             continue;
         struct tensor *whole = execute_gather_argument(call, argument);
@@ -235,7 +225,8 @@ static void gather_arguments(struct shard_call *call, struct gathered_storages *
             tensor_retain(tensor);
             tensor_retain(whole);
         }
-        remember_storage(storages, tensor_storage(whole), is_followed ? tensor : NULL, is_followed ? whole : NULL, &argument->record);
+        storages->list[storages->count++] =
+            (struct gathered_storage){tensor_storage(whole), is_followed ? tensor : NULL, is_followed ? whole : NULL, argument->record};
         slot_replace(argument->slot, value_tensor(whole));
     }
 }
@@ -261,8 +252,8 @@ static void mark_of_whole(struct shard_call *call, struct value *result, int pla
 }
 
 void execute_gathered(struct shard_call *call) {
-    __attribute__((cleanup(forget_storages))) struct gathered_storages storages;
-    storages.count = 0;
+    __attribute__((cleanup(forget_storages))) struct gathered_storages storages = {
+        malloc((size_t)(call->argument_count + 1) * sizeof *storages.list), 0};
     gather_arguments(call, &storages);
     execute_whole(call);
     OPAQUE_SCOPE;

@@ -122,8 +122,8 @@ struct tensor *gather_laid_out(const char *label, struct tensor *tensor, const s
 /* What is nothing but zeros, and has no memory (the derivative of sgn): with memory. Owned. */
 static struct tensor *zeros_of(struct tensor *gradient) {
     struct sizes sizes = tensor_sizes(gradient);
-    return TORCH_CALL("aten::zeros", "", value_int_list(sizes.data, sizes.count), value_int(tensor_dtype(gradient)), value_none(), value_none(),
-                      value_none())
+    return TORCH_CALL("aten::zeros", "", value_int_list(sizes.data, sizes.count), value_int(tensor_dtype(gradient)), value_none(),
+                      value_none(), value_none())
         .tensor;
 }
 

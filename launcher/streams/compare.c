@@ -51,9 +51,9 @@ static bool unit_follows(const struct text *text) {
 
 /* What is read by its name: "'train_runtime': '2.05'", "epoch time 1.3", "samples_per_second=310.2", "ms/batch 5.31". number: where it begins. */
 static bool name_is_time(const struct text *text, const char *number) {
-    static const char *const names[] = {"time",       "runtime",  "walltime", "seconds", "secs", "sec",
-                                        "elapsed",    "duration", "latency",  "speed",   "fps",  "ms/batch",
-                                        "throughput", "ms/step",  "sec/step", "it/s",    "/s",   "/sec"};
+    static const char *const names[] = {"time",     "runtime", "walltime", "seconds", "secs",       "sec",        "elapsed",
+                                        "duration", "latency", "speed",    "fps",     "ms/batch",   "throughput", "ms/step",
+                                        "sec/step", "it/s",    "/s",       "/sec",    "per_second", "per second"};
     const char *end = number;
     while (end > text->begin && (isspace((unsigned char)end[-1]) || strchr("'\":=([|", end[-1])))
         end--;
