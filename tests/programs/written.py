@@ -148,9 +148,21 @@ def gradients():
     show("table", table.grad)
 
 
+def many():
+    losses = [(scores().mean() * number).detach() for number in range(40)]  # more than a call has arguments, otherwise
+    stacked = torch.stack(losses)
+    stacked -= stacked.mean()
+    stacked[3] = 2
+    joined = torch.cat([loss.view(1) for loss in losses])
+    joined /= joined.std()
+    scaled = torch._foreach_mul(losses, 0.3)
+    scaled[1].add_(1)
+    show("many", stacked, joined, *scaled)
+
+
 out_of_rows(None)
 with torch.no_grad():
     out_of_rows(scores())
-for case in [out_of_sums, lists, statistics, sums, views, bits, gradients]:
+for case in [out_of_sums, lists, statistics, sums, views, bits, gradients, many]:
     case()
     show("gradients", *[p.grad for p in parameters if p.grad is not None])
