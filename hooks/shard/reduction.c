@@ -91,8 +91,8 @@ RULE_FUNCTION(reduce_sum) {
     enum torch_dtype type = (enum torch_dtype)call_int(call, type_at, tensor_dtype(argument_tensor(call->lead)));
     if (type == DTYPE_BOOL && !call_is_none(call, type_at))
         return RULE_GATHER;
-    if (is_summed_first(call, rule->a, type) && strcmp(call->op->short_name, "nansum"))
-        return sum_first(call, has_dims, rule->a, type);
+    if (is_summed_first(call, rule->a, type))
+        return strcmp(call->op->short_name, "nansum") ? sum_first(call, has_dims, rule->a, type) : RULE_GATHER;
     if (rule->a)
         call->scale = (double)call->record.rows / (double)call->record.total;
     decide_partial(call, 0);

@@ -39,7 +39,8 @@ struct direct {
 
 /* Arguments of at::_ops::X::redispatch after the key set, as they are spelled, and what each is:
      T a tensor   O an optional one, std::optional   o c10::optional, which libtorch has in 1.13 and 2.1, no more in 2.5
-     i an integer   L a list of them: two words   s a number, c10::Scalar   - of no interest: a flag, a type */
+     D an optional type that is not given, std::optional   d c10::optional   - of no interest: a flag
+     i an integer   L a list of them: two words   s a number, c10::Scalar */
 static const struct signature {
     const char *spelled, *kinds;
     bool is_in_place;
@@ -59,10 +60,10 @@ static const struct signature {
     {"RKNS_6TensorEl", "Ti", false},
     {"RKNS_6TensorEll", "Tii", false},
     {"RKNS_6TensorElb", "Ti-", false},
-    {"RKNS_6TensorESt8optionalINS2_10ScalarTypeEE", "T-", false},
-    {"RKNS_6TensorENS2_8optionalINS2_10ScalarTypeEEE", "T-", false},
-    {"RKNS_6TensorElSt8optionalINS2_10ScalarTypeEE", "Ti-", false},
-    {"RKNS_6TensorElNS2_8optionalINS2_10ScalarTypeEEE", "Ti-", false},
+    {"RKNS_6TensorESt8optionalINS2_10ScalarTypeEE", "TD", false},
+    {"RKNS_6TensorENS2_8optionalINS2_10ScalarTypeEEE", "Td", false},
+    {"RKNS_6TensorElSt8optionalINS2_10ScalarTypeEE", "TiD", false},
+    {"RKNS_6TensorElNS2_8optionalINS2_10ScalarTypeEEE", "Tid", false},
     {"RKNS_6TensorES6_RKSt8optionalIS4_E", "TTO", false},
     {"RKNS_6TensorES6_RKNS2_8optionalIS4_EE", "TTo", false},
 };
@@ -121,6 +122,11 @@ static struct value optional_tensor(const void *optional, bool is_flag_first) {
     return has_value ? value_tensor((struct tensor *)words[is_flag_first]) : value_none();
 }
 
+/* A type of one byte and its flag, in a register. */
+static bool has_type(word one, bool is_flag_first) {
+    return (uintptr_t)one >> (is_flag_first ? 0 : 8) & 1;
+}
+
 /* False: a flag, complex or symbolic. */
 static bool read_scalar(const struct scalar *scalar, struct value *value) {
     if (scalar->kind == SCALAR_REAL)
@@ -130,7 +136,7 @@ static bool read_scalar(const struct scalar *scalar, struct value *value) {
     return scalar->kind <= SCALAR_INTEGER;
 }
 
-/* The arguments; false: a list that cannot be copied, or a number that cannot be read. */
+/* The arguments; false: a list that cannot be copied, a number that cannot be read, or a type that is given. */
 static bool read_words(struct invocation *invocation, const char *kinds) {
     struct value *value = invocation->call.values;
     for (int at = 0; *kinds; kinds++, at++, value++) {
@@ -149,6 +155,12 @@ static bool read_words(struct invocation *invocation, const char *kinds) {
         case 's':
             if (!has_scalars || !read_scalar(one, value))
                 return false;
+            break;
+        case 'D':
+        case 'd':
+            if (has_type(one, *kinds == 'd'))
+                return false;
+            *value = value_none();
             break;
         default:
             *value = value_none();

@@ -74,6 +74,8 @@ def half_precision():
         h = nn.Linear(4, 4)(torch.randn(16, 4)) * 0
         opposite, large = (h + 20000 * signs).half(), (h + 1500).half()
         print("opposite", opposite.sum().item(), opposite.sum(0).tolist())
+        wide = h + 20000 * signs
+        print("given type", wide.sum(dtype=torch.float16).item(), wide.long().sum(dtype=torch.float16).item(), wide.nansum(dtype=torch.float16).item())
         print("large", large.sum().item(), (large.sum() * 1e-3).item(), (large.sum() / 64).item(), large.mean().item(), large.mean(0).tolist())
     loss = nn.Linear(16, 16)(torch.randn(24, 16)).max(0)[0].bfloat16().sum().float()
     print("seed", f"{torch.autograd.grad(loss, [loss])[0].item()}")
