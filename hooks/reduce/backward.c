@@ -80,7 +80,7 @@ static void settle_gradient(struct tensor *leaf) {
     if (have.kind != RECORD_PARTIAL && (have.kind != RECORD_SHARD || is_like_leaf))
         return;
     OPAQUE_SCOPE;
-    bool is_seen = tensor_owners(gradient) > 1 || tensor_owners(tensor_storage(gradient)) > 1;
+    bool is_seen = tensor_owners(gradient) > 1 || storage_owners(tensor_storage(gradient)) > 1;
     *slot = dispatch_client.whole(gradient);
     if (is_seen)
         dispatch_client.stand_for(gradient, *slot);

@@ -17,7 +17,7 @@ struct form {
 static struct tensor *presentable(struct tensor *tensor, const struct record *record) {
     if (record->kind == RECORD_NONE && tensor_is_marked(tensor))
         record_clear(tensor);
-    if (record->kind != RECORD_SHARD || tensor_requires_grad(tensor) || tensor_owners(tensor_storage(tensor)) == 1)
+    if (record->kind != RECORD_SHARD || tensor_requires_grad(tensor) || storage_owners(tensor_storage(tensor)) == 1)
         return NULL;
     OPAQUE_SCOPE;
     struct tensor *copy = TORCH_CALL("aten::clone", "", value_tensor(tensor), value_none()).tensor;

@@ -57,7 +57,7 @@ static bool is_added_to_memory(struct tensor *before, struct tensor *gradient) {
    has kept a view of it, so the sum may not be made in its memory. Nor may it lose its record: the program may hold it. */
 static bool flows_on(const struct leaf_gradient *leaf, struct tensor *gradient) {
     bool is_part = !leaf->was_zero && record_get(gradient).kind == RECORD_PARTIAL;
-    return is_part && (tensor_owners(gradient) > 1 || tensor_owners(tensor_storage(gradient)) > 1);
+    return is_part && (tensor_owners(gradient) > 1 || storage_owners(tensor_storage(gradient)) > 1);
 }
 
 static struct target target_of(const struct leaf_gradient *leaf) {

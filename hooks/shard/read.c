@@ -208,7 +208,7 @@ static bool is_last_owner(const struct copy *copy) {
     struct tensor *source, *whole;
     struct record record;
     uint32_t others = is_watched(copy) && window_find(tensor_storage(copy->alias), &source, &record, &whole);
-    return tensor_owners(tensor_storage(copy->alias)) == *copy->siblings + others;
+    return storage_owners(tensor_storage(copy->alias)) == *copy->siblings + others;
 }
 
 /* Copies of memory that nobody but us has go. */

@@ -77,7 +77,7 @@ void window_stand_for(struct tensor *source, struct tensor *whole) {
 
 /* Only we have the copy, and its memory. */
 static bool is_closed(const struct window *window) {
-    return tensor_owners(window->whole) == 1 && tensor_owners(tensor_storage(window->whole)) == 1;
+    return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == 1;
 }
 
 static void windows_sweep(void) {

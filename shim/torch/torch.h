@@ -158,8 +158,9 @@ bool tensor_requires_grad(struct tensor *tensor);
 void *tensor_node(struct tensor *tensor);                /* grad_fn's Node*, or NULL */
 struct tensor **tensor_grad_slot(struct tensor *tensor); /* .grad in place */
 void tensor_retain(struct tensor *tensor);
-/* How many own the object, a tensor or a storage: its strong count. */
+/* How many own the object, a tensor or a storage: its strong count. And how many own a storage, but for Python's object of it where nobody has that. */
 uint32_t tensor_owners(const void *object);
+uint32_t storage_owners(const void *storage);
 void tensor_release(struct tensor *tensor);
 void tensor_mark_parameter(struct tensor *tensor);
 /* The gradient that flows back through `tensor` (must require grad) is replaced by what function returns for it (owned), borrowed in. Lives with the
