@@ -118,7 +118,8 @@ struct board {
     uint32_t world_size;
     uint32_t hosts, host; /* how many share the job, and which this one is; hosts 0 or 1: this one has all ranks */
     struct board_host list[BOARD_RANKS_MAX];
-    _Atomic uint32_t abort; /* 0 running; else the job is being stopped: 1 + rank that asked, or BOARD_ABORT_LAUNCHER */
+    _Atomic uint32_t abort;      /* 0 running; else the job is being stopped: 1 + rank that asked, or BOARD_ABORT_LAUNCHER */
+    _Atomic uint32_t last_words; /* the job is being stopped, and rank 0 has written what the program had printed */
     struct board_rank ranks[BOARD_RANKS_MAX];
     struct board_meetings meetings;
     struct board_deeds deeds[BOARD_RANKS_MAX];

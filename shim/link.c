@@ -23,6 +23,7 @@
 #include "comm/own.h"
 #include "explain.h"
 #include "joined.h"
+#include "last_words.h"
 #include "link.h"
 #include "shim.h"
 
@@ -275,6 +276,7 @@ void link_forget(void) {
 }
 
 void link_wait_for_end(void) {
+    last_words_say(link_board());
     if (joined_is_here()) {
         joined_stop();
         _exit(125);
@@ -377,8 +379,7 @@ __attribute__((noreturn)) static void end_as_child(const struct protocol_problem
 }
 
 void shim_problem(const char *id, const char *cure, const char *format, ...) {
-    struct protocol_problem problem;
-    memset(&problem, 0, sizeof problem);
+    struct protocol_problem problem = {.id = ""};
     snprintf(problem.id, sizeof problem.id, "%s", id);
     snprintf(problem.cure, sizeof problem.cure, "%s", cure);
     va_list arguments;
@@ -396,8 +397,8 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) {
     if (board)
         atomic_compare_exchange_strong(&board->abort, &running, slot + 1);
     explain_send(EXPLAIN_STOPPED, "the program was stopped");
-    if (shim_records() &&
-        slot) /* rank 0, which meets the same or sees the abort word, is to say first what it has met: then this process is ended */
+    (slot ? last_words_await : last_words_say)(board);
+    if (shim_records() && slot) /* rank 0, which meets the same or sees the abort word, is to say first what it has met */
         poll(NULL, 0, EXPLAIN_MS);
     if (!link_send(PROTOCOL_PROBLEM, &problem, sizeof problem))
         print_problem(&problem);

@@ -126,3 +126,25 @@ killed_waiting() {
     done
     nobody_is_left
 }
+
+@test "what was printed before a stop by name, or before another rank died, is in the output" {
+    "${command[@]}" 2 >plain
+    for what in stop kill; do
+        for n in 2 3; do
+            "$ACCEL_RUN" -n "$n" "${command[@]}" 2 "$what" forward 3 1 buffered >out 2>err || true
+            grep -qE "error AR-(WRITE|RANK-KILLED)" err || { show err && return 1; }
+            "$COMPARE" <(head -2 plain) out
+        done
+    done
+    cat >printed.py <<'PYTHON'
+import torch
+model = torch.nn.Linear(5, 3)
+for step in range(3):
+    model(torch.ones(8, 5)).sum().backward()
+    print("step", step)
+model(torch.ones(8, 5)).detach().resize_(3)
+PYTHON
+    "$ACCEL_RUN" -n 2 "$(python_of debian)" printed.py >out 2>err || true
+    grep -q "error AR-WRITE" err
+    [ "$(cat out)" = "$(printf 'step %d\n' 0 1 2)" ]
+}

@@ -1,8 +1,9 @@
 // A small training run that one of its processes ends, or stops, at a place that can be named.
 //
-//   faulty [epochs [what place step rank]]
+//   faulty [epochs [what place step rank [buffered]]]
 //
-// what: kill (SIGKILL), exit (exit code 7), hang (for ever). place: start (before libtorch is used), data (reading a batch), forward, backward, save,
+// what: kill (SIGKILL), exit (exit code 7), hang (for ever), stop (an operator that accel-run refuses, in forward of all ranks). buffered: what is printed stays in libc's
+// buffer where the output is a file or a pipe. place: start (before libtorch is used), data (reading a batch), forward, backward, save,
 // evaluation. The process whose number in ACCEL_RUN_RANK is the one named does it, in the step named.
 #include <torch/torch.h>
 
@@ -16,7 +17,7 @@ static std::string what, place;
 static int at_step, step = 1;
 
 static void here(const std::string &name) {
-    if (name != place || step != at_step)
+    if (name != place || step != at_step || what == "stop")
         return;
     if (what == "kill")
         raise(SIGKILL);
@@ -48,6 +49,8 @@ struct NetImpl : torch::nn::Module {
     torch::nn::Linear first{register_module("first", torch::nn::Linear(8, 16))}, last{register_module("last", torch::nn::Linear(16, 4))};
     torch::Tensor forward(const torch::Tensor &x) {
         torch::Tensor hidden = torch::relu(first(x));
+        if (what == "stop" && step == at_step)
+            hidden.detach().resize_({3});
         here(is_training() ? "forward" : "evaluation");
         return torch::nn::functional::linear(hidden, Passage::apply(last->weight), last->bias);
     }
@@ -61,8 +64,9 @@ TORCH_MODULE(Net);
 int main(int argc, char **argv) {
     const char *rank = std::getenv("ACCEL_RUN_RANK");
     const int epochs = argc > 1 ? std::atoi(argv[1]) : 2;
-    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); // a line at a time, also into a pipe
-    if (argc > 5 && std::string(argv[5]) == (rank ? rank : "0")) {
+    if (argc <= 6)
+        std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); // a line at a time, also into a pipe
+    if (argc > 5 && (std::string(argv[5]) == (rank ? rank : "0") || std::string(argv[2]) == "stop")) {
         what = argv[2];
         place = argv[3];
         at_step = std::atoi(argv[4]);
