@@ -56,7 +56,10 @@ static enum rule_outcome sum_first(struct shard_call *call, bool has_dims, bool 
         return RULE_GATHER; /* it was called without boxing, and comes again */
     OPAQUE_SCOPE;
     const struct value *given = call->values, summed = value_int(type == DTYPE_FLOAT64 ? DTYPE_FLOAT64 : DTYPE_FLOAT32);
-    struct value parts = has_dims ? TORCH_CALL("aten::sum", "dim_IntList", given[0], given[1], given[2], summed)
+    int64_t dims[TORCH_DIMS_MAX];
+    int count = has_dims ? call_ints(call, 1, dims) : -1; /* a list of our own: a call keeps those that it is given */
+    struct value named = count < 0 ? value_none() : value_int_list(dims, (size_t)count);
+    struct value parts = has_dims ? TORCH_CALL("aten::sum", "dim_IntList", given[0], named, given[2], summed)
                                   : TORCH_CALL("aten::sum", "", given[0], summed);
     record_clear(parts.tensor);
     record_set(parts.tensor, (struct record){.kind = RECORD_PARTIAL, .origin = origin_of_result(call->record.origin, 0)});
