@@ -6,6 +6,8 @@
 
 #include "shard.h"
 
+enum { WHOLE_MOST = 1 << 20 }; /* its shares have digits left in float32 */
+
 static void mark_partial(struct shard_call *call, struct value *result, int place, int index, const void *unused) {
     record_set(result->tensor, (struct record){.kind = RECORD_PARTIAL, .origin = origin_of_result(call->record.origin, index)});
 }
@@ -79,13 +81,67 @@ static bool keeps_integers(const struct shard_call *call) {
     return is_binary && result_type(call) == (int64_t)dtype;
 }
 
+/* The value of a number, or of a tensor of one element; false: it is neither. */
+static bool number_of(const struct value *factor, double *number) {
+    if (factor->tag == TAG_DOUBLE || factor->tag == TAG_INT) {
+        *number = factor->tag == TAG_INT ? (double)factor->integer : factor->real;
+        return true;
+    }
+    if (!value_is_tensor(factor) || !tensor_is_plain(factor->tensor) || !tensor_is_on_host(factor->tensor) ||
+        tensor_elements(factor->tensor) != 1)
+        return false;
+    enum torch_dtype dtype = tensor_dtype(factor->tensor);
+    const void *data = tensor_data(factor->tensor);
+    if (dtype == DTYPE_FLOAT32)
+        *number = (double)*(const float *)data;
+    else if (dtype == DTYPE_FLOAT64)
+        *number = *(const double *)data;
+    else if (dtype == DTYPE_INT64)
+        *number = (double)*(const int64_t *)data;
+    return dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64 || dtype == DTYPE_INT64;
+}
+
+/* A loss is rounded elsewhere, too; of packed elements all parts but one are zero. */
+static bool digits_count(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++) {
+        struct tensor *tensor = argument_tensor(&call->arguments[i]);
+        if (tensor_is_recorded(tensor) || packed_is_seen(tensor))
+            return false;
+    }
+    return true;
+}
+
+static bool is_power_of_two(const struct value *factor) {
+    double number;
+    int exponent;
+    return number_of(factor, &number) && fabs(frexp(number, &exponent)) == 0.5;
+}
+
+/* Each part would be rounded where one process rounds the sum: an accuracy that is the same as the last one's, or 1, would not be. */
+static bool keeps_digits(const struct shard_call *call, int factor) {
+    return !digits_count(call) || is_power_of_two(&call->values[factor]);
+}
+
+/* The same of what is added: a whole number's shares are fractions by powers of two, which are rounded nowhere. */
+static bool adds_whole_numbers(const struct shard_call *call) {
+    double number;
+    if (!digits_count(call))
+        return true;
+    for (int i = 0; i < 2 && i < call->value_count; i++) {
+        bool is_part = i < call->argument_count && call->arguments[i].record.kind == RECORD_PARTIAL;
+        if (!is_part && !(number_of(&call->values[i], &number) && fabs(number) < WHOLE_MOST && number == (double)(int64_t)number))
+            return false;
+    }
+    return call->value_count < 3 || is_power_of_two(&call->values[2]);
+}
+
 /* add and sub (self, other, alpha): both partial, or one partial and the other shared out. */
 static bool execute_add(struct shard_call *call) {
     if (call->op->is_in_place && call->arguments[0].record.kind != RECORD_PARTIAL)
         return false; /* a replicated accumulator stays replicated: the other operand is summed first */
     if (call->op->is_in_place && packed_is_seen(argument_tensor(&call->arguments[0])))
         return false; /* is refused */
-    if (!keeps_integers(call))
+    if (!keeps_integers(call) || !adds_whole_numbers(call))
         return false;
     bool floating = all_floating(call);
     OPAQUE_SCOPE;
@@ -110,26 +166,6 @@ static bool all_true(struct value flags) {
     return value_flag(&flag);
 }
 
-/* The value of a number, or of a tensor of one element; false: it is neither. */
-static bool number_of(const struct value *factor, double *number) {
-    if (factor->tag == TAG_DOUBLE || factor->tag == TAG_INT) {
-        *number = factor->tag == TAG_INT ? (double)factor->integer : factor->real;
-        return true;
-    }
-    if (!value_is_tensor(factor) || !tensor_is_plain(factor->tensor) || !tensor_is_on_host(factor->tensor) ||
-        tensor_elements(factor->tensor) != 1)
-        return false;
-    enum torch_dtype dtype = tensor_dtype(factor->tensor);
-    const void *data = tensor_data(factor->tensor);
-    if (dtype == DTYPE_FLOAT32)
-        *number = (double)*(const float *)data;
-    else if (dtype == DTYPE_FLOAT64)
-        *number = *(const double *)data;
-    else if (dtype == DTYPE_INT64)
-        *number = (double)*(const int64_t *)data;
-    return dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64 || dtype == DTYPE_INT64;
-}
-
 /* A part may be zero, or of another sign than the sum: 0/0 and inf - inf are no numbers where the sum's quotient by zero, or product with infinity, is one. */
 static bool keeps_parts(const struct value *factor, bool divides) {
     double number;
@@ -146,19 +182,6 @@ static bool keeps_parts(const struct value *factor, bool divides) {
         all_true(TORCH_CALL("aten::isfinite", "", plain)) && (!divides || all_true(TORCH_CALL("aten::ne", "Scalar", plain, value_int(0))));
     value_drop(plain);
     return keeps;
-}
-
-/* Each part would be rounded where one process rounds the sum: an accuracy that is the same as the last one's, or 1, would not be. A loss, which has a history,
-   is rounded elsewhere, too; of packed elements all parts but one are zero. */
-static bool keeps_digits(const struct shard_call *call, int factor) {
-    double number;
-    int exponent;
-    for (int i = 0; i < call->argument_count; i++) {
-        struct tensor *tensor = argument_tensor(&call->arguments[i]);
-        if (tensor_is_recorded(tensor) || packed_is_seen(tensor))
-            return true;
-    }
-    return number_of(&call->values[factor], &number) && fabs(frexp(number, &exponent)) == 0.5;
 }
 
 static bool execute_product(struct shard_call *call) {

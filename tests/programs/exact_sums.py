@@ -81,6 +81,21 @@ def half_precision():
     print("seed", f"{torch.autograd.grad(loss, [loss])[0].item()}")
 
 
+def added():
+    """A number beside a count is rounded once, whichever rank has counted: equal scores are equal."""
+    torch.manual_seed(0)
+    signs = torch.full((24, 1), -1.0)
+    signs[:7] = 1
+    scores = []
+    for step in range(6):
+        with torch.no_grad():
+            h = nn.Linear(1, 1)(signs[torch.randperm(24)]) * 0 + signs[torch.randperm(24)]
+        right = (h[:, 0] > 0).float().sum()
+        wrong = (h[:, 0] < 0).float().sum()
+        scores.append((right + 0.1, right - wrong / 3, 0.7 + right, torch.add(right, wrong, alpha=0.3), right + 1, right + torch.tensor(0.01)))
+    print("added", *[f"{float(score):.9g}" for score in scores[0]], [len({float(score) for score in same}) for same in zip(*scores)])
+
+
 accuracies("mean", lambda right: right.float().mean().item())
 accuracies("sum", lambda right: (right.sum() / 100).item())
 accuracies("part", lambda right: (right.float().sum() * 0.01).item())
@@ -89,3 +104,4 @@ all_right(115, torch.float32)
 numbers_beside_sums()
 flags_and_wrapped_integers()
 half_precision()
+added()
