@@ -63,6 +63,7 @@ __attribute__((destructor)) static void report_end(void) {
     if (!batches && backwards && shim_rank() == 0)
         shim_warning("AR-NOTHING-DIVIDED", "use larger batches, or -n 1",
                      "no batch of this program could be divided among %u ranks (batches of fewer than %u rows, or data that never meets a "
-                     "parameter in a layer that accel-run knows): the result is right, but every rank did all the work",
+                     "parameter in a layer that accel-run knows, or that requires a gradient itself): the result is right, but every rank "
+                     "did all the work",
                      shim_world_size(), 2 * shim_world_size());
 }

@@ -165,9 +165,10 @@ cpu_seconds() {
 # Programs in Python run one after another in one process (tests/programs/series.py), once per bats file and number of ranks: most of the time of each alone is
 # torch's import. series_of BUILD: which ones, in $programs; torch.func is of 2.0, and modes among divided rows are refused before 2.2.
 series_of() {
-    programs=(divided_leaves.py shared_gradients.py callbacks.py second_derivative.py second_derivative_norm.py image_layouts.py writes.py rewritten.py written.py
+    programs=(divided_leaves.py shared_gradients.py callbacks.py second_derivative.py second_derivative_norm.py writes.py rewritten.py written.py
         legacy_types.py sparse.py memory.py storages.py forward_mode.py misfits.py outside.py retained.py history.py roots.py called_back.py recomputed.py sums_and_numbers.py queued.py given_data.py seen_gradients.py kept_gradients.py exact_sums.py rows_of_pool.py)
     [ "$1" != wheel ] || programs+=(functional.py modes.py subclasses.py transforms.py own_operators.py compiled.py)
+    programs+=(image_layouts.py) # last: its time-first sequences teach the layers that come after it
 }
 
 # series_run BUILD N: N ranks of them, 0 for the plain run; leaves the folder in $series

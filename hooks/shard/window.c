@@ -19,7 +19,12 @@ struct window {
     struct record record;
     struct tensor *whole; /* owned: the copy */
     uint64_t thread;      /* whose it is */
+    int idle;             /* calls since a view of the copy was last asked for */
 };
+
+/* Reading element by element (z[i][j].item()) drops each view before the next: a small copy stays for the next few calls, unless something is written. Not
+   beside other threads, where whose call comes next is another on each rank. */
+enum { IDLE_CALLS = 32, IDLE_CALLS_OF_HISTORY = 8 /* which keeps a step's activations */, IDLE_BYTES = 1 << 18 };
 
 static struct window *windows;
 static _Atomic int window_count;
@@ -47,7 +52,7 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     if (shim_has_threads() && record->kind == RECORD_SHARD && !tensor_requires_grad(whole))
         take_rows_anew(source, record, whole);
     struct window *window = malloc(sizeof *window);
-    *window = (struct window){windows, source, *record, whole, threads_own()};
+    *window = (struct window){windows, source, *record, whole, threads_own(), 0};
     tensor_retain(source);
     tensor_retain(whole);
     windows = window;
@@ -80,10 +85,15 @@ static bool is_closed(const struct window *window) {
     return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == 1;
 }
 
-static void windows_sweep(void) {
+static bool may_be_asked_for_again(struct window *window) {
+    int most = tensor_requires_grad(window->whole) ? IDLE_CALLS_OF_HISTORY : IDLE_CALLS;
+    return window->idle++ < most && !shim_has_threads() && tensor_bytes(window->whole) <= IDLE_BYTES;
+}
+
+static void windows_sweep(bool is_written) {
     for (struct window **link = &windows; *link;) {
         struct window *window = *link;
-        if (!is_closed(window)) {
+        if (!is_closed(window) || (!is_written && may_be_asked_for_again(window))) {
             link = &window->next;
             continue;
         }
@@ -99,9 +109,10 @@ struct tensor *window_whole(struct tensor *source) {
     if (!atomic_load_explicit(&window_count, memory_order_relaxed))
         return NULL;
     WINDOWS_SCOPE;
-    for (const struct window *window = windows; window; window = window->next)
+    for (struct window *window = windows; window; window = window->next)
         if (window->source == source && tensor_requires_grad(window->whole) == tensor_is_recorded(source) &&
             window->thread == threads_own()) {
+            window->idle = 0;
             tensor_retain(window->whole);
             return window->whole;
         }
@@ -139,7 +150,7 @@ bool window_before_call(struct shard_call *call) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
-    windows_sweep();
+    windows_sweep(through_view);
     for (int i = 0; i < call->argument_count && through_view; i++)
         if (writes_through_view(call, &call->arguments[i]) && !window_onto(tensor_storage(argument_tensor(&call->arguments[i]))))
             refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
@@ -236,7 +247,7 @@ void window_renew_others(const void *source, const void *up_to_date) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
-    windows_sweep(); /* nobody misses a view that is gone */
+    windows_sweep(true); /* nobody misses a view that is gone */
     renew_others(source, window_onto(up_to_date), NULL);
 }
 
@@ -245,7 +256,7 @@ static void *carry_over(const struct written *written) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
-    windows_sweep();
+    windows_sweep(true);
     struct window *through = window_onto(written->storage);
     if (through)
         write_back(through);
