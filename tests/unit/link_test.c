@@ -14,6 +14,7 @@
 
 #include "../../launcher/claims.h"
 #include "../../shim/explain.h"
+#include "../../shim/last_words.h"
 #include "../../shim/link.h"
 #include "../../shim/shim.h"
 
@@ -24,6 +25,12 @@ bool shim_records(void) {
     return false;
 }
 void explain_send(const char *kind, const char *why) {
+}
+
+/* Nothing has been printed. */
+void last_words_say(struct board *board) {
+}
+void last_words_await(struct board *board) {
 }
 
 enum { RANKS = 2 };
