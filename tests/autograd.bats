@@ -203,6 +203,10 @@ in_place_share() {
     same_part rewritten.py debian wheel
 }
 
+@test "rows read one by one, with writes in between, are what one process reads" {
+    same_part rows_read.py debian wheel
+}
+
 @test "out= tensors, lists, running statistics and sums over the batch are written as one process writes them" {
     same_part written.py debian wheel
 }

@@ -291,9 +291,9 @@ static struct tensor *shard_whole(struct tensor *tensor) {
 static void shard_operator_met(struct operator *op);
 
 const struct dispatch_client dispatch_client = {
-    shard_operator_met,   shard_call,     shard_whole,      write_in_form,  gather_is_node,         memory_stand_in,
-    storage_stand_in,     read_settle,    direct_decide,    direct_mark,    entry_last_batch,       execute_saves_are_seen,
-    execute_saved_record, origin_batches, window_stand_for, window_written, normalise_hook_returned};
+    shard_operator_met,   shard_call,     shard_whole,      write_in_form,  gather_is_node,   memory_stand_in,
+    storage_stand_in,     read_settle,    direct_decide,    direct_mark,    entry_last_batch, execute_saves_are_seen,
+    execute_saved_record, origin_batches, window_stand_for, window_written, window_replaced,  normalise_hook_returned};
 
 static void shard_operator_met(struct operator *op) {
     const struct rule *rule = rule_find(op);

@@ -20,6 +20,7 @@ struct window {
     struct tensor *whole; /* owned: the copy */
     uint64_t thread;      /* whose it is */
     int idle;             /* calls since a view of the copy was last asked for */
+    bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
 };
 
 /* Reading element by element (z[i][j].item()) drops each view before the next: a small copy stays for the next few calls, unless something is written. Not
@@ -52,7 +53,7 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     if (shim_has_threads() && record->kind == RECORD_SHARD && !tensor_requires_grad(whole))
         take_rows_anew(source, record, whole);
     struct window *window = malloc(sizeof *window);
-    *window = (struct window){windows, source, *record, whole, threads_own(), 0};
+    *window = (struct window){windows, source, *record, whole, threads_own(), 0, false};
     tensor_retain(source);
     tensor_retain(whole);
     windows = window;
@@ -110,13 +111,22 @@ struct tensor *window_whole(struct tensor *source) {
         return NULL;
     WINDOWS_SCOPE;
     for (struct window *window = windows; window; window = window->next)
-        if (window->source == source && tensor_requires_grad(window->whole) == tensor_is_recorded(source) &&
+        if (window->source == source && !window->is_left && tensor_requires_grad(window->whole) == tensor_is_recorded(source) &&
             window->thread == threads_own()) {
             window->idle = 0;
             tensor_retain(window->whole);
             return window->whole;
         }
     return NULL;
+}
+
+void window_replaced(struct tensor *source) {
+    if (!atomic_load_explicit(&window_count, memory_order_relaxed) ||
+        dispatch_is_opaque()) /* a tensor of ours, perhaps with the list in hand */
+        return;
+    WINDOWS_SCOPE;
+    for (struct window *window = windows; window; window = window->next)
+        window->is_left |= window->source == source;
 }
 
 static struct window *window_onto(const void *storage) {
@@ -129,7 +139,7 @@ static struct window *window_onto(const void *storage) {
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole) {
     WINDOWS_SCOPE;
     const struct window *window = window_onto(storage);
-    if (!window)
+    if (!window || window->is_left)
         return false;
     *source = window->source;
     *record = window->record;
@@ -234,7 +244,7 @@ static void renew(struct window *window) {
 /* written: through the window that is up to date; NULL: all of it, in some other way. */
 static void renew_others(const void *source, const struct window *up_to_date, const struct written *written) {
     for (struct window *window = windows; window; window = window->next) {
-        if (window == up_to_date || tensor_storage(window->source) != source)
+        if (window == up_to_date || window->is_left || tensor_storage(window->source) != source)
             continue;
         if (up_to_date && written && !has_history_of(window) && is_at_same_place(window, up_to_date, written))
             carry(window, up_to_date, written);
@@ -258,6 +268,8 @@ static void *carry_over(const struct written *written) {
     OPAQUE_SCOPE;
     windows_sweep(true);
     struct window *through = window_onto(written->storage);
+    if (through && through->is_left)
+        return written->storage;
     if (through)
         write_back(through);
     void *source = through ? tensor_storage(through->source) : written->storage;

@@ -379,6 +379,7 @@ void record_move_end(const struct record_move *move, struct tensor *to) {
         tensor_mark_parameter(to);
     record_copy(move->source, to);
     tensor_release(move->source);
+    dispatch_client.replaced(to);
 }
 
 /* x.data = y, Module::to, Module::clone: the tensor takes over y's key set, and with it loses the mark of a leaf or gains one of divided rows. */

@@ -292,6 +292,7 @@ struct dispatch_client {
        anew; a collective. */
     void (*stand_for)(struct tensor *tensor, struct tensor *whole);
     void (*written)(struct tensor *tensor);
+    void (*replaced)(struct tensor *tensor); /* x.data = y: it has another memory from now on */
     /* A hook of the program's on the gradient of what this node of the graph has computed has run, after those of the client's: what it has made of it. */
     void (*hook_returned)(void *node, struct tensor *gradient);
 };
