@@ -45,6 +45,15 @@ void sum_doubles(const char *label, double *values, size_t count, struct origin 
     comm_all_reduce(label, &span, 1, COMM_FLOAT64, COMM_SUM);
 }
 
+/* Uninitialised, of the tensor's type and device. Owned. */
+static struct tensor *empty_laid_out(struct tensor *tensor, size_t dims, const int64_t *sizes, const int64_t *strides) {
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    struct value empty = TORCH_CALL("aten::new_empty_strided", "", plain, value_int_list(sizes, dims), value_int_list(strides, dims),
+                                    value_none(), value_none(), value_none(), value_none());
+    value_drop(plain);
+    return empty.tensor;
+}
+
 struct tensor *whole_empty(struct tensor *tensor, const struct record *record) {
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
     int dims = layout_dense(tensor, record, sizes, strides);
@@ -57,11 +66,7 @@ struct tensor *whole_empty(struct tensor *tensor, const struct record *record) {
             }
             break;
         }
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    struct value whole = TORCH_CALL("aten::new_empty_strided", "", plain, value_int_list(sizes, (size_t)dims),
-                                    value_int_list(strides, (size_t)dims), value_none(), value_none(), value_none(), value_none());
-    value_drop(plain);
-    return whole.tensor;
+    return empty_laid_out(tensor, (size_t)dims, sizes, strides);
 }
 
 void note_layout(struct tensor *whole) {
@@ -109,32 +114,15 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
 struct tensor *gather_laid_out(const char *label, struct tensor *tensor, const struct record *record, const int64_t *sizes,
                                const int64_t *strides) {
     OPAQUE_SCOPE;
-    size_t dims = (size_t)tensor_dims(tensor);
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    struct value whole = TORCH_CALL("aten::new_empty_strided", "", plain, value_int_list(sizes, dims), value_int_list(strides, dims),
-                                    value_none(), value_none(), value_none(), value_none());
-    value_drop(plain);
-    record_clear(whole.tensor);
-    gather_on_host(label, whole.tensor, tensor, record);
-    return whole.tensor;
-}
-
-/* What is nothing but zeros, and has no memory (the derivative of sgn): with memory. Owned. */
-static struct tensor *zeros_of(struct tensor *gradient) {
-    struct sizes sizes = tensor_sizes(gradient);
-    return TORCH_CALL("aten::zeros", "", value_int_list(sizes.data, sizes.count), value_int(tensor_dtype(gradient)), value_none(),
-                      value_none(), value_none())
-        .tensor;
+    struct tensor *whole = empty_laid_out(tensor, (size_t)tensor_dims(tensor), sizes, strides);
+    gather_on_host(label, whole, tensor, record);
+    return whole;
 }
 
 /* The gradient of a gathered value: each rank has its part of the sum; the sum is what flows into the own rows. */
 static struct tensor *sum_gradient(struct tensor *gradient, const char *label, struct origin origin) {
-    if (*tensor_key_set(gradient) & torch_facts.bit_zero) {
-        struct tensor *zeros = zeros_of(gradient);
-        sum_in_place(label, zeros, origin);
-        return zeros;
-    }
-    if (!tensor_has_memory(gradient))
+    bool is_zero = *tensor_key_set(gradient) & torch_facts.bit_zero; /* the derivative of sgn: its clone has memory */
+    if (!is_zero && !tensor_has_memory(gradient))
         shim_problem("AR-GRAD-KIND", "Ask for the gradients one by one, use torch.func.vjp within the transform, or run with -n 1.",
                      "%s: a gradient that a transform of torch.func or a class of Python's has wrapped, or that is sparse, flows into "
                      "gathered rows",

@@ -21,6 +21,25 @@ static struct tensor *filled(int64_t count, double first, double step) {
         .tensor;
 }
 
+/* Strides with rows and channels innermost, as the gradient lies, and those with which it is read. */
+struct layouts {
+    int64_t lies[TORCH_DIMS_MAX], is_read[TORCH_DIMS_MAX];
+};
+
+static struct layouts layouts_of(const int64_t *sizes, int dims) {
+    struct layouts layouts = {.lies = {sizes[1], 1}};
+    int64_t outer = sizes[0] * sizes[1], inner = 1;
+    for (int i = dims - 1; i >= 0; i--) {
+        layouts.is_read[i] = inner;
+        inner *= sizes[i];
+        if (i < 2)
+            continue;
+        layouts.lies[i] = outer;
+        outer *= sizes[i];
+    }
+    return layouts;
+}
+
 static struct tensor *laid_out(struct tensor *memory, const int64_t *sizes, const int64_t *strides, size_t dims) {
     return TORCH_CALL("aten::as_strided", "", value_tensor(memory), value_int_list(sizes, dims), value_int_list(strides, dims),
                       value_none())
@@ -47,12 +66,11 @@ static struct tensor *kernel_gradient(struct tensor *gradient, struct tensor *in
 /* Tries it with four channels. */
 static bool try_kernel(int dims) {
     OPAQUE_SCOPE;
-    const int64_t sizes[] = {1, 4, 2, 2, 2}, innermost[] = {4, 1, dims == 5 ? 16 : 8, dims == 5 ? 8 : 4, 4};
-    const int64_t contiguous[] = {dims == 5 ? 32 : 16, dims == 5 ? 8 : 4, dims == 5 ? 4 : 2, dims == 5 ? 2 : 1, 1};
-    int64_t count = dims == 5 ? 32 : 16;
-    struct tensor *memory = filled(count, 1, 1), *odd = laid_out(memory, sizes, innermost, (size_t)dims),
-                  *misread = laid_out(memory, sizes, contiguous, (size_t)dims), *values = filled(count, -3, 0.25),
-                  *input = laid_out(values, sizes, contiguous, (size_t)dims);
+    const int64_t sizes[] = {1, 4, 2, 2, 2}, count = dims == 5 ? 32 : 16;
+    struct layouts layouts = layouts_of(sizes, dims);
+    struct tensor *memory = filled(count, 1, 1), *odd = laid_out(memory, sizes, layouts.lies, (size_t)dims),
+                  *misread = laid_out(memory, sizes, layouts.is_read, (size_t)dims), *values = filled(count, -3, 0.25),
+                  *input = laid_out(values, sizes, layouts.is_read, (size_t)dims);
     struct tensor *one = kernel_gradient(odd, input), *other = kernel_gradient(misread, input);
     if (!one || !other)
         shim_problem("AR-GRAD-KIND", "Make it contiguous, y.register_hook(lambda g: g.contiguous()), or run with -n 1.",
@@ -76,12 +94,6 @@ static bool kernel_misreads(int dims) {
 
 /* ---- the gradient of the result */
 
-static struct tensor *contiguous_of(struct tensor *tensor) {
-    struct tensor *contiguous = TORCH_CALL("aten::contiguous", "", value_tensor(tensor), value_int(0)).tensor;
-    record_clear(contiguous);
-    return contiguous;
-}
-
 /* Places outermost, then rows, then channels: on each rank where it is so in one process. */
 static bool has_rows_innermost(struct tensor *gradient) {
     struct sizes sizes = tensor_sizes(gradient), strides = tensor_strides(gradient);
@@ -98,18 +110,15 @@ static bool has_rows_innermost(struct tensor *gradient) {
 
 /* As one process would read it. */
 static struct tensor *misread(struct tensor *gradient, const struct record *record) {
-    int64_t sizes[TORCH_DIMS_MAX], lies[TORCH_DIMS_MAX], is_read[TORCH_DIMS_MAX], dims = tensor_dims(gradient);
+    int64_t sizes[TORCH_DIMS_MAX];
+    int dims = tensor_dims(gradient);
     memcpy(sizes, tensor_sizes(gradient).data, (size_t)dims * sizeof *sizes);
     sizes[0] = record_total(record);
-    int64_t outer = sizes[0] * sizes[1], inner = 1;
-    for (int64_t i = dims - 1; i >= 0; i--) {
-        is_read[i] = inner;
-        inner *= sizes[i];
-        lies[i] = i > 1 ? outer : i ? 1 : sizes[1];
-        outer *= i > 1 ? sizes[i] : 1;
-    }
-    struct tensor *memory = gather_laid_out("gradient of an instance_norm", gradient, record, sizes, lies);
-    struct tensor *whole = laid_out(memory, sizes, is_read, (size_t)dims), *rows = rows_take(whole, record, 0), *own = contiguous_of(rows);
+    struct layouts layouts = layouts_of(sizes, dims);
+    struct tensor *memory = gather_laid_out("gradient of an instance_norm", gradient, record, sizes, layouts.lies);
+    struct tensor *whole = laid_out(memory, sizes, layouts.is_read, (size_t)dims), *rows = rows_take(whole, record, 0);
+    struct tensor *own = TORCH_CALL("aten::contiguous", "", value_tensor(rows), value_int(0)).tensor;
+    record_clear(own);
     tensor_release(memory);
     tensor_release(whole);
     tensor_release(rows);

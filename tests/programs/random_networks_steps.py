@@ -52,10 +52,9 @@ def convolution(dims):
 
     def norm(b, shape):
         channels = shape[1]
-        layer = b.layer(b.pick([getattr(nn, f"BatchNorm{dims}d")(channels, momentum=b.pick([0.1, None])), getattr(nn, f"BatchNorm{dims}d")(channels, affine=False),
+        return b.layer(b.pick([getattr(nn, f"BatchNorm{dims}d")(channels, momentum=b.pick([0.1, None])), getattr(nn, f"BatchNorm{dims}d")(channels, affine=False),
                                 getattr(nn, f"BatchNorm{dims}d")(channels, track_running_stats=False), nn.GroupNorm(1, channels), nn.GroupNorm(channels, channels),
                                 getattr(nn, f"InstanceNorm{dims}d")(channels), getattr(nn, f"InstanceNorm{dims}d")(channels, affine=True, track_running_stats=True)]))
-        return layer
 
     def upsample(b, shape):
         if max(shape[2:]) > 8:
