@@ -57,7 +57,8 @@ void normalise_note_result(void *node, struct normalised *normalised) {
 void normalise_hook_returned(void *node, struct tensor *gradient) {
     struct normalised *normalised = node ? pairs_get(&results, node) : NULL;
     pthread_mutex_lock(&keeper_mutex);
-    bool keeps = normalised && keeper == normalised;
+    bool keeps =
+        normalised && keeper == normalised && gradient != torch_facts.undefined; /* a hook of C++ that only looks returns nothing */
     pthread_mutex_unlock(&keeper_mutex);
     if (keeps)
         normalise_keep_gradient(normalised, gradient);

@@ -88,6 +88,23 @@ static Tensor penalty(torch::nn::Linear &first, torch::nn::Linear &second, const
     return (gradient.norm(2, 1) - 1).pow(2).mean();
 }
 
+/* A normalisation over the batch whose gradient is differentiated again, with a hook that looks at it and one that changes it. */
+static void normalised(const Tensor &images) {
+    torch::manual_seed(2);
+    torch::nn::Linear layer(images.size(1), 8);
+    torch::nn::BatchNorm1d norm(8);
+    for (bool changes : {false, true}) {
+        Tensor result = norm(layer(images));
+        result.register_hook([](Tensor gradient) { show("normalised", gradient); });
+        if (changes) {
+            result.register_hook([](Tensor gradient) { return (gradient * gradient).clamp(-1, 1) + 2 * gradient; });
+        }
+        Tensor gradient = torch::autograd::grad({(result.tanh() * result).sum()}, {layer->weight}, {}, true, true)[0];
+        show("its derivative", gradient);
+        show("and again", torch::autograd::grad({gradient.pow(2).sum()}, {layer->weight})[0]);
+    }
+}
+
 int main() {
     torch::manual_seed(1);
     Tensor images = torch::randn({23, 6}), targets = torch::arange(23) % 3;
@@ -128,4 +145,5 @@ int main() {
             }
         }
     }
+    normalised(images);
 }
