@@ -37,6 +37,12 @@ struct backward {
     uint64_t numbers; /* what the program has computed since the one before: drift.c */
 };
 
+/* ---- what a leaf has as its gradient before (before.c) */
+/* Is what there is accumulated into where it lies? */
+bool before_is_left_in_place(struct tensor *leaf, struct tensor *gradient);
+/* Makes what the program has set there whole. A collective where it is divided. */
+void before_settle(struct tensor *leaf);
+
 /* ---- who may accumulate into a leaf (accumulate.c). Any thread. */
 /* Of the divided one: locks its list of leaves, when no undivided one writes to this leaf (NULL: any). */
 void accumulate_lock(struct tensor *leaf);

@@ -35,7 +35,7 @@ RULE_FUNCTION(embedding_bag) {
             decide_narrow(divided[i], 0);
     struct value own = /* own bags begin like the first ones */
         TORCH_CALL("aten::narrow", "", *offsets->slot, value_int(0), value_int(0), value_int(call->record.rows));
-    slot_replace(offsets->slot, own);
+    value_replace(offsets->slot, own);
     decide_merged(call, 0, 0, 1, 1);
     decide_replicated(call, 1);
     return RULE_LOCAL;

@@ -80,7 +80,7 @@ void call_set_ints(struct shard_call *call, int position, const int64_t *integer
     if (value->tag == TAG_INTS)
         memcpy(value->integers, integers, value->count * sizeof *integers);
     else
-        slot_replace(value, value_int_list(integers, (size_t)count));
+        value_replace(value, value_int_list(integers, (size_t)count));
 }
 
 void call_visit_results(struct shard_call *call, result_visitor *visit, const void *context) {

@@ -125,7 +125,7 @@ static void cut(struct shard_call *call, const struct rule *rule, struct argumen
     learned()->last_total = record.total;
     struct tensor *rows = rows_lend(argument_tensor(data), &record, dim); /* layers make something new of their data */
     record_set(rows, record);
-    slot_replace(data->slot, value_tensor(rows));
+    value_replace(data->slot, value_tensor(rows));
     call_collect(call);
 }
 

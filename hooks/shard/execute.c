@@ -3,12 +3,6 @@
 
 #include "shard.h"
 
-void slot_replace(struct value *slot, struct value fresh) {
-    struct value old = *slot;
-    *slot = fresh;
-    value_drop(old);
-}
-
 void refuse_write(const struct shard_call *call, const char *why) {
     shim_problem("AR-WRITE",
                  "Write the statement so that it makes a new tensor (y = x * 2 instead of x.mul_(2)), or run with -n 1; docs/limits.md "
@@ -38,11 +32,11 @@ void execute_check_rows(const struct operator *op, struct tensor *tensor, const 
 
 static void scale_result(struct value *result, double scale) {
     if (!constant_suits(result->tensor)) {
-        slot_replace(result, TORCH_CALL("aten::mul", "Scalar", *result, value_real(scale)));
+        value_replace(result, TORCH_CALL("aten::mul", "Scalar", *result, value_real(scale)));
         return;
     }
     struct value factor = constant_tensor(CONSTANT_SCALAR, scale, tensor_dtype(result->tensor));
-    slot_replace(result, TORCH_CALL("aten::mul", "Tensor", *result, factor));
+    value_replace(result, TORCH_CALL("aten::mul", "Tensor", *result, factor));
     value_drop(factor);
 }
 
@@ -84,7 +78,7 @@ void execute_narrow(struct shard_call *call) {
         struct tensor *rows =
             (execute_lends(call, argument) ? rows_lend : rows_take)(argument_tensor(argument), &call->record, argument->narrow);
         record_clear(rows);
-        slot_replace(argument->slot, value_tensor(rows));
+        value_replace(argument->slot, value_tensor(rows));
     }
 }
 
@@ -227,7 +221,7 @@ static void gather_arguments(struct shard_call *call, struct gathered_storages *
         }
         storages->list[storages->count++] =
             (struct gathered_storage){tensor_storage(whole), is_followed ? tensor : NULL, is_followed ? whole : NULL, argument->record};
-        slot_replace(argument->slot, value_tensor(whole));
+        value_replace(argument->slot, value_tensor(whole));
     }
 }
 

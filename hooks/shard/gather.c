@@ -198,8 +198,8 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
     record_clear(total.tensor);
     sum_in_place(label, total.tensor, origin);
     if (widen)
-        slot_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true),
-                                        value_none()));
+        value_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true),
+                                         value_none()));
     if (tensor_is_recorded(tensor)) { /* total = own + (total - own), the bracket constant */
         struct value rest = TORCH_CALL("aten::sub", "Tensor", total, plain, value_int(1));
         struct value sum = TORCH_CALL("aten::add", "Tensor", value_tensor(tensor), rest, value_int(1));
@@ -243,7 +243,7 @@ struct tensor *gather_as_seen(struct tensor *alias, struct record *record) {
     for (int i = 0; i < dims; i++) {
         stored[i] = strides[i] ? sizes[i] : 1;
         if (stored[i] != sizes[i])
-            slot_replace(&whole, TORCH_CALL("aten::narrow", "", whole, value_int(i), value_int(0), value_int(1)));
+            value_replace(&whole, TORCH_CALL("aten::narrow", "", whole, value_int(i), value_int(0), value_int(1)));
     }
     struct value base = TORCH_CALL("aten::new_empty_strided", "", whole, value_int_list(stored, (size_t)dims),
                                    value_int_list(strides, (size_t)dims), value_none(), value_none(), value_none(), value_none());

@@ -228,7 +228,7 @@ RULE_FUNCTION(one_hot) {
             origin_note(call->record.origin);
             comm_all_reduce("largest class", &span, 1, COMM_INT64, COMM_MAX);
         }
-        slot_replace(&call->values[1], value_int(number.integer + 1));
+        value_replace(&call->values[1], value_int(number.integer + 1));
     }
     decide_shard(call, 0, call->record.dim);
     return RULE_LOCAL;

@@ -106,7 +106,7 @@ static void keep_own(struct value *list, const struct record *record) {
     int64_t *own = malloc((size_t)record->rows * sizeof *own);
     for (int64_t i = 0; i < record->rows; i++)
         own[i] = value_list(list)->begin[record->first + i].integer;
-    slot_replace(list, value_int_list(own, (size_t)record->rows));
+    value_replace(list, value_int_list(own, (size_t)record->rows));
     free(own);
 }
 
@@ -129,7 +129,7 @@ RULE_FUNCTION(ctc_loss) {
         for (int64_t i = 0; i < call->record.first + call->record.rows; i++)
             *(i < call->record.first ? &first : &count) += lengths->begin[i].integer;
         OPAQUE_SCOPE;
-        slot_replace(targets->slot, TORCH_CALL("aten::narrow", "", *targets->slot, value_int(0), value_int(first), value_int(count)));
+        value_replace(targets->slot, TORCH_CALL("aten::narrow", "", *targets->slot, value_int(0), value_int(first), value_int(count)));
     }
     keep_own(&call->values[2], &call->record);
     keep_own(&call->values[3], &call->record);
@@ -210,8 +210,8 @@ static bool weigh_classes(struct shard_call *call, double denominator) {
         return false;
     OPAQUE_SCOPE;
     struct value *weights = &call->values[2];
-    slot_replace(weights, call_is_none(call, 2) ? constant_tensor(tensor_size(scores, 1), 1 / denominator, tensor_dtype(scores))
-                                                : TORCH_CALL("aten::div", "Scalar", *weights, value_real(denominator)));
+    value_replace(weights, call_is_none(call, 2) ? constant_tensor(tensor_size(scores, 1), 1 / denominator, tensor_dtype(scores))
+                                                 : TORCH_CALL("aten::div", "Scalar", *weights, value_real(denominator)));
     return true;
 }
 

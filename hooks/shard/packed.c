@@ -63,7 +63,7 @@ static bool packing_read(struct packing *packing, const int64_t *sizes, int64_t 
             positions[own++] = at + first + i;
     }
     packing->positions = integers(positions, own);
-    slot_replace(&packing->positions, value_tensor(host_to_device_of(packing->positions.tensor, data)));
+    value_replace(&packing->positions, value_tensor(host_to_device_of(packing->positions.tensor, data)));
     packing->own_sizes = integers(own_sizes, packing->own_times);
     free(positions);
     free(own_sizes);
@@ -113,7 +113,7 @@ bool packed_enter(struct shard_call *call) {
     PACKING packing = {.sequences = 0};
     if (!packing_read(&packing, sizes, times, argument_tensor(data)) || packing.elements != argument_size(data, 0))
         return false;
-    slot_replace(data->slot, among_zeros(&packing, own_elements(&packing, *data->slot)));
+    value_replace(data->slot, among_zeros(&packing, own_elements(&packing, *data->slot)));
     call_collect(call);
     return true;
 }
@@ -165,7 +165,7 @@ RULE_FUNCTION(pack) {
     packing_read(&packing, sizes, times, argument_tensor(input));
     struct value results[2] = {{.tag = TAG_NONE}, integers(sizes, times)};
     free(sizes);
-    slot_replace(given->slot, value_tensor(rows_take(argument_tensor(given), &call->record, 0)));
+    value_replace(given->slot, value_tensor(rows_take(argument_tensor(given), &call->record, 0)));
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     struct stack *stack = call->dispatch->stack;
     value_drop(stack->begin[1]);
@@ -197,15 +197,15 @@ RULE_FUNCTION(unpack) {
     if (!packing_read(&packing, sizes, times, call->values[0].tensor) || (longest > 0 && longest < times))
         return RULE_GATHER;
     struct value lengths = lengths_of(sizes, times);
-    slot_replace(&call->values[0], own_elements(&packing, call->values[0]));
+    value_replace(&call->values[0], own_elements(&packing, call->values[0]));
     tensor_retain(packing.own_sizes.tensor);
-    slot_replace(&call->values[1], packing.own_sizes);
-    slot_replace(&call->values[4], value_int(longest > 0 ? longest : times));
+    value_replace(&call->values[1], packing.own_sizes);
+    value_replace(&call->values[4], value_int(longest > 0 ? longest : times));
     struct record record = record_shard(call_flag(call, 2) ? 0 : 1, packing.sequences);
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     record_clear(call->dispatch->stack->begin[0].tensor);
     record_set(call->dispatch->stack->begin[0].tensor, record);
-    slot_replace(&call->dispatch->stack->begin[1], lengths);
+    value_replace(&call->dispatch->stack->begin[1], lengths);
     return RULE_DONE;
 }
 
@@ -240,7 +240,7 @@ static struct value drop_out(const void *context, struct value own, double p) {
         value_drop(TORCH_CALL("aten::bernoulli_", "float", mask, value_real(1 - p), value_none()));
         value_drop(TORCH_CALL("aten::div_", "Scalar", mask, value_real(1 - p)));
     }
-    slot_replace(&mask, own_elements(packing, mask));
+    value_replace(&mask, own_elements(packing, mask));
     struct value result = TORCH_CALL("aten::mul", "Tensor", own, mask);
     value_drop(plain);
     value_drop(mask);
@@ -270,11 +270,11 @@ RULE_FUNCTION(packed_recurrent) {
     for (int i = 0; i < call->argument_count; i++) {
         struct argument *argument = &call->arguments[i];
         if (argument->position == STATES && argument->record.kind != RECORD_SHARD)
-            slot_replace(argument->slot, value_tensor(rows_take(argument_tensor(argument), &record, 1)));
+            value_replace(argument->slot, value_tensor(rows_take(argument_tensor(argument), &record, 1)));
     }
-    slot_replace(&call->values[ELEMENTS], own_elements(&packing, call->values[ELEMENTS]));
+    value_replace(&call->values[ELEMENTS], own_elements(&packing, call->values[ELEMENTS]));
     tensor_retain(packing.own_sizes.tensor);
-    slot_replace(&call->values[SIZES], packing.own_sizes);
+    value_replace(&call->values[SIZES], packing.own_sizes);
     if (recurrent_drops_out(call, 1))
         run_layers(call, &packing);
     else

@@ -30,10 +30,10 @@ static bool all_floating(const struct shard_call *call) {
 static void convert_share(struct argument *argument, int64_t type) {
     struct tensor *whole = argument_tensor(argument);
     if ((int64_t)tensor_dtype(whole) != type)
-        slot_replace(argument->slot,
-                     TORCH_CALL("aten::to", "dtype", *argument->slot, value_int(type), value_bool(false), value_bool(false), value_none()));
+        value_replace(argument->slot, TORCH_CALL("aten::to", "dtype", *argument->slot, value_int(type), value_bool(false),
+                                                 value_bool(false), value_none()));
     else if (!tensor_dims(whole))
-        slot_replace(argument->slot, TORCH_CALL("aten::clone", "", *argument->slot, value_none()));
+        value_replace(argument->slot, TORCH_CALL("aten::clone", "", *argument->slot, value_none()));
 }
 
 /* A replicated tensor's share: of a floating one this rank's part of one (infinities stay what they are), all of an integer one on rank 0. */
@@ -46,7 +46,7 @@ static void share_tensor(struct argument *argument, bool floating) {
     else
         share = TORCH_CALL("aten::zeros_like", "", *argument->slot, value_none(), value_none(), value_none(), value_none(), value_none());
     record_clear(share.tensor);
-    slot_replace(argument->slot, share);
+    value_replace(argument->slot, share);
 }
 
 static int64_t result_type(const struct shard_call *call) {
@@ -176,8 +176,8 @@ static bool keeps_parts(const struct value *factor, bool divides) {
     OPAQUE_SCOPE;
     struct value plain = TORCH_CALL("aten::detach", "", *factor);
     if (!dtype_is_differentiable(tensor_dtype(factor->tensor))) /* of 64 bits without a sign there are few operators */
-        slot_replace(&plain,
-                     TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(false), value_none()));
+        value_replace(&plain,
+                      TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(false), value_none()));
     bool keeps =
         all_true(TORCH_CALL("aten::isfinite", "", plain)) && (!divides || all_true(TORCH_CALL("aten::ne", "Scalar", plain, value_int(0))));
     value_drop(plain);

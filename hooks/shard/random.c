@@ -50,14 +50,14 @@ struct tensor *random_whole(struct tensor *tensor, const struct record *record) 
 static struct tensor *keep_rows(struct tensor *whole, const struct record *record) {
     struct value rows = value_tensor(rows_take(whole, record, record->dim));
     tensor_release(whole);
-    slot_replace(&rows, TORCH_CALL("aten::clone", "", rows, value_none()));
+    value_replace(&rows, TORCH_CALL("aten::clone", "", rows, value_none()));
     return rows.tensor;
 }
 
 struct tensor *random_keep_mask(struct tensor *tensor, const struct record *record, double keep, enum torch_dtype dtype) {
     struct value whole = value_tensor(random_whole(tensor, record));
-    slot_replace(&whole,
-                 TORCH_CALL("aten::empty_like", "", whole, value_int(dtype), value_none(), value_none(), value_none(), value_none()));
+    value_replace(&whole,
+                  TORCH_CALL("aten::empty_like", "", whole, value_int(dtype), value_none(), value_none(), value_none(), value_none()));
     value_drop(TORCH_CALL("aten::bernoulli_", "float", whole, value_real(keep), value_none()));
     return keep_rows(whole.tensor, record);
 }
@@ -77,7 +77,7 @@ static struct tensor *device_mask(struct tensor *tensor, const struct record *re
 /* Runs the operator itself, arguments as they are but for `whole` (taken) in place of the first; the stack keeps what it owned. Returns the
    result, owned. */
 static struct tensor *draw(struct shard_call *call, struct tensor *whole) {
-    slot_replace(&call->values[0], value_tensor(whole));
+    value_replace(&call->values[0], value_tensor(whole));
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     return call->dispatch->stack->begin[0].tensor;
 }
@@ -146,7 +146,7 @@ RULE_FUNCTION(random_in_place) {
     struct argument *probability = call_argument(call, 1);
     KEPT history = history_of(call, probability);
     if (probability && probability->record.kind == RECORD_SHARD)
-        slot_replace(probability->slot, value_tensor(whole_values(call, argument_tensor(probability), &probability->record)));
+        value_replace(probability->slot, value_tensor(whole_values(call, argument_tensor(probability), &probability->record)));
     struct tensor *whole = draw(call, random_whole(self, &call->record));
     struct value rows = value_tensor(rows_take(whole, &call->record, call->record.dim));
     if (history)
@@ -239,12 +239,12 @@ RULE_FUNCTION(rrelu) {
     record_clear(plain.tensor);
     KEPT whole_noise = random_whole(slopes, &call->record);
     tensor_retain(whole_noise);
-    slot_replace(&call->values[1], value_tensor(whole_noise));
+    value_replace(&call->values[1], value_tensor(whole_noise));
     tensor_release(draw(call, gather_shard(call->op->name, plain.tensor, &call->record)));
     value_drop(plain);
     struct value rows = value_tensor(rows_take(whole_noise, &call->record, call->record.dim));
     value_drop(TORCH_CALL("aten::copy_", "", value_tensor(slopes), rows, value_bool(false)));
-    slot_replace(&rows, TORCH_CALL("aten::clone", "", rows, value_none())); /* kept for the derivative: the program may write to noise */
+    value_replace(&rows, TORCH_CALL("aten::clone", "", rows, value_none())); /* kept for the derivative: the program may write to noise */
     struct value result = call->op->is_in_place ? TORCH_CALL("aten::mul_", "Tensor", value_tensor(self), rows)
                                                 : TORCH_CALL("aten::mul", "Tensor", value_tensor(self), rows);
     value_drop(rows);

@@ -46,7 +46,7 @@ static bool divide_batch_instead(struct shard_call *call, struct argument *input
     struct tensor *rows = rows_take(whole, &record, dim);
     tensor_release(whole);
     record_set(rows, record);
-    slot_replace(input->slot, value_tensor(rows));
+    value_replace(input->slot, value_tensor(rows));
     call_collect(call);
     return true;
 }
@@ -63,7 +63,7 @@ static struct value drop_out_padded(const void *context, struct value output, do
         mask = value_tensor(random_keep_mask(output.tensor, record, 1 - p, tensor_dtype(output.tensor)));
         value_drop(TORCH_CALL("aten::div_", "Scalar", mask, value_real(1 - p)));
     }
-    slot_replace(&output, TORCH_CALL("aten::mul", "Tensor", output, mask));
+    value_replace(&output, TORCH_CALL("aten::mul", "Tensor", output, mask));
     value_drop(mask);
     return output;
 }
@@ -131,13 +131,13 @@ static void run_layers(struct shard_call *call) {
     struct value results[3], input = call->values[INPUT];
     tensor_retain(input.tensor);
     if (batch_first)
-        slot_replace(&input, TORCH_CALL("aten::transpose", "int", input, value_int(0), value_int(1)));
+        value_replace(&input, TORCH_CALL("aten::transpose", "int", input, value_int(0), value_int(1)));
     record.dim = 1;
     int states = recurrent_run_layers(call, 0, input, drop_out_padded, &record, results);
     for (int i = 0; i < states; i++)
         record_set(results[1 + i].tensor, record);
     if (batch_first)
-        slot_replace(&results[0], TORCH_CALL("aten::transpose", "int", results[0], value_int(0), value_int(1)));
+        value_replace(&results[0], TORCH_CALL("aten::transpose", "int", results[0], value_int(0), value_int(1)));
     record.dim = batch_first ? 0 : 1;
     record_clear(results[0].tensor);
     record_set(results[0].tensor, record);

@@ -47,7 +47,8 @@ static bool rounds_sums(void) {
 
 static void convert(struct value *tensor, enum torch_dtype type) {
     if (tensor_dtype(tensor->tensor) != type)
-        slot_replace(tensor, TORCH_CALL("aten::to", "dtype", *tensor, value_int(type), value_bool(false), value_bool(false), value_none()));
+        value_replace(tensor,
+                      TORCH_CALL("aten::to", "dtype", *tensor, value_int(type), value_bool(false), value_bool(false), value_none()));
 }
 
 /* Sums in float32 what has half precision, as libtorch does. */
@@ -68,7 +69,7 @@ static enum rule_outcome sum_first(struct shard_call *call, bool has_dims, bool 
         if (rounds_sums())
             convert(&whole, type);
         int64_t results = tensor_elements(whole.tensor), terms = results ? argument_elements(call->lead) / results : 1;
-        slot_replace(&whole, TORCH_CALL("aten::div", "Scalar", whole, value_int(terms)));
+        value_replace(&whole, TORCH_CALL("aten::div", "Scalar", whole, value_int(terms)));
     }
     convert(&whole, type);
     value_drop(parts);

@@ -123,7 +123,7 @@ static void materialise_partials(struct shard_call *call) {
             continue;
         struct tensor *total = execute_sum_parts(call, argument_tensor(argument));
         mark_gathered(total, true); /* what the operator makes a view of it would not write to the parts */
-        slot_replace(argument->slot, value_tensor(total));
+        value_replace(argument->slot, value_tensor(total));
     }
     call_collect(call);
 }

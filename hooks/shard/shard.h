@@ -233,8 +233,6 @@ struct tensor *write_in_form(struct tensor *tensor, const struct record *wanted)
 /* Does the operator write to this argument? By its schema; or as running statistics, which schemas do not mark. */
 bool schema_writes(const struct shard_call *call, const struct argument *argument);
 bool call_writes(const struct shard_call *call, const struct argument *argument);
-/* Replaces the value in a slot by `fresh` (owned). */
-void slot_replace(struct value *slot, struct value fresh);
 
 /* ---- factors (constant.c), on the host */
 enum { CONSTANT_SCALAR = -1 }; /* a length: no dimensions */

@@ -64,7 +64,7 @@ RULE_FUNCTION(affine_grid) {
     if (count < 1 || call->record.dim != 0 || argument_dims(call->lead) != 3 || size[0] != record_total(&call->record))
         return RULE_GATHER;
     size[0] = record_local(&call->record);
-    slot_replace(&call->values[1], value_int_list(size, (size_t)count));
+    value_replace(&call->values[1], value_int_list(size, (size_t)count));
     decide_shard(call, 0, 0);
     return RULE_LOCAL;
 }

@@ -165,12 +165,12 @@ RULE_FUNCTION(squeeze) {
     for (int i = dims - 1; i >= 0; i--) {
         if (!drop[i])
             continue;
-        slot_replace(&result, TORCH_CALL("aten::squeeze", "dim", result, value_int(i)));
+        value_replace(&result, TORCH_CALL("aten::squeeze", "dim", result, value_int(i)));
         record.dim -= i < record.dim;
         dropped = true;
     }
     if (!dropped)
-        slot_replace(&result, TORCH_CALL("aten::alias", "", result));
+        value_replace(&result, TORCH_CALL("aten::alias", "", result));
     record_set(result.tensor, record);
     execute_return(call, &result, 1);
     return RULE_DONE;
@@ -209,8 +209,8 @@ RULE_FUNCTION(slice) {
     int64_t outer = times_all_rows(record, end - start), skipped = times_all_rows(record, start);
     if (outer <= 0 || (start && !skipped) || call_int(call, 4, 1) != 1)
         return RULE_GATHER;
-    slot_replace(&call->values[2], value_int(skipped * record->rows * record->inner));
-    slot_replace(&call->values[3], value_int((skipped + outer) * record->rows * record->inner));
+    value_replace(&call->values[2], value_int(skipped * record->rows * record->inner));
+    value_replace(&call->values[3], value_int((skipped + outer) * record->rows * record->inner));
     decide_merged(call, 0, record->dim, outer, record->inner);
     return RULE_LOCAL;
 }
@@ -232,7 +232,7 @@ static int64_t split_evenly(struct shard_call *call) {
         return 0;
     for (int i = 0; i < count; i++)
         sizes[i] = own;
-    slot_replace(&call->values[1], value_is_list(&call->values[1]) ? value_int_list(sizes, (size_t)count) : value_int(own));
+    value_replace(&call->values[1], value_is_list(&call->values[1]) ? value_int_list(sizes, (size_t)count) : value_int(own));
     return outer;
 }
 

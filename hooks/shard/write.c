@@ -80,7 +80,7 @@ static void put_whole(const struct shard_call *call, struct tensor *own, struct 
     for (int i = 0; i < call->argument_count; i++)
         if (argument_tensor(&call->arguments[i]) == own) {
             tensor_retain(whole);
-            slot_replace(call->arguments[i].slot, value_tensor(whole));
+            value_replace(call->arguments[i].slot, value_tensor(whole));
         }
 }
 
@@ -143,7 +143,7 @@ struct tensor *write_in_form(struct tensor *tensor, const struct record *wanted)
         return whole;
     struct value own = own_part(whole, wanted);
     if (tensor_storage(own.tensor) == tensor_storage(whole)) /* divided tensors have memory of their own; the order of dimensions stays */
-        slot_replace(&own, TORCH_CALL("aten::clone", "", own, value_none()));
+        value_replace(&own, TORCH_CALL("aten::clone", "", own, value_none()));
     tensor_release(whole);
     record_set(own.tensor, *wanted);
     return own.tensor;
@@ -163,7 +163,7 @@ static void return_own(struct shard_call *call, struct value *result, int place,
     for (int i = 0; i < targets->count; i++)
         if (result->tensor == targets->list[i].whole) {
             tensor_retain(targets->list[i].own);
-            slot_replace(result, value_tensor(targets->list[i].own));
+            value_replace(result, value_tensor(targets->list[i].own));
             return;
         }
 }

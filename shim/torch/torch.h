@@ -106,6 +106,12 @@ bool value_bool_list(const bool *flags, size_t count, struct value *list);
 struct value value_tensor_list(struct tensor *const *tensors, size_t count); /* takes references of its own */
 /* Drops what the value owns (tensors; lists made here and results of calls). */
 void value_drop(struct value value);
+/* Takes `fresh`, drops what was there. */
+static inline void value_replace(struct value *value, struct value fresh) {
+    struct value old = *value;
+    *value = fresh;
+    value_drop(old);
+}
 
 /* ---- tensors (tensor.c) */
 static inline uint64_t *tensor_key_set(struct tensor *tensor) {

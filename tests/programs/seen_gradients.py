@@ -78,8 +78,25 @@ def written_after_a_view():
             print("write", h.sum().item(), first.sum().item())
 
 
+def expanded_and_caught():
+    """Adding to an expanded gradient throws; what was there stays."""
+    for expanded in (lambda p: encoder(images).detach().sum().expand_as(p), lambda p: encoder(images).detach()[:, :1].mean(0).expand_as(p),
+                     lambda p: torch.tensor(2.).expand_as(p)):
+        parameter = nn.Parameter(torch.ones(4))
+        parameter.grad = expanded(parameter)
+        try:
+            (encoder(images) * parameter).sum().backward()
+        except RuntimeError as error:
+            print("caught", str(error).split(":")[0])
+        print("expanded", parameter.grad.stride(), parameter.grad.tolist())
+        parameter.grad = parameter.grad.clone()
+        (encoder(images) * parameter).sum().backward()
+        print("cloned", parameter.grad.norm().item())
+
+
 watched_and_held()
 zeroed_in_place()
 as_an_array()
 set_by_the_program()
+expanded_and_caught()
 written_after_a_view()
