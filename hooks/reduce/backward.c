@@ -336,8 +336,8 @@ static void execute_in_transform(const struct execution *execution, struct seeds
 
 static void execute_at_user_level(const struct execution *execution) {
     __attribute__((cleanup(seeds_release))) struct seeds seeds;
-    seeds.count = 0;
     size_t count = vector_tensors(execution->inputs);
+    seeds_begin(&seeds, count);
     if (is_of_transform(execution->roots, count, execution->outputs)) {
         execute_in_transform(execution, &seeds);
         return;

@@ -67,11 +67,12 @@ void retained_settle(bool is_divided);
 void backward_has_arrived(void);
 
 /* ---- what a backward begins with (seeds.c). Roots and inputs are the engine's: as many edges and gradients. */
-enum { ROOTS_MAX = 256 };
+enum { SEEDS_FEW = 4 };
 struct seeds {
-    struct tensor *tensors[ROOTS_MAX]; /* owned */
-    size_t count;                      /* 0 to begin with */
+    struct tensor *few[SEEDS_FEW], **tensors; /* owned; the list itself lies in `few`, or is malloc's */
+    size_t count;
 };
+void seeds_begin(struct seeds *seeds, size_t roots);
 size_t seeds_edge_bytes(const struct vector *roots, size_t count);
 struct record seeds_root(const struct vector *roots, size_t index, size_t count);
 /* Was any computed from divided rows? */

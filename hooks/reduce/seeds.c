@@ -2,11 +2,20 @@
  * What a backward begins with: its roots, and the gradient that flows into each. Roots are edges of the graph: Edge = {Node, input number}, whose size is the
  * vectors' ratio (Node ownership changed from shared_ptr to intrusive_ptr in 2.13/2.14).
  */
+#include <stdlib.h>
+
 #include "reduce.h"
+
+void seeds_begin(struct seeds *seeds, size_t roots) {
+    seeds->count = 0;
+    seeds->tensors = roots > SEEDS_FEW ? malloc(roots * sizeof *seeds->tensors) : seeds->few;
+}
 
 void seeds_release(struct seeds *seeds) {
     for (size_t i = 0; i < seeds->count; i++)
         tensor_release(seeds->tensors[i]);
+    if (seeds->tensors != seeds->few)
+        free(seeds->tensors);
 }
 
 /* What the program lets flow is a factor of its loss. */
@@ -66,21 +75,13 @@ bool seeds_come_from_rows(const struct vector *roots, size_t count) {
     return count && graph_leads_to(roots, is_from_rows, NULL);
 }
 
-static size_t seeds_count(const struct vector *inputs) {
-    size_t count = vector_tensors(inputs);
-    if (count > ROOTS_MAX)
-        shim_problem("AR-ROOTS", "Sum the losses before calling backward.", "backward was called with %zu roots; at most %d are supported",
-                     count, ROOTS_MAX);
-    return count;
-}
-
 struct vector seeds_vector(struct seeds *seeds) {
     char *begin = (char *)seeds->tensors, *end = (char *)(seeds->tensors + seeds->count);
     return (struct vector){begin, end, end};
 }
 
 void seeds_take_whole(struct seeds *seeds, const struct vector *inputs) {
-    size_t count = seeds_count(inputs);
+    size_t count = vector_tensors(inputs);
     while (seeds->count < count) {
         struct tensor *whole = dispatch_client.whole(*vector_tensor(inputs, seeds->count));
         seeds->tensors[seeds->count++] = whole;
@@ -104,7 +105,7 @@ static void note_origin(const struct record *root) {
 }
 
 void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
-    size_t count = seeds_count(inputs);
+    size_t count = vector_tensors(inputs);
     for (size_t i = 0; i < count; i++) {
         struct record record = seeds_root(roots, i, count);
         note_origin(&record);
