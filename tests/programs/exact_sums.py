@@ -51,8 +51,11 @@ def numbers_beside_sums():
         print("count", int(count + float(k)), (count + float(k)).item() == count.item() + k, (count / 48).item(), (count * 0.01).item())
     s = h.detach().sum()
     print("tiny", f"{(1 / (s * 0 + 1e-8)).item():.12g}", f"{(s + 0.1).item():.10f}", f"{torch.add(s, 0.1, alpha=3).item():.10f}")
-    huge = 2**62 if torch.__version__.startswith("1.") else 2**63  # a number without a sign since 2.0
-    print("huge", f"{(h.sum() / huge).item():.10g}")
+    for huge in 2**62, 2**63:  # the second is a number without a sign, which 2.1 and older do not take
+        try:
+            print("huge", f"{(h.sum() / huge).item():.10g}")
+        except RuntimeError as error:
+            print("huge", error)
 
 
 def flags_and_wrapped_integers():
