@@ -20,19 +20,15 @@ bool before_is_left_in_place(struct tensor *leaf, struct tensor *gradient) {
 
 /* The whole of a marked gradient, owned. What is expanded stays so: adding to it throws, as in one process, before anything has been added. */
 static struct tensor *whole_gradient(struct tensor *gradient) {
-    struct value whole = value_tensor(dispatch_client.whole(gradient));
-    struct sizes sizes = tensor_sizes(whole.tensor), strides = tensor_strides(gradient);
+    struct tensor *dense = dispatch_client.whole(gradient);
+    struct sizes sizes = tensor_sizes(dense);
     int64_t expanded[TORCH_DIMS_MAX];
     memcpy(expanded, sizes.data, sizes.count * sizeof *expanded);
-    bool has_expanded = false;
-    for (size_t i = 0; i < strides.count; i++) {
-        if (strides.data[i] || expanded[i] < 2)
-            continue;
-        value_replace(&whole, TORCH_CALL("aten::narrow", "", whole, value_int((int64_t)i), value_int(0), value_int(1)));
-        has_expanded = true;
-    }
-    if (has_expanded)
-        value_replace(&whole, TORCH_CALL("aten::expand", "", whole, value_int_list(expanded, strides.count), value_bool(false)));
+    struct value whole = layout_unexpanded(value_tensor(dense), tensor_strides(gradient).data);
+    if (whole.tensor == dense)
+        return dense;
+    value_replace(&whole, TORCH_CALL("aten::clone", "", whole, value_none()));
+    value_replace(&whole, TORCH_CALL("aten::expand", "", whole, value_int_list(expanded, sizes.count), value_bool(false)));
     return whole.tensor;
 }
 

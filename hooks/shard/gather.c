@@ -234,18 +234,14 @@ static bool same_strides(struct tensor *tensor, const int64_t *strides) {
 struct tensor *gather_as_seen(struct tensor *alias, struct record *record) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
-    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], stored[TORCH_DIMS_MAX];
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
     int dims = layout_told(alias, record, sizes, strides);
     struct value whole = value_tensor(record->kind == RECORD_SHARD ? gather_shard("memory read by the program", alias, record)
                                                                    : gather_partial("memory read by the program", alias));
     if (same_strides(whole.tensor, strides))
         return whole.tensor;
-    for (int i = 0; i < dims; i++) {
-        stored[i] = strides[i] ? sizes[i] : 1;
-        if (stored[i] != sizes[i])
-            value_replace(&whole, TORCH_CALL("aten::narrow", "", whole, value_int(i), value_int(0), value_int(1)));
-    }
-    struct value base = TORCH_CALL("aten::new_empty_strided", "", whole, value_int_list(stored, (size_t)dims),
+    whole = layout_unexpanded(whole, strides);
+    struct value base = TORCH_CALL("aten::new_empty_strided", "", whole, value_int_list(tensor_sizes(whole.tensor).data, (size_t)dims),
                                    value_int_list(strides, (size_t)dims), value_none(), value_none(), value_none(), value_none());
     value_drop(TORCH_CALL("aten::copy_", "", base, whole, value_bool(false)));
     value_drop(whole);

@@ -181,7 +181,7 @@ static void check_unturned(const struct window *window) {
 static void write_back(struct window *window) {
     check_unturned(window);
     struct value part = own_part(window->whole, &window->record);
-    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(window->source), part, value_bool(false)));
+    layout_copy(value_tensor(window->source), part);
     value_drop(part);
     record_set(window->source, window->record);
 }
@@ -231,7 +231,7 @@ static void renew(struct window *window) {
     struct value fresh =
         value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", source.tensor, &window->record)
                                                          : gather_partial("view of a sum after a write", source.tensor));
-    value_drop(TORCH_CALL("aten::copy_", "", whole, fresh, value_bool(false)));
+    layout_copy(whole, fresh);
     if (mark.kind == RECORD_NONE)
         record_clear(window->whole);
     else

@@ -77,3 +77,21 @@ int64_t layout_told_offset(struct tensor *tensor, const struct record *record) {
     int64_t offset = tensor_own_offset(tensor);
     return layout_block(tensor, record, &block) ? in_whole(&block, offset) : offset;
 }
+
+struct value layout_unexpanded(struct value tensor, const int64_t *strides) {
+    int dims = (int)tensor_dims(tensor.tensor);
+    for (int i = 0; i < dims; i++)
+        if (!strides[i] && tensor_size(tensor.tensor, i) > 1)
+            value_replace(&tensor, TORCH_CALL("aten::narrow", "", tensor, value_int(i), value_int(0), value_int(1)));
+    return tensor;
+}
+
+void layout_copy(struct value to, struct value from) {
+    const int64_t *strides = tensor_strides(to.tensor).data;
+    tensor_retain(to.tensor);
+    tensor_retain(from.tensor);
+    struct value own = layout_unexpanded(to, strides), values = layout_unexpanded(from, strides);
+    value_drop(TORCH_CALL("aten::copy_", "", own, values, value_bool(false)));
+    value_drop(own);
+    value_drop(values);
+}

@@ -397,5 +397,9 @@ struct layout_block {
 };
 /* What the memory of a shard consists of, from its beginning to its end; false: its rows do not lie so. */
 bool layout_block(struct tensor *tensor, const struct record *record, struct layout_block *block);
+/* A view of one element along each dimension that has the stride 0 here; the value itself, which is taken, where none has. Strides: as many as it has. */
+struct value layout_unexpanded(struct value tensor, const int64_t *strides);
+/* to = from, of the same sizes: also where `to` is expanded, which copy_ refuses; what it has in one place is the same in `from`. Borrowed. */
+void layout_copy(struct value to, struct value from);
 
 #endif

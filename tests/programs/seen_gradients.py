@@ -94,9 +94,26 @@ def expanded_and_caught():
         print("cloned", parameter.grad.norm().item())
 
 
+def expanded_and_held():
+    weight, bias = nn.Parameter(torch.ones(3, 4)), nn.Parameter(torch.ones(9, 4, 3))
+    total, features = encoder(images).detach().sum(), encoder(images).detach()
+    weight.grad, bias.grad = total.expand_as(weight), features[..., None].expand_as(bias)
+    held = weight.grad
+    try:
+        ((encoder(images) * weight[0]).sum() + bias.sum()).backward()
+    except RuntimeError:
+        print("caught")
+    total.mul_(2)
+    features[3] = 0
+    print("held", held.sum().item(), weight.grad.sum().item(), weight.grad.stride(), bias.grad.stride(), bias.grad[3].abs().sum().item())
+    total.zero_()
+    print("cleared", held.sum().item(), weight.grad.sum().item(), bias.grad[2].sum().item(), bias.grad.sum().item())
+
+
 watched_and_held()
 zeroed_in_place()
 as_an_array()
 set_by_the_program()
 expanded_and_caught()
+expanded_and_held()
 written_after_a_view()
