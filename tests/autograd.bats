@@ -259,6 +259,10 @@ in_place_share() {
     same_part seen_gradients.py debian wheel
 }
 
+@test "a backward that throws leaves the gradients that were there before, by a hook or because one of them is expanded" {
+    same_part thrown_backward.py debian wheel
+}
+
 @test "gradients that the program holds by another name, from a hook or because it has set them, are one memory with .grad as in one process" {
     same_part kept_gradients.py debian wheel
 }

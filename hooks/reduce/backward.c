@@ -68,7 +68,8 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     bool has_gradient = *slot && *slot != torch_facts.undefined;
     bool was_zero = has_gradient && before_is_left_in_place(leaf, *slot);
     bool put_aside = has_gradient && !was_zero;
-    backward->leaves[backward->count++] = (struct leaf_gradient){leaf, leaf_ordinal(leaf), put_aside ? *slot : NULL, was_zero, false};
+    backward->leaves[backward->count++] =
+        (struct leaf_gradient){.leaf = leaf, .ordinal = leaf_ordinal(leaf), .before = put_aside ? *slot : NULL, .was_zero = was_zero};
     if (put_aside)
         *slot = torch_facts.undefined;
 }
@@ -169,6 +170,12 @@ void backward_resume(void) {
     accumulate_unlock();
 }
 
+static void arrived_end(struct backward *arrived) {
+    if (!arrived->finished)
+        reduce_undo(arrived);
+    free(arrived->leaves);
+}
+
 void backward_pause(void) {
     struct backward *backward = own_current();
     if (!backward)
@@ -178,7 +185,7 @@ void backward_pause(void) {
         return;
     if (own.arriving)
         show_arriving(backward);
-    struct backward arrived = {.has_graph = backward->has_graph};
+    __attribute__((cleanup(arrived_end))) struct backward arrived = {.has_graph = backward->has_graph};
     accumulate_lock(NULL);
     take_arrived(backward, &arrived);
     backward->is_summed = true;
@@ -186,7 +193,7 @@ void backward_pause(void) {
     OPAQUE_SCOPE;
     if (arrived.count)
         reduce_gradients(&arrived);
-    free(arrived.leaves);
+    arrived.finished = true;
     accumulate_set_summed(backward, false);
 }
 

@@ -63,7 +63,7 @@ static void add_zeros(struct backward *backward, size_t ordinal) {
     value_drop(plain);
     backward->leaves = realloc(backward->leaves, (backward->count + 1) * sizeof *backward->leaves);
     backward->room = ++backward->count;
-    backward->leaves[backward->count - 1] = (struct leaf_gradient){leaf, ordinal, has_gradient ? *slot : NULL, false, false};
+    backward->leaves[backward->count - 1] = (struct leaf_gradient){.leaf = leaf, .ordinal = ordinal, .before = has_gradient ? *slot : NULL};
     *slot = zeros.tensor;
 }
 
@@ -106,18 +106,20 @@ static uint64_t list_hash(const struct backward *backward) {
 }
 
 /* The gradient of a leaf that holds this rank's rows (features taken with detach().requires_grad_()), owned by its slot, in its final form. */
-static void settle_divided(const struct leaf_gradient *leaf, const struct record *record) {
+static void settle_divided(struct leaf_gradient *leaf, const struct record *record) {
     struct tensor **slot = tensor_grad_slot(leaf->leaf), *fresh = *slot;
     record_clear(fresh);
     if (record->kind == RECORD_SHARD)
         record_set(fresh, *record);
+    leaf->is_settled = !leaf->before;
     if (!leaf->before)
         return;
     struct record had = record_get(leaf->before);
     bool alike = had.kind == RECORD_SHARD && record->kind == RECORD_SHARD && had.dim == record->dim;
     struct tensor *added = alike ? fresh : dispatch_client.whole(fresh);
+    value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(leaf->before), value_tensor(added), value_int(1)));
     *slot = leaf->before;
-    value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(*slot), value_tensor(added), value_int(1)));
+    leaf->is_settled = true;
     if (tensor_is_marked(*slot))
         dispatch_client.written(*slot);
     if (!alike)
@@ -131,13 +133,14 @@ static void settle_divided_leaves(struct backward *backward) {
     qsort(backward->leaves, backward->count, sizeof *backward->leaves,
           by_ordinal); /* the copies of what is written are made anew, on all ranks alike */
     for (size_t i = 0; i < backward->count; i++) {
-        struct leaf_gradient leaf = backward->leaves[i];
-        struct record record = record_get(leaf.leaf);
-        if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || !leaf_gradient_of(&leaf))
-            backward->leaves[kept++] = leaf;
-        else
-            settle_divided(&leaf, &record);
+        struct leaf_gradient *leaf = &backward->leaves[i];
+        struct record record = record_get(leaf->leaf);
+        if ((record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL) && leaf_gradient_of(leaf))
+            settle_divided(leaf, &record);
     }
+    for (size_t i = 0; i < backward->count; i++)
+        if (!backward->leaves[i].is_settled)
+            backward->leaves[kept++] = backward->leaves[i];
     backward->count = kept;
 }
 
@@ -185,6 +188,7 @@ static void sum_with_graph(struct backward *backward) {
         }
         tensor_release(*slot);
         *slot = sum.tensor;
+        backward->leaves[i].is_settled = true;
         if (tensor_requires_grad(sum.tensor))
             record_set(sum.tensor, (struct record){.kind = RECORD_GATHERED});
     }
@@ -228,6 +232,8 @@ void reduce_undo(struct backward *backward) {
     for (size_t i = 0; i < backward->count; i++) {
         struct leaf_gradient *leaf = &backward->leaves[i];
         struct tensor **slot = tensor_grad_slot(leaf->leaf);
+        if (leaf->is_settled || leaf->is_shown)
+            continue;
         if (leaf->was_zero) { /* not by an operator: it may refuse, and this is a clean-up */
             memset(tensor_data(*slot), 0, tensor_bytes(*slot));
             continue;

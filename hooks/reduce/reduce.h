@@ -26,6 +26,7 @@ struct leaf_gradient {
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
     bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
     bool is_shown;         /* `before` is back, for a hook that runs before the new gradient is there */
+    bool is_settled;       /* what stands in the leaf's slot is final, whatever becomes of the others */
 };
 
 struct backward {

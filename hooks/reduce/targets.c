@@ -176,32 +176,41 @@ static void note_write(struct tensor *gradient) {
 }
 
 /* A copy takes the gradient's place in the leaf when memory was shared, else its values are written back. */
-static void put_back(struct backward *backward, struct targets *targets) {
-    for (size_t i = 0; i < targets->count; i++) {
-        struct target *target = &targets->list[i];
-        struct leaf_gradient *leaf = &backward->leaves[i];
-        struct tensor **slot = tensor_grad_slot(leaf->leaf);
-        if (target->host) {
-            host_copy_values(target->copy ? target->copy : target->gradient, target->host);
-            tensor_release(target->host);
-        }
-        if (target->copy) {
-            *slot = target->copy;
-            if (target->is_of_others &&
-                !leaf->before) /* in one process both have one memory: what is written to either is seen in the other */
-                dispatch_client.stand_for(target->gradient, target->copy);
-            tensor_release(target->gradient);
-        }
-        if (!leaf->before)
-            continue;
-        if (target->onto) {
-            tensor_release(*slot);
-            *slot = leaf->before;
-            note_write(*slot);
-        } else
-            *slot = accumulate(leaf->before, *slot);
-        leaf->before = NULL;
+static void put_back_one(struct target *target, struct leaf_gradient *leaf) {
+    struct tensor **slot = tensor_grad_slot(leaf->leaf);
+    if (target->host) {
+        host_copy_values(target->copy ? target->copy : target->gradient, target->host);
+        tensor_release(target->host);
     }
+    if (target->copy) {
+        *slot = target->copy;
+        if (target->is_of_others && !leaf->before) /* in one process both have one memory: what is written to either is seen in the other */
+            dispatch_client.stand_for(target->gradient, target->copy);
+        tensor_release(target->gradient);
+    }
+    if (leaf->before && target->onto) {
+        tensor_release(*slot);
+        *slot = leaf->before;
+        note_write(*slot);
+    } else if (leaf->before)
+        *slot = accumulate(leaf->before, *slot);
+    leaf->before = NULL;
+    leaf->is_settled = true;
+}
+
+/* Adding to it may throw: one that the program has expanded. */
+static bool may_throw(const struct leaf_gradient *leaf) {
+    return leaf->before && tensor_is_plain(leaf->before) && !tensor_is_dense(leaf->before);
+}
+
+/* What may throw comes first, while all others are as they were. */
+static void put_back(struct backward *backward, struct targets *targets) {
+    for (size_t i = 0; i < targets->count; i++)
+        if (may_throw(&backward->leaves[i]))
+            put_back_one(&targets->list[i], &backward->leaves[i]);
+    for (size_t i = 0; i < targets->count; i++)
+        if (!backward->leaves[i].is_settled)
+            put_back_one(&targets->list[i], &backward->leaves[i]);
 }
 
 /* Notes the types that occur, and returns the list's hash with what the first collective does not compare because it does not sum it. */

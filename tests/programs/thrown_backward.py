@@ -1,0 +1,82 @@
+"""Backwards that throw, and what the program has as gradients then: by its hooks, and because nothing can be added to an expanded gradient."""
+import torch
+from torch import nn
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(33, 5)
+
+
+class Same(torch.autograd.Function):
+    """What has come when the backward reaches it is final."""
+
+    @staticmethod
+    def forward(context, values):
+        return values.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient
+
+
+def model():
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+    net(x).sum().backward()
+    return net
+
+
+def refuse(*gradients):
+    raise ValueError("not this one")
+
+
+def try_backward(loss):
+    try:
+        loss.backward()
+    except (RuntimeError, ValueError) as error:
+        print("caught", type(error).__name__)
+
+
+def show(name, net):
+    print(name, *(None if p.grad is None else f"{p.grad.sum().item():.9g}" for p in net.parameters()))
+
+
+def hooks_that_throw():
+    for place in range(4):
+        net = model()
+        parameter = list(net.parameters())[place]
+        handle = parameter.register_hook(refuse)
+        try_backward(net(x).pow(2).sum())
+        handle.remove()
+        print("of its own", f"{parameter.grad.sum().item():.9g}")
+        net.zero_grad()
+        net(x).sum().backward()
+        show("afterwards", net)
+
+
+def expanded_among_others():
+    for place in range(4):
+        for function in (lambda h: h, Same.apply):
+            net = model()
+            parameter = list(net.parameters())[place]
+            parameter.grad = torch.tensor(2.0).expand_as(parameter)
+            try_backward(function(net[2](function(net[1](net[0](x))))).pow(2).sum())
+            print("expanded", parameter.grad.sum().item(), *(p.grad is None for p in net.parameters()))
+            parameter.grad = None
+            net.zero_grad()
+            net(x).sum().backward()
+            show("afterwards", net)
+
+
+def expanded_rows():
+    net = model()
+    z, w = net(x).detach().requires_grad_(), net(x).detach().requires_grad_()
+    for expanded in torch.tensor(2.0).expand(33, 3), net(x).detach()[:, :1].expand(33, 3):
+        z.grad, w.grad = expanded, torch.ones(33, 3)
+        try_backward((z * w).sum())
+        print("rows", f"{z.grad.sum().item():.9g}", z.grad.stride(), w.grad is None)
+
+
+hooks_that_throw()
+expanded_among_others()
+expanded_rows()
