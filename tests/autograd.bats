@@ -259,6 +259,10 @@ in_place_share() {
     same_part seen_gradients.py debian wheel
 }
 
+@test "a scaler skips the steps whose gradients are beyond float16 in one process, though each rank's part is not" {
+    same_part half_overflow.py wheel
+}
+
 @test "a backward that throws leaves the gradients that were there before, by a hook or because one of them is expanded" {
     same_part thrown_backward.py debian wheel
 }

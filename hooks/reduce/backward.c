@@ -68,8 +68,11 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     bool has_gradient = *slot && *slot != torch_facts.undefined;
     bool was_zero = has_gradient && before_is_left_in_place(leaf, *slot);
     bool put_aside = has_gradient && !was_zero;
-    backward->leaves[backward->count++] =
-        (struct leaf_gradient){.leaf = leaf, .ordinal = leaf_ordinal(leaf), .before = put_aside ? *slot : NULL, .was_zero = was_zero};
+    backward->leaves[backward->count++] = (struct leaf_gradient){.leaf = leaf,
+                                                                 .ordinal = leaf_ordinal(leaf),
+                                                                 .before = put_aside ? *slot : NULL,
+                                                                 .was_zero = was_zero,
+                                                                 .is_half = pairs_get(&backward->halves, leaf)};
     if (put_aside)
         *slot = torch_facts.undefined;
 }
@@ -216,6 +219,7 @@ static void backward_end(struct backward *backward) {
         reduce_undo(backward);
     accumulate_set_holder(NULL);
     free(backward->leaves);
+    pairs_free(&backward->halves);
     pthread_mutex_unlock(&backward_mutex);
 }
 
@@ -286,6 +290,7 @@ static void execute_outer(const struct execution *execution, struct seeds *seeds
     __attribute__((cleanup(backward_end))) struct backward backward = {.has_graph = execution->create_graph};
     memory_for_new_leaves();
     retained_settle(true);
+    half_find(execution->roots, &backward.halves);
     current = &backward;
     accumulate_set_holder(&backward);
     own.inside = number = number % UINT8_MAX + 1;

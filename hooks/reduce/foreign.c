@@ -60,6 +60,7 @@ static bool is_run(void *node, const struct vector *asked) {
    sizes that arrive against those that an own one was made for, which are the whole batch's. */
 static bool look_at(void *node, const void *asked) {
     const struct asked *only = asked;
+    half_meet(node);
     void *hook = graph_hook_of(node, is_foreign);
     bool is_own = is_foreign(node) && !node_is_replaced(node);
     if (!hook && !is_own)

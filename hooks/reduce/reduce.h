@@ -26,6 +26,7 @@ struct leaf_gradient {
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
     bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
     bool is_shown;         /* `before` is back, for a hook that runs before the new gradient is there */
+    bool is_half;          /* the gradient passes through float16 */
     bool is_settled;       /* what stands in the leaf's slot is final, whatever becomes of the others */
 };
 
@@ -34,8 +35,9 @@ struct backward {
     size_t count, room;
     bool has_graph; /* create_graph: the gradients are to be differentiated again */
     bool finished;
-    bool is_summed;   /* just now */
-    uint64_t numbers; /* what the program has computed since the one before: drift.c */
+    bool is_summed;      /* just now */
+    struct pairs halves; /* the leaves that are cast to float16 */
+    uint64_t numbers;    /* what the program has computed since the one before: drift.c */
 };
 
 /* ---- what a leaf has as its gradient before (before.c) */
@@ -43,6 +45,14 @@ struct backward {
 bool before_is_left_in_place(struct tensor *leaf, struct tensor *gradient);
 /* Makes what the program has set there whole. A collective where it is divided. */
 void before_settle(struct tensor *leaf);
+
+/* ---- gradients that pass through float16 (half.c) */
+/* A node of the graph: of such a cast? Remembered, if so, for the life of the process. */
+bool half_meet(const void *node);
+/* The leaves that are cast so in the graph of these roots, where there ever was one. */
+void half_find(const struct vector *roots, struct pairs *leaves);
+/* Sums over the ranks: infinite where float16 is. */
+void half_overflow(float *sums, size_t count);
 
 /* ---- who may accumulate into a leaf (accumulate.c). Any thread. */
 /* Of the divided one: locks its list of leaves, when no undivided one writes to this leaf (NULL: any). */

@@ -81,7 +81,7 @@ static struct target target_of(const struct leaf_gradient *leaf) {
     if (!tensor_is_on_host(reduced))
         reduced = target.host = host_copy(reduced);
     target.span = (struct comm_span){tensor_data(reduced), (size_t)tensor_elements(reduced) * factor};
-    if (!target.copy && leaf->before && is_large(&target) && is_added_to_memory(leaf->before, target.gradient))
+    if (!target.copy && leaf->before && !leaf->is_half && is_large(&target) && is_added_to_memory(leaf->before, target.gradient))
         target.onto = tensor_data(leaf->before);
     return target;
 }
@@ -178,6 +178,8 @@ static void note_write(struct tensor *gradient) {
 /* A copy takes the gradient's place in the leaf when memory was shared, else its values are written back. */
 static void put_back_one(struct target *target, struct leaf_gradient *leaf) {
     struct tensor **slot = tensor_grad_slot(leaf->leaf);
+    if (leaf->is_half && target->dtype == COMM_FLOAT32)
+        half_overflow(target->span.data, target->span.count);
     if (target->host) {
         host_copy_values(target->copy ? target->copy : target->gradient, target->host);
         tensor_release(target->host);

@@ -82,6 +82,45 @@ void *graph_hook_of(void *node, bool (*is_sought)(void *hook)) {
     return hook ? hook : first_sought((const char *)node + post_hooks_at, is_sought);
 }
 
+/*
+ * A node keeps what its gradients will look like, in a SmallVector that begins with the pointer to its elements. Each begins with its TensorOptions: a device
+ * (two bytes), a type (two bytes, the number of its ScalarType), ... (1.13 to 2.15). Where is found by the nodes of two casts.
+ */
+enum { OPTIONS_TYPE = 2 };
+
+static void *cast_class;
+static long inputs_at; /* 0: not found */
+
+static bool is_cast_to(const char *node, long at, int dtype) {
+    void *first, *options;
+    return calibrate_read_word(node + at, &first) && calibrate_read_word(first, &options) &&
+           (uint16_t)((uintptr_t)options >> 8 * OPTIONS_TYPE) == dtype;
+}
+
+static void find_casts(struct value leaf) {
+    static const int types[] = {DTYPE_FLOAT16, DTYPE_FLOAT64};
+    struct value casts[2];
+    const char *nodes[2];
+    for (int i = 0; i < 2; i++) {
+        casts[i] = TORCH_CALL("aten::to", "dtype", leaf, value_int(types[i]), value_bool(false), value_bool(false), value_none());
+        nodes[i] = tensor_node(casts[i].tensor);
+    }
+    for (long at = 8; nodes[0] && nodes[1] && at < NODE_BYTES && !inputs_at; at += 8)
+        if (is_cast_to(nodes[0], at, types[0]) && is_cast_to(nodes[1], at, types[1]))
+            inputs_at = at;
+    if (inputs_at && *(void *const *)nodes[0] == *(void *const *)nodes[1])
+        cast_class = *(void *const *)nodes[0];
+    for (int i = 0; i < 2; i++)
+        value_drop(casts[i]);
+}
+
+bool graph_is_cast_to_half(const void *node) {
+    if (*(void *const *)node != cast_class)
+        return false;
+    const uint16_t *options = *(const uint16_t *const *)((const char *)node + inputs_at);
+    return options[OPTIONS_TYPE / sizeof *options] == DTYPE_FLOAT16;
+}
+
 void graph_begin(void) {
     GRAD_MODE_SCOPE;
     struct value leaf = TORCH_CALL("aten::arange", "", value_int(2), value_int(DTYPE_FLOAT32), value_none(), value_none(), value_none());
@@ -101,8 +140,9 @@ void graph_begin(void) {
         tensor_add_hook(sum.tensor, (struct hook_closure){pass_on, NULL, NULL});
         find_hooks(node);
     }
-    shim_log('d', "a node's edges stand at %ld, of %td bytes each, its hooks at %ld and %ld", edges_at, edge_bytes, pre_hooks_at,
-             post_hooks_at);
+    find_casts(leaf);
+    shim_log('d', "a node's edges stand at %ld, of %td bytes each, its hooks at %ld and %ld, its inputs at %ld", edges_at, edge_bytes,
+             pre_hooks_at, post_hooks_at, inputs_at);
     value_drop(sum);
     for (int i = 0; i < OPERANDS; i++)
         value_drop(operands[i]);

@@ -359,6 +359,8 @@ bool graph_leads_to(const struct vector *edges, graph_visitor *is_sought, const 
 /* For a visitor. */
 const struct vector *graph_edges_of(void *node);
 bool graph_is_among(const struct vector *edges, const void *node);
+/* Has it cast a tensor to float16, so that the gradient passes through that type? False where nodes do not say. */
+bool graph_is_cast_to_half(const void *node);
 /* The first hook of the node itself, before or after it (no tensor's), that is sought: a FunctionPreHook or FunctionPostHook. NULL: none, or nobody found
    where they are. */
 void *graph_hook_of(void *node, bool (*is_sought)(void *hook));

@@ -1,0 +1,54 @@
+"""Autocast to float16 with a scaler: the gradient of the whole batch is beyond float16's range where each rank's part is not, in the first steps."""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.manual_seed(0)
+x, y = torch.randn(64, 12), torch.randn(64, 3)
+
+
+def train(name, net, scale, steps=12, fused=1):
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=3)
+    for step in range(steps):
+        optimizer.zero_grad()
+        for part in range(fused):
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = (net(x[part::fused]).float() - y[part::fused]).pow(2).mean()
+            scaler.scale(loss).backward()
+        infinite = [bool(p.grad.isinf().any()) for p in net.parameters()]
+        scaler.step(optimizer)
+        scaler.update()
+        print(name, step, f"{loss.item():.1f}", scaler.get_scale(), infinite)
+
+
+def network():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(12, 32), nn.Tanh(), nn.LayerNorm(32), nn.Linear(32, 3))
+
+
+def large_network():
+    """What the rows add to the second layer's gradients has one sign: no part is beyond the range where the sum is not."""
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(12, 4096), nn.Sigmoid(), nn.Linear(4096, 3))
+    with torch.no_grad():
+        net[2].bias.fill_(-9.0)
+    return net
+
+
+class ByHand(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(2)
+        self.weight, self.shift = nn.Parameter(torch.randn(3, 12)), nn.Parameter(torch.zeros(3))
+
+    def forward(self, values):
+        return F.linear(values.half(), self.weight.half()).float() + self.shift
+
+
+for exponent in 14, 15, 16, 17, 18:
+    train(f"2^{exponent}", network(), 2.0**exponent)
+train("accumulated", network(), 2.0**17, fused=2)
+train("large", large_network(), 2.0**15)
+train("large, accumulated", large_network(), 2.0**15, fused=2)
+train("by hand", ByHand(), 2.0**17)
