@@ -276,9 +276,17 @@ static void run_divided(const struct execution *execution, struct seeds *seeds) 
     run(execution, &inputs);
 }
 
+static void restore_halves(struct pairs *outer) {
+    pairs_free(&current->halves);
+    current->halves = *outer;
+}
+
 /* A backward that code called back from one begins (a checkpoint that is computed again). What has arrived by its end, of the outer one, too, is final: the
    code may read and change it. */
 static void execute_nested(const struct execution *execution, struct seeds *seeds) {
+    __attribute__((cleanup(restore_halves), unused)) struct pairs outer = current->halves;
+    current->halves = (struct pairs){0};
+    half_find(execution->roots, &current->halves);
     run_divided(execution, seeds);
     if (execution->accumulate)
         backward_pause();

@@ -36,7 +36,7 @@ struct backward {
     bool has_graph; /* create_graph: the gradients are to be differentiated again */
     bool finished;
     bool is_summed;      /* just now */
-    struct pairs halves; /* the leaves that are cast to float16 */
+    struct pairs halves; /* leaves whose gradient comes through float16: half.c */
     uint64_t numbers;    /* what the program has computed since the one before: drift.c */
 };
 
@@ -47,9 +47,9 @@ bool before_is_left_in_place(struct tensor *leaf, struct tensor *gradient);
 void before_settle(struct tensor *leaf);
 
 /* ---- gradients that pass through float16 (half.c) */
-/* A node of the graph: of such a cast? Remembered, if so, for the life of the process. */
-bool half_meet(const void *node);
-/* The leaves that are cast so in the graph of these roots, where there ever was one. */
+/* A node of the graph: if it is of such a cast, later backwards look for the leaves that are cast. */
+void half_meet(const void *node);
+/* The leaves all of whose gradient comes through one such cast in the graph of these roots. */
 void half_find(const struct vector *roots, struct pairs *leaves);
 /* Sums over the ranks: infinite where float16 is. */
 void half_overflow(float *sums, size_t count);

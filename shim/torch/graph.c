@@ -82,14 +82,26 @@ void *graph_hook_of(void *node, bool (*is_sought)(void *hook)) {
     return hook ? hook : first_sought((const char *)node + post_hooks_at, is_sought);
 }
 
+const struct vector *graph_edges_of(void *node) {
+    return (const struct vector *)((char *)node + edges_at);
+}
+
+size_t graph_edges(const struct vector *edges) {
+    return edge_bytes ? (size_t)((edges->end - edges->begin) / edge_bytes) : 0;
+}
+
+void *graph_edge(const struct vector *edges, size_t index) {
+    return *(void *const *)(edges->begin + (ptrdiff_t)index * edge_bytes);
+}
+
 /*
  * A node keeps what its gradients will look like, in a SmallVector that begins with the pointer to its elements. Each begins with its TensorOptions: a device
  * (two bytes), a type (two bytes, the number of its ScalarType), ... (1.13 to 2.15). Where is found by the nodes of two casts.
  */
 enum { OPTIONS_TYPE = 2 };
 
-static void *cast_class;
-static long inputs_at; /* 0: not found */
+static void *cast_class, *leaf_class; /* AccumulateGrad's; NULL: not found */
+static long inputs_at;                /* 0: not found */
 
 static bool is_cast_to(const char *node, long at, int dtype) {
     void *first, *options;
@@ -108,8 +120,10 @@ static void find_casts(struct value leaf) {
     for (long at = 8; nodes[0] && nodes[1] && at < NODE_BYTES && !inputs_at; at += 8)
         if (is_cast_to(nodes[0], at, types[0]) && is_cast_to(nodes[1], at, types[1]))
             inputs_at = at;
-    if (inputs_at && *(void *const *)nodes[0] == *(void *const *)nodes[1])
+    if (inputs_at && edges_at && *(void *const *)nodes[0] == *(void *const *)nodes[1]) {
         cast_class = *(void *const *)nodes[0];
+        leaf_class = *(void *const *)graph_edge(graph_edges_of((void *)nodes[0]), 0);
+    }
     for (int i = 0; i < 2; i++)
         value_drop(casts[i]);
 }
@@ -119,6 +133,10 @@ bool graph_is_cast_to_half(const void *node) {
         return false;
     const uint16_t *options = *(const uint16_t *const *)((const char *)node + inputs_at);
     return options[OPTIONS_TYPE / sizeof *options] == DTYPE_FLOAT16;
+}
+
+struct tensor *graph_leaf(void *node) {
+    return node && *(void *const *)node == leaf_class ? leaf_of_node(node) : NULL;
 }
 
 void graph_begin(void) {
@@ -174,10 +192,6 @@ static void walk_free(struct walk *walk) {
 static void walk_follow(struct walk *walk, const struct vector *edges) {
     for (const char *edge = edges->begin; edge < edges->end; edge += edge_bytes)
         walk_meet(walk, *(void *const *)edge);
-}
-
-const struct vector *graph_edges_of(void *node) {
-    return (const struct vector *)((char *)node + edges_at);
 }
 
 bool graph_leads_to(const struct vector *edges, graph_visitor *is_sought, const void *context) {

@@ -1,5 +1,6 @@
 """Autocast to float16 with a scaler: the gradient of the whole batch is beyond float16's range where each rank's part is not, in the first steps."""
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.nn import functional as F
 
@@ -46,9 +47,50 @@ class ByHand(nn.Module):
         return F.linear(values.half(), self.weight.half()).float() + self.shift
 
 
+class Tied(nn.Module):
+    """The table's gradient comes in float32 from the rows looked up, which is finite beyond float16's range."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.table, self.hidden = nn.Embedding(12, 16), nn.Linear(16, 16)
+
+    def forward(self, values):
+        looked_up = self.table(values.abs().argmax(1))
+        return F.linear(torch.tanh(self.hidden(looked_up)), self.table.weight)[:, :3] + looked_up[:, :3] * 1e3
+
+
+class Twice(nn.Module):
+    """Two casts, each of them within the range, their sum beyond it."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(4)
+        self.weight = nn.Parameter(torch.randn(3, 12))
+
+    def forward(self, values):
+        parts = [F.linear(part.half(), self.weight.half()).float() for part in (values[:, :12] + 3, values.abs())]
+        return parts[0] + parts[1]
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, use_reentrant):
+        super().__init__()
+        self.net, self.use_reentrant = network(), use_reentrant
+
+    def forward(self, values):
+        hidden = self.net[0](values)
+        return torch.utils.checkpoint.checkpoint(self.net[1:], hidden, use_reentrant=self.use_reentrant)
+
+
 for exponent in 14, 15, 16, 17, 18:
     train(f"2^{exponent}", network(), 2.0**exponent)
 train("accumulated", network(), 2.0**17, fused=2)
 train("large", large_network(), 2.0**15)
 train("large, accumulated", large_network(), 2.0**15, fused=2)
 train("by hand", ByHand(), 2.0**17)
+for exponent in 6, 13, 15, 17:
+    train(f"tied 2^{exponent}", Tied(), 2.0**exponent, steps=4)
+    train(f"twice 2^{exponent}", Twice(), 2.0**exponent, steps=4)
+for use_reentrant in False, True:
+    train(f"checkpointed {use_reentrant}", Checkpointed(use_reentrant), 2.0**17)
