@@ -1,7 +1,8 @@
 /*
  * Parameters that are cast to float16 before they are used (torch.autocast): in one process the gradient of the whole batch passes through that type and is
  * infinite beyond its range, which makes a GradScaler skip the step. A rank's part may be finite, and the sum is made in the parameter's own type: so it is
- * made infinite where one process's is. Only of leaves whose whole gradient comes through one such cast: what else is added to it is float32 in one process, too.
+ * made infinite where one process's is. Only of leaves whose whole gradient comes through one such cast: what else is added to it is float32 in one
+ * process, too.
  */
 #include <math.h>
 #include <stdatomic.h>
