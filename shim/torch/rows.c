@@ -100,14 +100,14 @@ struct tensor *rows_lend(struct tensor *whole, const struct record *record, int 
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows) {
     if (record->outer == 1) {
         struct value own = value_tensor(slice(whole, record->dim, record));
-        value_drop(TORCH_CALL("aten::copy_", "", own, value_tensor(rows), value_bool(false)));
+        layout_copy(own, value_tensor(rows));
         value_drop(own);
         return;
     }
     struct value apart = value_tensor(take_apart(whole, record->outer, record->dim));
     struct value own = value_tensor(slice(apart.tensor, record->dim + 1, record));
     struct value from = value_tensor(take_apart(rows, record->outer, record->dim));
-    value_drop(TORCH_CALL("aten::copy_", "", own, from, value_bool(false)));
+    layout_copy(own, from);
     value_drop(from);
     value_drop(own);
     value_drop(apart);

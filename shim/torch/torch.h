@@ -340,7 +340,7 @@ struct tensor *rows_lend(struct tensor *whole, const struct record *record, int 
 /* The same for one call of the caller's, which whole outlives, at a tenth of the cost; NULL: only at more. Given back after the call, not released. */
 struct tensor *rows_lend_for_call(struct tensor *whole, const struct record *record, int dim);
 void rows_give_back(struct tensor *lent);
-/* Writes the rows, with their history, into the whole tensor's. */
+/* Writes the rows, with their history, into the whole tensor's: where that is expanded, the rows are, too. */
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows);
 
 /* ---- tensors on an accelerator (host.c). Owned results without history or record. */

@@ -1,4 +1,6 @@
 """Gradients that the program looks at, holds views of, and sets itself, while later backwards add to them: of codes that a network has made, of parameters."""
+import threading
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -116,4 +118,7 @@ as_an_array()
 set_by_the_program()
 expanded_and_caught()
 expanded_and_held()
+thread = threading.Thread(target=expanded_and_held)
+thread.start()
+thread.join()
 written_after_a_view()
