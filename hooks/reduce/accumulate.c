@@ -34,14 +34,15 @@ static void wait_a_moment(uint64_t *since_ns) {
     pthread_mutex_lock(&leaves_mutex);
 }
 
-void accumulate_lock(struct tensor *leaf) {
+int accumulate_lock(struct tensor *leaf) {
     uint64_t since_ns = 0;
     pthread_mutex_lock(&leaves_mutex);
     while (leaf && shim_has_threads() && find_beside(leaf))
         wait_a_moment(&since_ns);
+    return 0;
 }
 
-void accumulate_unlock(void) {
+void accumulate_unlock(int *unused) {
     pthread_mutex_unlock(&leaves_mutex);
 }
 

@@ -112,9 +112,8 @@ void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
         if (!leaf)
             shim_problem("AR-LEAF", "This is a defect of accel-run: please report the program's way of making parameters.",
                          "a gradient arrives at a parameter that accel-run has not seen being made");
-        accumulate_lock(leaf);
+        ACCUMULATE_SCOPE(leaf);
         gradient_arrives(backward, leaf);
-        accumulate_unlock();
     }
     __attribute__((cleanup(restore_arriving), unused)) struct tensor *outer = own.arriving;
     own.arriving = leaf;
@@ -147,7 +146,7 @@ static struct leaf_gradient *arriving_leaf(struct backward *backward) {
 
 /* What was there before is shown to a hook that is called before the new gradient is added to it. */
 static void show_arriving(struct backward *backward) {
-    accumulate_lock(NULL);
+    ACCUMULATE_SCOPE(NULL);
     struct leaf_gradient *arriving = arriving_leaf(backward);
     struct tensor **slot = arriving ? tensor_grad_slot(arriving->leaf) : NULL;
     if (slot && arriving->before && *slot == torch_facts.undefined) {
@@ -155,14 +154,13 @@ static void show_arriving(struct backward *backward) {
         arriving->before = NULL;
         arriving->is_shown = true;
     }
-    accumulate_unlock();
 }
 
 void backward_resume(void) {
     struct backward *backward = own.arriving ? own_current() : NULL;
     if (!backward)
         return;
-    accumulate_lock(NULL);
+    ACCUMULATE_SCOPE(NULL);
     struct leaf_gradient *arriving = arriving_leaf(backward);
     if (arriving && arriving->is_shown) {
         struct tensor **slot = tensor_grad_slot(arriving->leaf);
@@ -170,7 +168,6 @@ void backward_resume(void) {
         *slot = torch_facts.undefined;
         arriving->is_shown = false;
     }
-    accumulate_unlock();
 }
 
 static void arrived_end(struct backward *arrived) {
@@ -189,10 +186,11 @@ void backward_pause(void) {
     if (own.arriving)
         show_arriving(backward);
     __attribute__((cleanup(arrived_end))) struct backward arrived = {.has_graph = backward->has_graph};
-    accumulate_lock(NULL);
-    take_arrived(backward, &arrived);
-    backward->is_summed = true;
-    accumulate_unlock();
+    {
+        ACCUMULATE_SCOPE(NULL);
+        take_arrived(backward, &arrived);
+        backward->is_summed = true;
+    }
     OPAQUE_SCOPE;
     if (arrived.count)
         reduce_gradients(&arrived);
@@ -285,7 +283,7 @@ static void restore_halves(struct pairs *outer) {
    code may read and change it. */
 static void execute_nested(const struct execution *execution, struct seeds *seeds) {
     __attribute__((cleanup(restore_halves), unused)) struct pairs outer = current->halves;
-    current->halves = (struct pairs){0};
+    current->halves = (struct pairs){};
     half_find(execution->roots, &current->halves);
     run_divided(execution, seeds);
     if (execution->accumulate)

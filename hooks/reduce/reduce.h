@@ -55,9 +55,10 @@ void half_find(const struct vector *roots, struct pairs *leaves);
 void half_overflow(float *sums, size_t count);
 
 /* ---- who may accumulate into a leaf (accumulate.c). Any thread. */
-/* Of the divided one: locks its list of leaves, when no undivided one writes to this leaf (NULL: any). */
-void accumulate_lock(struct tensor *leaf);
-void accumulate_unlock(void);
+/* Of the divided one, until the scope ends, be it by an exception: locks its list of leaves, when no undivided one writes to this leaf (NULL: any). */
+#define ACCUMULATE_SCOPE(leaf) __attribute__((cleanup(accumulate_unlock), unused)) int accumulate_scope_ = accumulate_lock(leaf)
+int accumulate_lock(struct tensor *leaf);
+void accumulate_unlock(int *unused);
 void accumulate_set_holder(struct backward *backward); /* the divided one; NULL: its gradients are final */
 void accumulate_set_summed(struct backward *backward, bool is_summed);
 /* Around what an undivided one, of another thread, accumulates. */

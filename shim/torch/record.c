@@ -272,12 +272,18 @@ static bool visit_begin(struct tensor *tensor, struct record *record) {
     return true;
 }
 
+static pthread_mutex_t visit_mutex = PTHREAD_MUTEX_INITIALIZER; /* one visits at a time */
+
+static void visit_end(int *unused) {
+    atomic_store(&visited, NULL);
+    pthread_mutex_unlock(&visit_mutex);
+}
+
 /* Other threads end tensors meanwhile, also those that are still to be shown. */
 void record_each(bool in_graph, record_visit *visit, void *context) {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    __attribute__((cleanup(visit_end), unused)) int visit_scope = pthread_mutex_lock(&visit_mutex); /* also when what it calls throws */
     size_t count = 0;
     struct tensor **tensors;
-    pthread_mutex_lock(&one_at_a_time);
     {
         TABLE_SCOPE;
         tensors = malloc(((in_graph ? 0 : listed[0]) + listed[1] + 1) * sizeof *tensors);
@@ -292,7 +298,6 @@ void record_each(bool in_graph, record_visit *visit, void *context) {
             atomic_store(&visited, NULL);
         }
     free(tensors);
-    pthread_mutex_unlock(&one_at_a_time);
 }
 
 /* ---- the whole batch's */
