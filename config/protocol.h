@@ -51,6 +51,8 @@ enum protocol_type {
         11, /* a rank's child → launcher, on a connection of its own: struct protocol_claim; it has begun a backward of its own */
     PROTOCOL_ATTACH =
         12, /* shim → launcher: struct protocol_claim; answered like a claim, but the rank stays free: the process may claim it later, on this connection */
+    PROTOCOL_CHILD_WRITES =
+        13, /* a process that the program has started → launcher, on a connection of its own: struct protocol_child; a warning of its files */
 };
 
 /* An operator has thrown for a value in one rank's rows, and the program goes on (AR-RANKS-PARTED). */
@@ -159,7 +161,7 @@ struct protocol_problem {
     char cure[1024];
 };
 
-/* The rank is the one that the child was forked from. */
+/* The rank is the one below which the child was started. */
 struct protocol_child {
     struct protocol_claim claim;
     struct protocol_problem problem;

@@ -182,18 +182,22 @@ static void handle_attach(struct claims *claims, struct claims_connection *conne
         connection->is_attached = pass(claims, connection, claim.rank);
 }
 
+static void end_texts(struct protocol_problem *problem) {
+    problem->id[sizeof problem->id - 1] = 0;
+    problem->what[sizeof problem->what - 1] = 0;
+    problem->cure[sizeof problem->cure - 1] = 0;
+}
+
 static void handle_problem(struct claims *claims, uint32_t rank, const void *payload, size_t bytes) {
     struct protocol_problem problem;
     if (bytes != sizeof problem)
         return;
     memcpy(&problem, payload, sizeof problem);
-    problem.id[sizeof problem.id - 1] = 0;
-    problem.what[sizeof problem.what - 1] = 0;
-    problem.cure[sizeof problem.cure - 1] = 0;
+    end_texts(&problem);
     claims->events.problem(claims->events.context, rank, &problem);
 }
 
-/* A forked child has no part in its parent's connection: it comes once, with the job's secret, to say why it cannot go on. */
+/* A child has no part in its parent's connection: it comes once, with the job's secret, to say why it cannot go on, or what it does. */
 static void handle_child(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_child child;
     if (message->header.bytes != sizeof child) {
@@ -201,8 +205,12 @@ static void handle_child(struct claims *claims, struct claims_connection *connec
         return;
     }
     memcpy(&child, message->payload, sizeof child);
-    if (is_of_a_rank(claims, &child.claim))
-        handle_problem(claims, child.claim.rank, &child.problem, sizeof child.problem);
+    end_texts(&child.problem);
+    bool is_heard = is_of_a_rank(claims, &child.claim);
+    if (is_heard && message->header.type == PROTOCOL_CHILD_WRITES)
+        claims->events.child_writes(claims->events.context, &child.problem);
+    else if (is_heard)
+        claims->events.problem(claims->events.context, child.claim.rank, &child.problem);
     claims_close(connection);
 }
 
@@ -229,7 +237,7 @@ void claims_handle(struct claims *claims, struct claims_connection *connection, 
         handle_attach(claims, connection, message);
         return;
     }
-    if (message->header.type == PROTOCOL_CHILD) {
+    if (message->header.type == PROTOCOL_CHILD || message->header.type == PROTOCOL_CHILD_WRITES) {
         handle_child(claims, connection, message);
         return;
     }

@@ -41,6 +41,8 @@ struct claims_events {
     void (*report)(void *context, uint32_t rank, const char *text);
     /* a child of the rank's process trains by itself */
     void (*child)(void *context, uint32_t rank);
+    /* one writes files by itself */
+    void (*child_writes)(void *context, const struct protocol_problem *warning);
     /* body: struct protocol_meeting and texts, not looked at yet */
     void (*meeting)(void *context, uint32_t rank, const char *body, uint32_t bytes);
     /* body: struct protocol_look and a path, not looked at yet */

@@ -59,7 +59,7 @@ struct job {
     int requests_to_end; /* of the user: Ctrl-C counts one, SIGTERM, SIGHUP and SIGQUIT two */
     int kills;           /* rounds of SIGKILL that have left the same processes: */
     char unkilled[512];  /* names of those still there at the last round */
-    bool lost_is_said, log_loss_is_said, child_has_trained;
+    bool lost_is_said, log_loss_is_said, child_has_trained, child_has_written;
     int user_signal;        /* last forwarded that asks to end; 0 none */
     struct problem problem; /* exit_code 0: none */
     long long oom_kills;    /* at the start */

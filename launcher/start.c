@@ -47,6 +47,18 @@ static void hear_child(void *context, uint32_t rank) {
     notices_problem(&job->notices, "warning", &advice);
 }
 
+/* The first of them speaks for all. */
+static void hear_child_writes(void *context, const struct protocol_problem *warning) {
+    struct job *job = context;
+    struct problem advice;
+    if (job->world_size < 2 || job->child_has_written || job->config->log_level < CONFIG_LEVEL_WARN)
+        return;
+    job->child_has_written = true;
+    problem_set(&advice, 0, warning->id, warning->cure, "%s", warning->what);
+    streams_catch_up(&job->streams);
+    notices_problem(&job->notices, "warning", &advice);
+}
+
 static void hear_report(void *context, uint32_t rank, const char *text) {
     struct job *job = context;
     if (job->explain && rank == 0 && !job->explain->is_over && explain_hear(job->explain, text))
@@ -82,7 +94,8 @@ static void raise_open_files(struct job *job) {
 
 static int open_claims(struct job *job) {
     job->claims.ranks = job->ranks;
-    job->claims.events = (struct claims_events){hear_log, hear_problem, hear_report, hear_child, hear_meeting, hear_look, job};
+    job->claims.events =
+        (struct claims_events){hear_log, hear_problem, hear_report, hear_child, hear_child_writes, hear_meeting, hear_look, job};
     job->claims.first = job->first;
     job->claims.local_size = job->local_size;
     job->claims.leader_listener = job->hosts ? job->hosts->leader_listener : -1;

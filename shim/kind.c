@@ -208,8 +208,18 @@ void shim_trains_elsewhere(void) {
     static _Atomic bool is_said;
     uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
     bool is_child = kind == SHIM_WORKER || (kind == SHIM_OTHER && shim_job_secret());
+    struct protocol_claim claim;
     if (is_child && !atomic_exchange(&is_said, true))
-        link_say_child_trains();
+        link_say_as_child(PROTOCOL_CHILD_TRAINS, &claim, sizeof claim);
+}
+
+void shim_tell_of_other(const char *id, const char *cure, const char *format, ...) {
+    struct protocol_child message;
+    va_list arguments;
+    va_start(arguments, format);
+    link_fill(&message.problem, id, cure, format, arguments);
+    va_end(arguments);
+    link_say_as_child(PROTOCOL_CHILD_WRITES, &message.claim, sizeof message);
 }
 
 uint32_t shim_rank(void) {

@@ -355,36 +355,35 @@ static void print_problem(const struct protocol_problem *problem) {
     dprintf(2, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
 }
 
-/* The parent's connection is not ours: one of our own, for this message. Returns false when the launcher is gone. */
-static bool tell_of_child(const struct protocol_problem *problem) {
-    struct protocol_child message = {.claim = own_claim(), .problem = *problem};
-    return !link_connect() && link_send(PROTOCOL_CHILD, &message, sizeof message);
-}
-
-void link_say_child_trains(void) {
-    struct protocol_claim claim = own_claim();
-    if (joined_is_here() || joined_has_parent() || link_connect())
-        return;
-    link_send(PROTOCOL_CHILD_TRAINS, &claim, sizeof claim);
+bool link_say_as_child(uint32_t type, struct protocol_claim *message, uint32_t bytes) {
+    *message = own_claim();
+    bool is_said = !joined_is_here() && !joined_has_parent() && !link_connect() && link_send(type, message, bytes);
     own_close(&connection);
+    return is_said;
 }
 
 /* The launcher stops the job, however little the program cares for its child's end. */
 __attribute__((noreturn)) static void end_as_child(const struct protocol_problem *problem) {
+    struct protocol_child message = {.problem = *problem};
     if (joined_has_parent())
         joined_stop_parent(problem);
-    else if (!tell_of_child(problem))
+    else if (!link_say_as_child(PROTOCOL_CHILD, &message.claim, sizeof message))
         print_problem(problem);
     _exit(125);
 }
 
+void link_fill(struct protocol_problem *problem, const char *id, const char *cure, const char *format, va_list arguments) {
+    *problem = (struct protocol_problem){.id = ""};
+    snprintf(problem->id, sizeof problem->id, "%s", id);
+    snprintf(problem->cure, sizeof problem->cure, "%s", cure);
+    vsnprintf(problem->what, sizeof problem->what, format, arguments);
+}
+
 void shim_problem(const char *id, const char *cure, const char *format, ...) {
-    struct protocol_problem problem = {.id = ""};
-    snprintf(problem.id, sizeof problem.id, "%s", id);
-    snprintf(problem.cure, sizeof problem.cure, "%s", cure);
+    struct protocol_problem problem;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(problem.what, sizeof problem.what, format, arguments);
+    link_fill(&problem, id, cure, format, arguments);
     va_end(arguments);
     if (shim_is_worker())
         end_as_child(&problem);

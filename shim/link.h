@@ -2,6 +2,7 @@
 #ifndef ACCEL_SHIM_LINK_H
 #define ACCEL_SHIM_LINK_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -39,8 +40,12 @@ void link_meeting(const struct protocol_meeting *meeting, const char *path, cons
 /* Of first_host.c: struct protocol_look and a path; struct protocol_looked and data, within a moment, or 0. */
 bool link_send_look(const void *body, uint32_t bytes);
 bool link_receive_look(void *body, size_t capacity);
-/* In a child of a rank: says that it trains by itself. Nobody answers. */
-void link_say_child_trains(void);
+/* In a child of a rank, whose connection is not its own: one for this message, which begins with a claim, filled in here. Nobody answers. False: not under a
+   launcher, or it is gone. */
+bool link_say_as_child(uint32_t type, struct protocol_claim *message, uint32_t bytes);
+/* A message; format as printf's. */
+__attribute__((format(printf, 4, 0))) void link_fill(struct protocol_problem *problem, const char *id, const char *cure, const char *format,
+                                                     va_list arguments);
 /* One line of the summary for the launcher. */
 void link_report(const char *line);
 /* Waits to be ended by the launcher; ends the process itself when the launcher is gone. */

@@ -30,6 +30,7 @@ static const char *const kind_words[MEETING_KINDS] = {
     [MEETING_ATTRIBUTES] = "sets attributes of",
     [MEETING_LOCK] = "locks",
     [MEETING_CHILD] = "starts a child",
+    [MEETING_COMMAND] = "runs the command",
 };
 
 void meeting_begin(uint32_t world_size, uint32_t timeout_ms) {
@@ -104,7 +105,8 @@ static void look_up(const struct wait *wait) {
     if (waited_ms >= PARTED_MS && is_in_collective(wait->late))
         shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s', while rank %u does not, and waits for it in \"%.*s\"", shim_rank(),
                      kind_words[own->kind], own->path, wait->late, BOARD_WHERE_CHARS - 1, link_board()->ranks[wait->late].where);
-    if (waited_ms >= limit_ms && !(own->kind == MEETING_LOCK && shim_rank()))
+    bool may_last = shim_rank() && (own->kind == MEETING_LOCK || own->kind == MEETING_COMMAND);
+    if (waited_ms >= limit_ms && !may_last)
         shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s' and has waited %u s for rank %u, which does not", shim_rank(),
                      kind_words[own->kind], own->path, limit_ms / 1000, wait->late);
 }

@@ -27,6 +27,7 @@ enum meeting_kind {
     MEETING_ATTRIBUTES,
     MEETING_LOCK, /* rank 0 may wait for another program, as long as that will */
     MEETING_CHILD,
+    MEETING_COMMAND, /* rank 0 runs it, as long as it takes */
     MEETING_KINDS
 };
 

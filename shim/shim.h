@@ -71,6 +71,9 @@ bool shim_is_claimed_elsewhere(void);
 /* A backward begins in a process that is no rank: a child of one is said to train by itself. */
 void shim_trains_elsewhere(void);
 
+/* A process of the job that is no rank does what its user should know: once in the job, as a warning. Any thread. */
+__attribute__((format(printf, 3, 4))) void shim_tell_of_other(const char *id, const char *cure, const char *format, ...);
+
 uint32_t shim_rank(void);
 uint32_t shim_world_size(void);
 bool shim_explains(void);       /* --explain */

@@ -43,6 +43,11 @@ python_program() {
     twice_on "1 1" /usr/bin/python3 "$REPOSITORY/tests/programs/files.py" .
 }
 
+@test "commands of system() are run on the first host, and every rank reads what they have written" {
+    requires file /usr/bin/python3
+    twice_on "1 2" /usr/bin/python3 "$REPOSITORY/tests/programs/commands.py"
+}
+
 @test "a checkpoint that the first host alone has is gone on from by all, and one of another host is not seen" {
     python_program '
 optimizer = torch.optim.Adam(model.parameters(), lr=0.1)

@@ -111,6 +111,10 @@ static int answer_of(struct change *change) {
     return change->meeting.error & ((1 << NEWS_SHIFT) - 1);
 }
 
+/* By a process that is no rank; NULL: of no concern. */
+static const char *const others_do[MEETING_KINDS] = {
+    [MEETING_RENAME] = "renames", [MEETING_REMOVE] = "removes", [MEETING_LINK] = "makes a link of", [MEETING_TRUNCATE] = "cuts"};
+
 bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory,
                   const char *second) {
     change->kind = kind;
@@ -118,6 +122,8 @@ bool change_begin(struct change *change, enum meeting_kind kind, int directory, 
     change->acts = true;
     change->news = 0;
     enum files_place place = files_place();
+    if (place == FILES_PASS && others_do[kind])
+        others_tell(directory, path, others_do[kind]);
     if (place == FILES_EARLY && path)
         place = files_place_early(files_whole_path(directory, path, change->whole[0]));
     change->paths[0] = path;

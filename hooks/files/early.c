@@ -133,6 +133,14 @@ void early_divert(void) {
     errno = saved_errno;
 }
 
+void early_end(void) {
+    for (int i = 0; i < count; i++)
+        if (!files[i].is_own)
+            others_tell(AT_FDCWD, files[i].path, "writes");
+    if (changed_path[0])
+        others_tell(AT_FDCWD, changed_path, "changes");
+}
+
 static void renew(struct written *file, const void *unused) {
     (void)unused;
     if (file->is_early)

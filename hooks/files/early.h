@@ -10,6 +10,8 @@ bool early_concerns(const char *path);
 int early_open(const char *path, int flags, unsigned mode);
 /* A change of names that has been made, or a lock that has been taken, in such a process: each copy has done it, or found it done. */
 void early_note_change(enum meeting_kind kind, const char *path);
+/* The process ends, and has not become one. */
+void early_end(void);
 /* The process is a rank: ranks but 0 go on with private copies of what they have open. */
 void early_divert(void);
 /* All are ranks, and nobody goes on: the copies become what rank 0's files are now. */

@@ -56,7 +56,11 @@ void files_locate(const char *path, char *real);
 void scratch_add(const char *path);
 /* Is it where programs draw names without being told where? Elsewhere, in the program's own folders, the ranks meet for such names as for any. */
 bool scratch_may_be_in(const char *real);
+/* A name that Python's tempfile may have drawn: eight small letters, digits, '_' at its end; a digit or a '_' among them, or behind a usual beginning. */
+bool scratch_may_be_drawn(const char *path);
 bool scratch_has(const char *real);
+/* Does the text name one, by the last component of its path? */
+bool scratch_is_named_in(const char *text);
 void scratch_forget(const char *real);
 
 /* ---- files that are open for writing (written.c) */
@@ -160,6 +164,18 @@ __attribute__((noreturn)) void sink_refuse(const char *path);
 
 /* A file that is opened for writing may be the first of a run. Any thread; the interpreter's lock need not be held. */
 void trackers_look_at(const char *path);
+
+/* ---- processes that are no ranks (others.c) */
+
+/* If this is one, it does so ("writes") with that name. Any thread. Keeps errno. */
+void others_tell(int directory, const char *path, const char *does);
+
+/* ---- commands (command.c) */
+
+/* Is it run once for all ranks? The same on all of them. */
+bool command_is_of_all(const char *command);
+/* Runs it on rank 0; the others wait. Returns its status, on all ranks, with errno. */
+int command_run(const char *command, int (*run)(const char *command));
 
 /* ---- opening (open.c) */
 

@@ -15,8 +15,12 @@ static void before_child(void) {
 }
 
 int hook_system(const char *command) {
-    before_child();
-    return ORIGINAL(system)(command);
+    if (!command_is_of_all(command)) {
+        before_child();
+        return ORIGINAL(system)(command);
+    }
+    written_publish_all();
+    return command_run(command, ORIGINAL(system));
 }
 
 void *hook_popen(const char *command, const char *mode) {

@@ -7,23 +7,11 @@
 
 /* ---- directories */
 
-/* A name that Python's tempfile may have drawn: eight small letters, digits, '_' at its end; a digit or a '_' among them, or behind a usual beginning. */
-static bool has_drawn_letters(const char *path) {
-    enum { DRAWN = 8 };
-    const char *base = shim_base_of(path);
-    size_t length = strlen(base);
-    if (length < DRAWN)
-        return false;
-    const char *drawn = base + length - DRAWN;
-    bool is_usual = length > DRAWN && (!strncmp(base, "tmp", 3) || !strncmp(base, "pymp-", 5));
-    return strspn(drawn, "abcdefghijklmnopqrstuvwxyz0123456789_") == DRAWN && (is_usual || strpbrk(drawn, "0123456789_"));
-}
-
 /* How Python's tempfile makes them where it does without being told: this rank's own. */
 static bool is_scratch_directory(const char *path, unsigned mode) {
     char absolute[PATH_MAX];
     return path && mode == 0700 && files_place() >= FILES_EARLY && files_clean(path, absolute) && scratch_may_be_in(absolute) &&
-           has_drawn_letters(absolute);
+           scratch_may_be_drawn(absolute);
 }
 
 int hook_mkdir(const char *path, unsigned mode) {

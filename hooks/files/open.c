@@ -169,8 +169,13 @@ static int open_beside(const char *path, const char *real, int flags, unsigned m
 
 int open_written(int directory, const char *path, int flags, unsigned mode) {
     enum files_place place;
-    if (!path || !writes(flags) || (place = files_place()) == FILES_PASS)
+    if (!path || !writes(flags))
         return OPEN_PASS;
+    if ((place = files_place()) == FILES_PASS) {
+        if (!is_lock(path))
+            others_tell(directory, path, "writes");
+        return OPEN_PASS;
+    }
     trackers_look_at(path);
     char whole[PATH_MAX], viewed[PATH_MAX], real[PATH_MAX];
     struct stat now;

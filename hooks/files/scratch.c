@@ -27,6 +27,17 @@ bool scratch_may_be_in(const char *real) {
     return false;
 }
 
+bool scratch_may_be_drawn(const char *path) {
+    enum { DRAWN = 8 };
+    const char *base = shim_base_of(path);
+    size_t length = strlen(base);
+    if (length < DRAWN)
+        return false;
+    const char *drawn = base + length - DRAWN;
+    bool is_usual = length > DRAWN && (!strncmp(base, "tmp", 3) || !strncmp(base, "pymp-", 5));
+    return strspn(drawn, "abcdefghijklmnopqrstuvwxyz0123456789_") == DRAWN && (is_usual || strpbrk(drawn, "0123456789_"));
+}
+
 /* State 1. */
 static struct scratch *take(void) {
     struct scratch *scratch;
@@ -62,6 +73,15 @@ bool scratch_has(const char *real) {
         if (length && !strncmp(real, scratch->path, length) && (!real[length] || real[length] == '/'))
             return true;
     }
+    return false;
+}
+
+bool scratch_is_named_in(const char *text) {
+    if (!atomic_load_explicit(&used, memory_order_relaxed))
+        return false;
+    for (struct scratch *scratch = atomic_load(&youngest); scratch; scratch = scratch->older)
+        if (atomic_load(&scratch->state) == 2 && strstr(text, shim_base_of(scratch->path)))
+            return true;
     return false;
 }
 

@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
     } else if (what == "exec") {
         execl("/proc/self/exe", argv[0], "again", nullptr);
     } else if (what == "system") {
-        std::printf("system() gave %d\n", WEXITSTATUS(std::system("exit 5")));
+        std::printf("system() gave %d\n", WEXITSTATUS(std::system("echo said; echo once >>times; exit 5")));
     } else if (what == "daemon") {
         leave_daemon();
     } else if (what == "close") {

@@ -1,0 +1,57 @@
+/*
+ * Commands that the program has a shell run (system(), Python's os.system()): once, as in one process. Rank 0 runs it when all ranks have come, and they
+ * go on together, with its status, when it has ended: nobody looks at what a command is still making, or makes it a second time. Of what is the rank's own
+ * (its scratch files, its number as a process) every rank runs its own. So do processes that are no rank yet: their commands may be what trains.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "files.h"
+
+static bool has_own_number(const char *text) {
+    char number[16];
+    size_t length = (size_t)snprintf(number, sizeof number, "%d", getpid());
+    for (const char *at = text; (at = strstr(at, number)); at += length)
+        if ((at == text || !isdigit((unsigned char)at[-1])) && !isdigit((unsigned char)at[length]))
+            return true;
+    return false;
+}
+
+static bool environment_has_scratch(void) {
+    for (char **entry = environ; entry && *entry; entry++)
+        if (scratch_is_named_in(*entry))
+            return true;
+    return false;
+}
+
+static bool is_in_scratch(void) {
+    char folder[PATH_MAX];
+    return getcwd(folder, sizeof folder) && scratch_has(folder);
+}
+
+/* The same on all ranks: each has its scratch files where the others have theirs. */
+static bool is_ranks_own(const char *command) {
+    return has_own_number(command) || scratch_is_named_in(command) || environment_has_scratch() || is_in_scratch();
+}
+
+bool command_is_of_all(const char *command) {
+    if (!command || atomic_load_explicit(&shim_kind_now, memory_order_relaxed) != SHIM_RANK || files_place() != FILES_MEET)
+        return false;
+    return !is_ranks_own(command);
+}
+
+int command_run(const char *command, int (*run)(const char *command)) {
+    struct meeting meeting;
+    meeting_come(&meeting, MEETING_COMMAND, command, NULL);
+    if (shim_rank() == 0) {
+        int status = run(command);
+        meeting_answer(&meeting, errno, (uint32_t)status);
+        return status;
+    }
+    meeting_await(&meeting);
+    errno = meeting.error;
+    return (int)meeting.answer;
+}

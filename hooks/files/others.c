@@ -1,0 +1,59 @@
+/*
+ * Processes of the job that are no ranks: scripts around the program, commands and workers that it starts. Below each rank there is one, and each writes:
+ * the first that does is told of, below another rank than 0, so that nobody takes N writers for one. Nothing is said of new folders, locks, hidden files, and
+ * of what lies in a temporary folder: compilers and caches are at home there.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "early.h"
+#include "files.h"
+
+static _Atomic bool is_told;
+
+/* What stands behind the folder and a slash; NULL: it is not below it. */
+static const char *below(const char *path, const char *folder) {
+    size_t length = strlen(folder);
+    while (length && folder[length - 1] == '/')
+        length--;
+    return length && !strncmp(path, folder, length) && path[length] == '/' ? path + length + 1 : NULL;
+}
+
+/* Unless the program itself runs in a folder there that it has not drawn. */
+static bool is_temporary(const char *real) {
+    const char *folders[] = {"/tmp", "/var/tmp", "/dev/shm", shim_temporary_folder()};
+    char own[PATH_MAX], first[NAME_MAX + 1];
+    if (!getcwd(own, sizeof own))
+        own[0] = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const char *name = folders[i] ? below(real, folders[i]) : NULL;
+        if (!name)
+            continue;
+        snprintf(first, sizeof first, "%.*s", (int)strcspn(name, "/"), name);
+        return !below(own, folders[i]) || !below(real, own) || scratch_may_be_drawn(first);
+    }
+    return false;
+}
+
+static bool is_no_rank(void) {
+    uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
+    return !shim_files_aside_now && (kind == SHIM_WORKER || kind == SHIM_OTHER || kind == SHIM_UNDECIDED);
+}
+
+void others_tell(int directory, const char *path, const char *does) {
+    char whole[PATH_MAX], real[PATH_MAX];
+    if (!path || atomic_load(&is_told) || !atomic_load(&files_watched) || !shim_slot() || !is_no_rank())
+        return;
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    path = files_whole_path(directory, path, whole);
+    files_locate(path, real);
+    if (early_concerns(path) && !strstr(real, "/.") && !is_temporary(real) && !atomic_exchange(&is_told, true))
+        shim_tell_of_other("AR-CHILD-WRITES",
+                           "do it in the program itself, whose files are written once; where doing it twice changes nothing, let it be",
+                           "'%s', which is no rank, %s '%s': there is such a process below each rank, so it is done once for every rank",
+                           program_invocation_short_name, does, real);
+    errno = saved_errno;
+}

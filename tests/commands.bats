@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# What a shell or a child does for the program: commands of system() are run once, and who else writes is named.
+# Runs beside other files.
+bats_require_minimum_version 1.5.0
+load helpers
+load files
+export OMP_NUM_THREADS=1
+export BATS_TEST_TIMEOUT=300
+
+@test "a command of system() is run once, every rank has its status and reads what it has written; of what is a rank's own each runs its own" {
+    both_builds commands.py
+}
+
+@test "C++: a command is run once, and its words are shown once" {
+    local restless=$BUILD/programs/debian-O2/restless
+    (cd "$PLAIN" && "$restless" system) >"$PLAIN.out"
+    (cd "$RANKS" && "$ACCEL_RUN" -n 3 "$restless" system) >"$RANKS.out"
+    diff "$PLAIN.out" "$RANKS.out"
+    [ "$(cat "$RANKS/times")" = once ]
+}
+
+@test "a command that takes longer than the deadline of the ranks is waited for; a rank that runs none is named at once" {
+    program 'os.system("sleep 3"); print("went on"); train()'
+    run -0 "$ACCEL_RUN" -n 2 --collective-timeout 1 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    contains "$output" "went on"
+    program 'os.environ["ACCEL_RUN_RANK"] == "0" and os.system("true"); train()'
+    run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -ne 0 ]
+    contains "$output" AR-FILE-PARTED
+    contains "$output" "runs the command 'true'"
+}
+
+# warned_of RANKS TEXT: what the program's text leads to, on standard error
+warned_of() {
+    program "import subprocess; $2"
+    cd "$RANKS" || return 1
+    run -0 --separate-stderr "$ACCEL_RUN" -n "$1" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
+@test "a child that writes below every rank is told of, once, with its name and the file's" {
+    unset ACCEL_RUN_SHIM
+    export ACCEL_RUN_LOG_LEVEL=warn
+    local statement
+    while read -r who file statement; do
+        warned_of 3 "$statement"
+        [ "$(grep -c "AR-CHILD-WRITES: '$who', which is no rank, .* '$RANKS/$file'" <<<"$stderr")" -eq 1 ] || { echo "$statement: $stderr" >&2 && return 1; }
+    done <<'STATEMENTS'
+cp b open("a", "w").write("x"); subprocess.run(["cp", "a", "b"], check=True)
+sh log subprocess.run("for i in 1 2 3; do echo $i >>log; done", shell=True)
+sh out os.popen("echo 1 >out").read()
+mv c subprocess.run(["mv", "c", "d"], stderr=subprocess.DEVNULL)
+python3 e subprocess.run([sys.executable, "-c", "open('e', 'w').write('x')"])
+python3 f os.fork() and os.wait() or (open("f", "w").write("x"), os._exit(0))
+STATEMENTS
+}
+
+@test "nothing is said of children that read, make folders, or write hidden, temporary and own files, nor below one rank" {
+    unset ACCEL_RUN_SHIM
+    export ACCEL_RUN_LOG_LEVEL=warn
+    local statement
+    while read -r statement; do
+        warned_of 2 "$statement"
+        lacks "$stderr" AR-CHILD-WRITES
+    done <<'STATEMENTS'
+subprocess.run("cat /etc/hostname >/dev/null; mkdir -p folder; echo >.hidden; echo | cat", shell=True)
+os.system("echo 1 >>log"); open("more", "w").write("x")
+import tempfile; folder = tempfile.mkdtemp(); subprocess.run(["cp", "/etc/hostname", folder]); subprocess.run(["rm", "-r", folder])
+STATEMENTS
+    warned_of 1 'subprocess.run("echo 1 >alone", shell=True)'
+    lacks "$stderr" AR-CHILD-WRITES
+}
