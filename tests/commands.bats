@@ -45,7 +45,7 @@ warned_of() {
         warned_of 3 "$statement"
         [ "$(grep -c "AR-CHILD-WRITES: '$who', which is no rank, .* '$RANKS/$file'" <<<"$stderr")" -eq 1 ] || { echo "$statement: $stderr" >&2 && return 1; }
     done <<'STATEMENTS'
-cp b open("a", "w").write("x"); subprocess.run(["cp", "a", "b"], check=True)
+cp b open("a", "w").write("x"); subprocess.run(["cp", "a", "b"], stderr=subprocess.DEVNULL)
 sh log subprocess.run("for i in 1 2 3; do echo $i >>log; done", shell=True)
 sh out os.popen("echo 1 >out").read()
 mv c subprocess.run(["mv", "c", "d"], stderr=subprocess.DEVNULL)
