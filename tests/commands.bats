@@ -11,6 +11,26 @@ export BATS_TEST_TIMEOUT=300
     both_builds commands.py
 }
 
+@test "Python: so is a command of subprocess.run() and its like; every rank has its output, and its exceptions" {
+    both_builds subprocesses.py
+}
+
+@test "a library of Python's that runs commands by what it finds on the disk, or by locks, runs them on every rank" {
+    mkdir -p "$PLAIN/site-packages" "$RANKS/site-packages"
+    tee "$PLAIN/site-packages/builder.py" >"$RANKS/site-packages/builder.py" <<'PYTHON'
+import os, subprocess
+def build(): # of two ranks one alone may run it
+    if os.environ.get("ACCEL_RUN_RANK", "0") == "0":
+        subprocess.run(["touch", "built"], check=True)
+PYTHON
+    program 'sys.path.insert(0, "site-packages"); sys.dont_write_bytecode = True
+import builder
+builder.build()
+train()
+print(model.weight.sum().item() < 9)'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "C++: a command is run once, and its words are shown once" {
     local restless=$BUILD/programs/debian-O2/restless
     (cd "$PLAIN" && "$restless" system) >"$PLAIN.out"
@@ -45,11 +65,12 @@ warned_of() {
         warned_of 3 "$statement"
         [ "$(grep -c "AR-CHILD-WRITES: '$who', which is no rank, .* '$RANKS/$file'" <<<"$stderr")" -eq 1 ] || { echo "$statement: $stderr" >&2 && return 1; }
     done <<'STATEMENTS'
-cp b open("a", "w").write("x"); subprocess.run(["cp", "a", "b"], stderr=subprocess.DEVNULL)
-sh log subprocess.run("for i in 1 2 3; do echo $i >>log; done", shell=True)
+cp b open("a", "w").write("x"); subprocess.Popen(["cp", "a", "b"], stderr=subprocess.DEVNULL).wait()
+sh log subprocess.Popen("for i in 1 2 3; do echo $i >>log; done", shell=True).wait()
 sh out os.popen("echo 1 >out").read()
-mv c subprocess.run(["mv", "c", "d"], stderr=subprocess.DEVNULL)
-python3 e subprocess.run([sys.executable, "-c", "open('e', 'w').write('x')"])
+mv c subprocess.run(["mv", "c", "d"], stderr=open("words", "w"))
+python3 e subprocess.Popen([sys.executable, "-c", "open('e', 'w').write('x')"]).wait()
+sh h thread = threading.Thread(target=lambda: os.system("echo x >h")); thread.start(); thread.join()
 python3 f os.fork() and os.wait() or (open("f", "w").write("x"), os._exit(0))
 STATEMENTS
 }
@@ -62,9 +83,9 @@ STATEMENTS
         warned_of 2 "$statement"
         lacks "$stderr" AR-CHILD-WRITES
     done <<'STATEMENTS'
-subprocess.run("cat /etc/hostname >/dev/null; mkdir -p folder; echo >.hidden; echo | cat", shell=True)
-os.system("echo 1 >>log"); open("more", "w").write("x")
-import tempfile; folder = tempfile.mkdtemp(); subprocess.run(["cp", "/etc/hostname", folder]); subprocess.run(["rm", "-r", folder])
+subprocess.Popen("cat /etc/hostname >/dev/null; mkdir -p folder; echo >.hidden; echo | cat", shell=True).wait()
+os.system("echo 1 >>log"); subprocess.run("echo 1 >>log", shell=True); open("more", "w").write("x")
+import tempfile; folder = tempfile.mkdtemp(); subprocess.run(["cp", "/etc/hostname", folder]); subprocess.Popen(["rm", "-r", folder]).wait()
 STATEMENTS
     warned_of 1 'subprocess.run("echo 1 >alone", shell=True)'
     lacks "$stderr" AR-CHILD-WRITES

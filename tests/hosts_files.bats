@@ -48,6 +48,15 @@ python_program() {
     twice_on "1 2" /usr/bin/python3 "$REPOSITORY/tests/programs/commands.py"
 }
 
+@test "and so are those of subprocess.run(), whose output every rank has" {
+    python_program '
+import subprocess
+subprocess.run("echo more >>kept; cp kept copied", shell=True, check=True)
+print(open("copied").read(), subprocess.check_output(["cat", "kept"]), subprocess.run(["cat", "none"], stderr=subprocess.PIPE).returncode)
+print(subprocess.check_output("head -c 300000 /dev/zero | tr \\\\0 x", shell=True, text=True).count("x"))'
+    twice_on "1 1" "${command[@]}"
+}
+
 @test "a checkpoint that the first host alone has is gone on from by all, and one of another host is not seen" {
     python_program '
 optimizer = torch.optim.Adam(model.parameters(), lr=0.1)

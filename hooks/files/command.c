@@ -43,12 +43,31 @@ bool command_is_of_all(const char *command) {
     return !is_ranks_own(command);
 }
 
+static _Atomic bool is_running; /* on rank 0 */
+
+bool command_is_running(void) {
+    return atomic_load_explicit(&is_running, memory_order_relaxed);
+}
+
+void command_begin(struct meeting *meeting, const char *command) {
+    meeting_come(meeting, MEETING_COMMAND, command, NULL);
+    if (shim_rank() == 0) {
+        written_publish_all();
+        atomic_store(&is_running, true);
+    }
+}
+
+void command_end(struct meeting *meeting, int error, uint32_t status) {
+    atomic_store(&is_running, false);
+    meeting_answer(meeting, error, status);
+}
+
 int command_run(const char *command, int (*run)(const char *command)) {
     struct meeting meeting;
-    meeting_come(&meeting, MEETING_COMMAND, command, NULL);
+    command_begin(&meeting, command);
     if (shim_rank() == 0) {
         int status = run(command);
-        meeting_answer(&meeting, errno, (uint32_t)status);
+        command_end(&meeting, errno, (uint32_t)status);
         return status;
     }
     meeting_await(&meeting);

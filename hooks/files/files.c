@@ -19,8 +19,9 @@
  *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main(), or a logger's
  *    thread, opens first of all is one log. Python that the launcher has started meets from the first file that it changes (shim/attach.h), other Python claims
  *    at `import torch`, and what it has opened is diverted then (early.c). No other process below the launcher is touched: neither shells nor compilers nor the
- *    ranks' children, whose files have N writers, which is told (others.c). Which of them belong to the program's own and which to a rank's private work is not
- *    to be told from outside, and a child must read what its parent's other child has written. Commands of system() are run once (command.c).
+ *    ranks' children, whose files have N writers, which is told (others.c). Which of them belong to the program's own and which to a rank's private work is
+ *    not to be told from outside, and a child must read what its parent's other child has written. A command that the program runs and waits for is run
+ *    once (command.c, subprocess.c).
  *  - Rows of open, close and stat are reached by everything, allocators included: one relaxed load in processes that are no ranks, no
  *    allocation and no lock of ours in any, errno kept, and libc's own function is known before the first call or a system call replaces it.
  */
