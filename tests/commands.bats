@@ -39,6 +39,22 @@ print(model.weight.sum().item() < 9)'
     [ "$(cat "$RANKS/times")" = once ]
 }
 
+@test "commands read standard input where one process's do, and the program on every rank what they have left" {
+    local from
+    program 'import subprocess
+os.system("read line; echo $line >first")
+print(subprocess.check_output("read line; echo $line", shell=True), open("first").read(), sys.stdin.read())
+os.system("echo once >>log")'
+    printf '%s\n' 1 2 3 4 >"$BATS_TEST_TMPDIR/lines"
+    for from in "cat $BATS_TEST_TMPDIR/lines |" "<$BATS_TEST_TMPDIR/lines" "</dev/null"; do
+        rm -f "$PLAIN"/* "$RANKS"/*
+        (cd "$PLAIN" && eval "${from%<*} /usr/bin/python3 ../program.py ${from#*|}") >"$PLAIN.out"
+        (cd "$RANKS" && eval "${from%<*} \"\$ACCEL_RUN\" -n 2 --log-dir ../log /usr/bin/python3 ../program.py ${from#*|}") >"$RANKS.out"
+        diff "$PLAIN.out" "$RANKS.out" && diff "$PLAIN.out" "$BATS_TEST_TMPDIR/log/rank-1.out"
+        diff -r "$PLAIN" "$RANKS"
+    done
+}
+
 @test "a command that takes longer than the deadline of the ranks is waited for; a rank that runs none is named at once" {
     program 'os.system("sleep 3"); print("went on"); train()'
     run -0 "$ACCEL_RUN" -n 2 --collective-timeout 1 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"

@@ -1,12 +1,15 @@
 /*
  * Commands that the program has a shell run (system(), Python's os.system()): once, as in one process. Rank 0 runs it when all ranks have come, and they
  * go on together, with its status, when it has ended: nobody looks at what a command is still making, or makes it a second time. Of what is the rank's own
- * (its scratch files, its number as a process) every rank runs its own. So do processes that are no rank yet: their commands may be what trains.
+ * (its scratch files, its number as a process) every rank runs its own, and where standard input has something to read, of which each rank has a copy. So do
+ * processes that are no rank yet: their commands may be what trains.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "files.h"
@@ -43,18 +46,35 @@ bool command_is_of_all(const char *command) {
     return !is_ranks_own(command);
 }
 
+/* Each rank has a copy of standard input: what a command reads of it is to be gone from all. */
+static bool input_waits(void) {
+    struct stat input;
+    int waiting = 0;
+    if (fstat(STDIN_FILENO, &input))
+        return false;
+    if (S_ISREG(input.st_mode))
+        return lseek(STDIN_FILENO, 0, SEEK_CUR) < input.st_size;
+    return !ioctl(STDIN_FILENO, FIONREAD, &waiting) && waiting > 0;
+}
+
 static _Atomic bool is_running; /* on rank 0 */
+enum { EACH_RUNS = -1 };        /* instead of an errno */
 
 bool command_is_running(void) {
     return atomic_load_explicit(&is_running, memory_order_relaxed);
 }
 
-void command_begin(struct meeting *meeting, const char *command) {
+enum command_part command_begin(struct meeting *meeting, const char *command) {
     meeting_come(meeting, MEETING_COMMAND, command, NULL);
-    if (shim_rank() == 0) {
-        written_publish_all();
-        atomic_store(&is_running, true);
+    if (shim_rank())
+        return COMMAND_LATER;
+    written_publish_all();
+    if (input_waits()) {
+        meeting_answer(meeting, EACH_RUNS, 0);
+        return COMMAND_OWN;
     }
+    atomic_store(&is_running, true);
+    return COMMAND_FIRST;
 }
 
 void command_end(struct meeting *meeting, int error, uint32_t status) {
@@ -62,15 +82,20 @@ void command_end(struct meeting *meeting, int error, uint32_t status) {
     meeting_answer(meeting, error, status);
 }
 
+bool command_await(struct meeting *meeting) {
+    meeting_await(meeting);
+    return meeting->error != EACH_RUNS;
+}
+
 int command_run(const char *command, int (*run)(const char *command)) {
     struct meeting meeting;
-    command_begin(&meeting, command);
-    if (shim_rank() == 0) {
-        int status = run(command);
-        command_end(&meeting, errno, (uint32_t)status);
-        return status;
+    enum command_part part = command_begin(&meeting, command);
+    if (part == COMMAND_LATER && command_await(&meeting)) {
+        errno = meeting.error;
+        return (int)meeting.answer;
     }
-    meeting_await(&meeting);
-    errno = meeting.error;
-    return (int)meeting.answer;
+    int status = run(command);
+    if (part == COMMAND_FIRST)
+        command_end(&meeting, errno, (uint32_t)status);
+    return status;
 }

@@ -174,9 +174,15 @@ void others_tell(int directory, const char *path, const char *does);
 
 /* Is it run once for all ranks? The same on all of them. */
 bool command_is_of_all(const char *command);
-/* Comes to the meeting for it. Rank 0 returns when all have come, to run it, and ends with command_end(); the others call meeting_await(). */
-void command_begin(struct meeting *meeting, const char *command);
+/* Comes to the meeting for it. Rank 0 returns when all have come. */
+enum command_part {
+    COMMAND_OWN,   /* each rank runs its own */
+    COMMAND_FIRST, /* this is rank 0, which runs it, and ends with command_end() */
+    COMMAND_LATER, /* the others: command_await() */
+} command_begin(struct meeting *meeting, const char *command);
 void command_end(struct meeting *meeting, int error, uint32_t status);
+/* False: each runs its own after all. */
+bool command_await(struct meeting *meeting);
 /* This is rank 0, between both: the ranks do not meet for the child that it starts. */
 bool command_is_running(void);
 /* Runs it on rank 0; the others wait. Returns its status, on all ranks, with errno. */

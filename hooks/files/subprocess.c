@@ -44,8 +44,11 @@ static const char code[] = "import functools, os, pickle, subprocess, sys\n"
                            "    if has_failed:\n"
                            "        raise outcome\n"
                            "    return outcome\n"
-                           "def hear(given, named):\n"
-                           "    outcome, has_failed = pickle.loads(command())\n"
+                           "def hear(original, given, named):\n"
+                           "    said = command()\n"
+                           "    if not said:\n"
+                           "        return original(*given, **named)\n"
+                           "    outcome, has_failed = pickle.loads(said)\n"
                            "    if has_failed:\n"
                            "        raise outcome\n"
                            "    if not isinstance(outcome, tuple) or len(outcome) < 3:\n"
@@ -58,7 +61,7 @@ static const char code[] = "import functools, os, pickle, subprocess, sys\n"
                            "        part = command(text) if text else b''\n"
                            "        if not part:\n"
                            "            return original(*given, **named)\n"
-                           "        return run_for_all(original, given, named) if part == b'first' else hear(given, named)\n"
+                           "        return run_for_all(original, given, named) if part == b'first' else hear(original, given, named)\n"
                            "    return shared\n"
                            "names = 'run', 'call', 'check_call', 'check_output', 'getoutput', 'getstatusoutput'\n"
                            "shared = {getattr(subprocess, name): once(getattr(subprocess, name)) for name in names}\n"
@@ -73,14 +76,14 @@ static struct meeting meeting; /* of the main thread alone */
 
 /* command(text): b"": each rank runs its own; b"first": this one runs it for all; b"later": it waits. */
 static struct object *begin(const struct python_api *python, const char *text) {
-    bool is_of_all = command_is_of_all(text);
-    if (is_of_all) {
+    static const char *const words[] = {[COMMAND_OWN] = "", [COMMAND_FIRST] = "first", [COMMAND_LATER] = "later"};
+    enum command_part part = COMMAND_OWN;
+    if (command_is_of_all(text)) {
         void *state = python_let_go();
-        command_begin(&meeting, text);
+        part = command_begin(&meeting, text);
         python_take_again(state);
     }
-    const char *part = !is_of_all ? "" : shim_rank() == 0 ? "first" : "later";
-    return python->bytes_new(part, (int64_t)strlen(part));
+    return python->bytes_new(words[part], (int64_t)strlen(words[part]));
 }
 
 static void broadcast(void *outcome, uint64_t bytes) {
@@ -98,16 +101,21 @@ static struct object *say(const struct python_api *python, char *outcome, uint64
     return python->bytes_new("", 0);
 }
 
-/* command(): what the others get. */
+/* The outcome of rank 0. Owned. */
+static char *receive(uint64_t *bytes) {
+    broadcast(bytes, sizeof *bytes);
+    char *outcome = malloc(*bytes);
+    broadcast(outcome, *bytes);
+    return outcome;
+}
+
+/* command(): what the others get; b"": each rank runs its own. */
 static struct object *hear(const struct python_api *python) {
     uint64_t bytes = 0;
     void *state = python_let_go();
-    meeting_await(&meeting);
-    broadcast(&bytes, sizeof bytes);
-    char *outcome = malloc(bytes);
-    broadcast(outcome, bytes);
+    char *outcome = command_await(&meeting) ? receive(&bytes) : NULL;
     python_take_again(state);
-    struct object *result = python->bytes_new(outcome, (int64_t)bytes);
+    struct object *result = python->bytes_new(outcome ? outcome : "", (int64_t)bytes);
     free(outcome);
     return result;
 }
