@@ -219,6 +219,13 @@ void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *p
     }
 }
 
+bool meeting_is_of_one_name(void) {
+    for (uint32_t rank = 1; rank < ranks; rank++)
+        if (strcmp(room()->arrivals[rank].path, room()->arrivals[0].path))
+            return false;
+    return true;
+}
+
 void meeting_answer(struct meeting *meeting, int error, uint32_t answer) {
     int saved_errno = errno;
     for (int i = 0; i < 2; i++) /* not before all have come: they have read those of the last meeting */

@@ -204,6 +204,12 @@ void shim_note_unlock(int *unused);
 
 /* ---- signals (signals.c). Handlers of the program run where a hook that has been in collectives goes back to it, at user level, holding no lock. */
 void signals_run(uint32_t granted);
+/* Nobody's meanwhile: SIGINT and SIGQUIT, as system() has it in the process that waits for a command. */
+struct signals_before {
+    struct sigaction actions[2];
+};
+struct signals_before signals_ignore(void);
+void signals_restore(const struct signals_before *before);
 static inline void shim_run_signals(void) {
     uint32_t granted = comm_granted();
     if (__builtin_expect(granted != 0, 0))

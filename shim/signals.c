@@ -272,3 +272,18 @@ int hook_clock_nanosleep(int clock, int flags, const void *time, void *rest) {
     run_alarm();
     return result;
 }
+
+static const int of_terminal[2] = {SIGINT, SIGQUIT};
+
+struct signals_before signals_ignore(void) {
+    struct signals_before before;
+    const struct sigaction ignored = {.sa_handler = SIG_IGN};
+    for (int i = 0; i < 2; i++)
+        ORIGINAL(sigaction)(of_terminal[i], &ignored, &before.actions[i]);
+    return before;
+}
+
+void signals_restore(const struct signals_before *before) {
+    for (int i = 0; i < 2; i++)
+        ORIGINAL(sigaction)(of_terminal[i], &before->actions[i], NULL);
+}

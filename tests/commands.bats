@@ -39,6 +39,17 @@ print(model.weight.sum().item() < 9)'
     [ "$(cat "$RANKS/times")" = once ]
 }
 
+@test "a command, or a variable for it, that has a name by the clock is each rank's own" {
+    program 'import time
+name = "%d.txt" % time.time_ns()
+os.system("echo by the clock >" + name)
+os.environ["OTHER"] = "%d.txt" % time.time_ns()
+os.system("echo in a variable >$OTHER")
+print(open(name).read(), open(os.environ["OTHER"]).read())
+os.system("rm %s $OTHER" % name)'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "commands read standard input where one process's do, and the program on every rank what they have left" {
     local from
     program 'import subprocess
@@ -55,6 +66,30 @@ os.system("echo once >>log")'
     done
 }
 
+# ignored_by PROCESS: is SIGINT, the second bit?
+ignored_by() {
+    local mask
+    mask=$(sed -n 's/^SigIgn:\t*//p' "/proc/$1/status") && [ $((0x${mask: -2} & 2)) -ne 0 ]
+}
+
+@test "while a command runs a Ctrl-C is nobody's on all ranks, as in one process, and the next one is the program's" {
+    program '
+os.system("echo begun >begun; while [ ! -e go ]; do sleep 0.05; done")
+try:
+    os.kill(os.getpid(), 2)
+    train()
+except KeyboardInterrupt:
+    print("interrupted")'
+    cd "$RANKS" || return 1
+    env --default-signal=INT "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" >out 2>err 3>&- 4>&- &
+    local job=$! rank
+    retry 300 0.1 test -e begun
+    for rank in $(pgrep -x -P "$job" python3); do retry 100 0.1 ignored_by "$rank"; done
+    touch go
+    wait "$job"
+    [ "$(cat out)" = interrupted ]
+}
+
 @test "a command that takes longer than the deadline of the ranks is waited for; a rank that runs none is named at once" {
     program 'os.system("sleep 3"); print("went on"); train()'
     run -0 "$ACCEL_RUN" -n 2 --collective-timeout 1 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
@@ -63,7 +98,7 @@ os.system("echo once >>log")'
     run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
     [ "$status" -ne 0 ]
     contains "$output" AR-FILE-PARTED
-    contains "$output" "runs the command 'true'"
+    contains "$output" "runs the command 'true ("
 }
 
 # warned_of RANKS TEXT: what the program's text leads to, on standard error

@@ -1,12 +1,15 @@
 /*
  * Commands that the program has a shell run (system(), Python's os.system()): once, as in one process. Rank 0 runs it when all ranks have come, and they
- * go on together, with its status, when it has ended: nobody looks at what a command is still making, or makes it a second time. Of what is the rank's own
- * (its scratch files, its number as a process) every rank runs its own, and where standard input has something to read, of which each rank has a copy. So do
- * processes that are no rank yet: their commands may be what trains.
+ * go on together, with its status, when it has ended: nobody looks at what a command is still making, or makes it a second time.
+ *
+ * Every rank runs its own where the command has to do with what is the rank's own: its scratch files, descriptors, its number as a process or another name that
+ * differs between the ranks; and where standard input has something to read, of which each rank has a copy. Rank 0 decides. Nothing is said of processes that
+ * are no rank yet: their commands may be what trains.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -14,20 +17,38 @@
 
 #include "files.h"
 
-static bool has_own_number(const char *text) {
-    char number[16];
-    size_t length = (size_t)snprintf(number, sizeof number, "%d", getpid());
-    for (const char *at = text; (at = strstr(at, number)); at += length)
-        if ((at == text || !isdigit((unsigned char)at[-1])) && !isdigit((unsigned char)at[length]))
+enum { SHOWN = 180, ROOM = SHOWN + 20 }; /* characters of a command: the board has room for 240 (BOARD_MEETING_CHARS) */
+
+/* As the process was given them: what standard descriptors are, and where the variables lie. */
+static struct {
+    struct stat streams[3];
+    const char *first_variable, *behind_variables;
+} given;
+
+void command_start(void) {
+    for (int i = 0; i < 3; i++)
+        if (fstat(i, &given.streams[i]))
+            given.streams[i] = (struct stat){0};
+    for (char **entry = environ; entry && *entry; entry++) {
+        given.first_variable = given.first_variable ? given.first_variable : *entry;
+        given.behind_variables = *entry + strlen(*entry) + 1;
+    }
+}
+
+static bool is_redirected(void) {
+    struct stat now;
+    for (int i = 0; i < 3; i++)
+        if (!fstat(i, &now) && (now.st_ino != given.streams[i].st_ino || now.st_dev != given.streams[i].st_dev))
             return true;
     return false;
 }
 
-static bool environment_has_scratch(void) {
-    for (char **entry = environ; entry && *entry; entry++)
-        if (scratch_is_named_in(*entry))
+/* A descriptor of the program's (">&5", "/dev/fd/5"), or the process itself. */
+static bool names_process(const char *command) {
+    for (const char *at = command; (at = strchr(at, '&')); at++)
+        if (at > command && strchr("<>", at[-1]) && isdigit((unsigned char)at[1]) && (at[1] > '2' || isdigit((unsigned char)at[2])))
             return true;
-    return false;
+    return strstr(command, "/fd/") || strstr(command, "PPID");
 }
 
 static bool is_in_scratch(void) {
@@ -35,15 +56,27 @@ static bool is_in_scratch(void) {
     return getcwd(folder, sizeof folder) && scratch_has(folder);
 }
 
-/* The same on all ranks: each has its scratch files where the others have theirs. */
-static bool is_ranks_own(const char *command) {
-    return has_own_number(command) || scratch_is_named_in(command) || environment_has_scratch() || is_in_scratch();
+/* Of the variables that the program has set: not where it was told of the ranks. Of libiomp's there is one with the process's number. */
+static bool look_at_environment(uint64_t *sum) {
+    for (char **entry = environ; entry && *entry; entry++) {
+        if (scratch_is_named_in(*entry))
+            return true;
+        if ((*entry < given.first_variable || *entry >= given.behind_variables) && strncmp(*entry, "__KMP", 5))
+            *sum = checksum_bytes(*sum, *entry, strlen(*entry));
+    }
+    return false;
 }
 
-bool command_is_of_all(const char *command) {
-    if (!command || atomic_load_explicit(&shim_kind_now, memory_order_relaxed) != SHIM_RANK || files_place() != FILES_MEET)
-        return false;
-    return !is_ranks_own(command);
+/* What the ranks compare: in the way of a name, for it is shown when they part. */
+static void describe(const char *command, char *text) {
+    uint64_t sum = checksum_bytes(0, command, strlen(command));
+    if (scratch_is_named_in(command) || names_process(command) || is_redirected() || is_in_scratch() || look_at_environment(&sum))
+        sum = shim_rank() + 1; /* no two are the same */
+    snprintf(text, ROOM, "%.*s (%016" PRIx64 ")", SHOWN, command, sum);
+}
+
+bool command_is_met_for(const char *command) {
+    return command && atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_RANK && files_place() == FILES_MEET;
 }
 
 /* Each rank has a copy of standard input: what a command reads of it is to be gone from all. */
@@ -65,11 +98,13 @@ bool command_is_running(void) {
 }
 
 enum command_part command_begin(struct meeting *meeting, const char *command) {
-    meeting_come(meeting, MEETING_COMMAND, command, NULL);
+    char text[ROOM];
+    describe(command, text);
+    meeting_come(meeting, MEETING_COMMAND, text, NULL);
     if (shim_rank())
         return COMMAND_LATER;
     written_publish_all();
-    if (input_waits()) {
+    if (!meeting_is_of_one_name() || input_waits()) {
         meeting_answer(meeting, EACH_RUNS, 0);
         return COMMAND_OWN;
     }
@@ -87,10 +122,15 @@ bool command_await(struct meeting *meeting) {
     return meeting->error != EACH_RUNS;
 }
 
+static bool await_ignoring(struct meeting *meeting) {
+    __attribute__((cleanup(signals_restore), unused)) struct signals_before before = signals_ignore();
+    return command_await(meeting);
+}
+
 int command_run(const char *command, int (*run)(const char *command)) {
     struct meeting meeting;
     enum command_part part = command_begin(&meeting, command);
-    if (part == COMMAND_LATER && command_await(&meeting)) {
+    if (part == COMMAND_LATER && await_ignoring(&meeting)) {
         errno = meeting.error;
         return (int)meeting.answer;
     }

@@ -48,6 +48,7 @@ __attribute__((constructor)) static void files_start(void) {
     if (!shim_job_secret())
         return;
     image = getpid();
+    command_start();
     is_linked_with_libtorch = shim_has_libtorch();
     atomic_store(&files_watched, 1);
     atomic_store(&away_asks, shim_has_hosts());

@@ -172,8 +172,10 @@ void others_tell(int directory, const char *path, const char *does);
 
 /* ---- commands (command.c) */
 
-/* Is it run once for all ranks? The same on all of them. */
-bool command_is_of_all(const char *command);
+/* When the process starts. */
+void command_start(void);
+/* Do the ranks meet for it? The same on all of them. */
+bool command_is_met_for(const char *command);
 /* Comes to the meeting for it. Rank 0 returns when all have come. */
 enum command_part {
     COMMAND_OWN,   /* each rank runs its own */

@@ -15,7 +15,7 @@ static void before_child(void) {
 }
 
 int hook_system(const char *command) {
-    if (!command_is_of_all(command)) {
+    if (!command_is_met_for(command)) {
         before_child();
         return ORIGINAL(system)(command);
     }

@@ -78,7 +78,7 @@ static struct meeting meeting; /* of the main thread alone */
 static struct object *begin(const struct python_api *python, const char *text) {
     static const char *const words[] = {[COMMAND_OWN] = "", [COMMAND_FIRST] = "first", [COMMAND_LATER] = "later"};
     enum command_part part = COMMAND_OWN;
-    if (command_is_of_all(text)) {
+    if (command_is_met_for(text)) {
         void *state = python_let_go();
         part = command_begin(&meeting, text);
         python_take_again(state);

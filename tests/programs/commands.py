@@ -1,6 +1,7 @@
 """Commands that the program has a shell run, and what it reads then: python commands.py"""
 import os
 import shutil
+import signal
 import tempfile
 import time
 
@@ -55,7 +56,7 @@ time.sleep(0.01)
 os.system("rm -r run* out/now.txt out/*.pt")
 print("runs", sorted(os.listdir(".")))
 
-# each rank's own: scratch files, named in the command, in a variable, or lain in; the process's number
+# each rank's own: scratch files, named in the command, in a variable, or lain in; the process, its number and descriptors
 handle, own = tempfile.mkstemp()
 os.close(handle)
 print("scratch", status_of(f"echo own >{own}"), text_of(own))
@@ -69,3 +70,19 @@ print("lain in", status_of("echo in >b"), text_of("b"))
 os.chdir(home)
 shutil.rmtree(folder)
 print("process", status_of(f"kill -0 {os.getpid()}"), step())
+received = []
+signal.signal(signal.SIGUSR1, lambda *_: received.append("signal"))
+print("signal", status_of("kill -USR1 $PPID"), step(), received)
+reading, writing = os.pipe()
+os.set_inheritable(writing, True)
+print("pipe", status_of(f"echo through >&{writing}"), os.read(reading, 99))
+with tempfile.TemporaryFile() as file:
+    shown = os.dup(1)
+    os.dup2(file.fileno(), 1)
+    os.system("echo caught")
+    os.dup2(shown, 1)
+    file.seek(0)
+    print("caught", file.read())
+for number in range(2, 20):  # in a container some of these are the ranks' processes
+    os.system(f"echo {number} >>numbers.txt")
+print("end", step(), text_of("numbers.txt"))
