@@ -118,6 +118,7 @@ warned_of() {
     done <<'STATEMENTS'
 cp b open("a", "w").write("x"); subprocess.Popen(["cp", "a", "b"], stderr=subprocess.DEVNULL).wait()
 sh log subprocess.Popen("for i in 1 2 3; do echo $i >>log; done", shell=True).wait()
+sh .hidden/log os.mkdir(".hidden"); os.chdir(".hidden"); subprocess.Popen("echo 1 >log", shell=True).wait()
 sh out os.popen("echo 1 >out").read()
 mv c subprocess.run(["mv", "c", "d"], stderr=open("words", "w"))
 python3 e subprocess.Popen([sys.executable, "-c", "open('e', 'w').write('x')"]).wait()

@@ -21,12 +21,10 @@ static const char *below(const char *path, const char *folder) {
     return length && !strncmp(path, folder, length) && path[length] == '/' ? path + length + 1 : NULL;
 }
 
-/* Unless the program itself runs in a folder there that it has not drawn. */
-static bool is_temporary(const char *real) {
+/* Unless the program itself runs in a folder there that it has not drawn. own: where it runs. */
+static bool is_temporary(const char *real, const char *own) {
     const char *folders[] = {"/tmp", "/var/tmp", "/dev/shm", shim_temporary_folder()};
-    char own[PATH_MAX], first[NAME_MAX + 1];
-    if (!getcwd(own, sizeof own))
-        own[0] = 0;
+    char first[NAME_MAX + 1];
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         const char *name = folders[i] ? below(real, folders[i]) : NULL;
         if (!name)
@@ -35,6 +33,19 @@ static bool is_temporary(const char *real) {
         return !below(own, folders[i]) || !below(real, own) || scratch_may_be_drawn(first);
     }
     return false;
+}
+
+/* Not where the folder that it runs in is. */
+static bool is_hidden(const char *real, const char *own) {
+    const char *name = below(real, own);
+    return (name && name[0] == '.') || strstr(name ? name : real, "/.");
+}
+
+static bool is_of_concern(const char *path, const char *real) {
+    char own[PATH_MAX];
+    if (!getcwd(own, sizeof own))
+        own[0] = 0;
+    return early_concerns(path) && !is_hidden(real, own) && !is_temporary(real, own);
 }
 
 static bool is_no_rank(void) {
@@ -50,7 +61,7 @@ void others_tell(int directory, const char *path, const char *does) {
     SHIM_FILES_ASIDE;
     path = files_whole_path(directory, path, whole);
     files_locate(path, real);
-    if (early_concerns(path) && !strstr(real, "/.") && !is_temporary(real) && !atomic_exchange(&is_told, true))
+    if (is_of_concern(path, real) && !atomic_exchange(&is_told, true))
         shim_tell_of_other("AR-CHILD-WRITES",
                            "do it in the program itself, whose files are written once; where doing it twice changes nothing, let it be",
                            "'%s', which is no rank, %s '%s': there is such a process below each rank, so it is done once for every rank",
