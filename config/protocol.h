@@ -51,6 +51,8 @@ enum protocol_type {
         11, /* a rank's child → launcher, on a connection of its own: struct protocol_claim; it has begun a backward of its own */
     PROTOCOL_ATTACH =
         12, /* shim → launcher: struct protocol_claim; answered like a claim, but the rank stays free: the process may claim it later, on this connection */
+    PROTOCOL_IS_TAKEN =
+        14, /* shim → launcher, on a connection of its own: struct protocol_claim; denied: another process is this rank. Else it ends */
     PROTOCOL_CHILD_WRITES =
         13, /* a process that the program has started → launcher, on a connection of its own: struct protocol_child; a warning of its files */
 };

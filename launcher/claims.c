@@ -226,6 +226,17 @@ static void handle_child_trains(struct claims *claims, struct claims_connection 
     claims_close(connection);
 }
 
+static void handle_is_taken(struct claims *claims, struct claims_connection *connection, const struct message *message) {
+    struct protocol_claim claim;
+    bool is_claim = message->header.bytes == sizeof claim;
+    if (is_claim)
+        memcpy(&claim, message->payload, sizeof claim);
+    if (is_claim && is_of_a_rank(claims, &claim) && claims_is_granted(claims, claim.rank))
+        deny_rank(connection);
+    else
+        claims_close(connection);
+}
+
 void claims_handle(struct claims *claims, struct claims_connection *connection, struct message *message) {
     uint32_t bytes = message->header.bytes;
     message->payload[bytes] = 0;
@@ -239,6 +250,10 @@ void claims_handle(struct claims *claims, struct claims_connection *connection, 
     }
     if (message->header.type == PROTOCOL_CHILD || message->header.type == PROTOCOL_CHILD_WRITES) {
         handle_child(claims, connection, message);
+        return;
+    }
+    if (message->header.type == PROTOCOL_IS_TAKEN) {
+        handle_is_taken(claims, connection, message);
         return;
     }
     if (message->header.type == PROTOCOL_CHILD_TRAINS) {

@@ -204,6 +204,13 @@ bool shim_is_claimed_elsewhere(void) {
     return (kind == SHIM_CLAIMING || kind == SHIM_RANK) && !is_decided(kind) && !pthread_equal(beginner, pthread_self());
 }
 
+bool shim_is_taken(void) {
+    static _Atomic bool is_taken;
+    if (!atomic_load(&is_taken) && link_is_taken())
+        atomic_store(&is_taken, true);
+    return atomic_load(&is_taken);
+}
+
 void shim_trains_elsewhere(void) {
     static _Atomic bool is_said;
     uint8_t kind = atomic_load_explicit(&shim_kind_now, memory_order_relaxed);
@@ -211,15 +218,6 @@ void shim_trains_elsewhere(void) {
     struct protocol_claim claim;
     if (is_child && !atomic_exchange(&is_said, true))
         link_say_as_child(PROTOCOL_CHILD_TRAINS, &claim, sizeof claim);
-}
-
-void shim_tell_of_other(const char *id, const char *cure, const char *format, ...) {
-    struct protocol_child message;
-    va_list arguments;
-    va_start(arguments, format);
-    link_fill(&message.problem, id, cure, format, arguments);
-    va_end(arguments);
-    link_say_as_child(PROTOCOL_CHILD_WRITES, &message.claim, sizeof message);
 }
 
 uint32_t shim_rank(void) {

@@ -21,13 +21,12 @@
 #include <unistd.h>
 
 #include "comm/own.h"
-#include "explain.h"
 #include "joined.h"
 #include "last_words.h"
 #include "link.h"
 #include "shim.h"
 
-enum { NAME_CHARS = 100, CLAIM_SECONDS = 30, EXPLAIN_MS = 3000, LOOK_MS = 100 };
+enum { NAME_CHARS = 100, CLAIM_SECONDS = 30, LOOK_MS = 100 };
 
 static char socket_name[NAME_CHARS];
 static char cookie[PROTOCOL_COOKIE_CHARS + 1];
@@ -101,7 +100,7 @@ pid_t link_launcher(void) {
     return launcher;
 }
 
-static bool link_send(uint32_t type, const void *body, uint32_t bytes) {
+bool link_send(uint32_t type, const void *body, uint32_t bytes) {
     int saved_errno = errno;
     if (!own_is_there(&connection)) {
         errno = saved_errno;
@@ -226,6 +225,17 @@ bool link_attach(struct protocol_grant *grant) {
     return true;
 }
 
+bool link_is_taken(void) {
+    struct protocol_claim claim = own_claim();
+    char answered[PROTOCOL_TEXT_MAX];
+    int passed[PROTOCOL_DESCRIPTORS_MOST];
+    if (joined_is_here() || link_is_attached() || link_connect())
+        return false;
+    bool is_taken = link_send(PROTOCOL_IS_TAKEN, &claim, sizeof claim) && link_receive(answered, sizeof answered, passed) == PROTOCOL_DENY;
+    own_close(&connection);
+    return is_taken;
+}
+
 bool link_is_attached(void) {
     return attached == getpid();
 }
@@ -307,15 +317,6 @@ void shim_log(char level, const char *format, ...) {
         link_send(PROTOCOL_LOG, text, (uint32_t)length + 1);
 }
 
-void shim_warning(const char *id, const char *cure, const char *format, ...) {
-    struct protocol_problem warning;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(warning.what, sizeof warning.what, format, arguments);
-    va_end(arguments);
-    shim_log('w', "%s: %s\n  what to do: %s", id, warning.what, cure);
-}
-
 void link_meeting(const struct protocol_meeting *meeting, const char *path, const char *second) {
     char message[sizeof *meeting + 2 * BOARD_PATH_CHARS];
     struct protocol_meeting said = *meeting;
@@ -351,57 +352,11 @@ void link_report(const char *line) {
     link_send(PROTOCOL_REPORT, line, (uint32_t)strlen(line));
 }
 
-static void print_problem(const struct protocol_problem *problem) {
-    dprintf(2, "accel-run: error %s: %s\n  what to do: %s\n", problem->id, problem->what, problem->cure);
-}
-
 bool link_say_as_child(uint32_t type, struct protocol_claim *message, uint32_t bytes) {
     *message = own_claim();
     bool is_said = !joined_is_here() && !joined_has_parent() && !link_connect() && link_send(type, message, bytes);
     own_close(&connection);
     return is_said;
-}
-
-/* The launcher stops the job, however little the program cares for its child's end. */
-__attribute__((noreturn)) static void end_as_child(const struct protocol_problem *problem) {
-    struct protocol_child message = {.problem = *problem};
-    if (joined_has_parent())
-        joined_stop_parent(problem);
-    else if (!link_say_as_child(PROTOCOL_CHILD, &message.claim, sizeof message))
-        print_problem(problem);
-    _exit(125);
-}
-
-void link_fill(struct protocol_problem *problem, const char *id, const char *cure, const char *format, va_list arguments) {
-    *problem = (struct protocol_problem){.id = ""};
-    snprintf(problem->id, sizeof problem->id, "%s", id);
-    snprintf(problem->cure, sizeof problem->cure, "%s", cure);
-    vsnprintf(problem->what, sizeof problem->what, format, arguments);
-}
-
-void shim_problem(const char *id, const char *cure, const char *format, ...) {
-    struct protocol_problem problem;
-    va_list arguments;
-    va_start(arguments, format);
-    link_fill(&problem, id, cure, format, arguments);
-    va_end(arguments);
-    if (shim_is_worker())
-        end_as_child(&problem);
-    if (joined_is_here()) {
-        joined_problem(&problem);
-        link_wait_for_end();
-    }
-    struct board *board = link_board();
-    uint32_t running = 0;
-    if (board)
-        atomic_compare_exchange_strong(&board->abort, &running, slot + 1);
-    explain_send(EXPLAIN_STOPPED, "the program was stopped");
-    (slot ? last_words_await : last_words_say)(board);
-    if (shim_records() && slot) /* rank 0, which meets the same or sees the abort word, is to say first what it has met */
-        poll(NULL, 0, EXPLAIN_MS);
-    if (!link_send(PROTOCOL_PROBLEM, &problem, sizeof problem))
-        print_problem(&problem);
-    link_wait_for_end();
 }
 
 const char *shim_temporary_folder(void) {

@@ -2,7 +2,6 @@
 #ifndef ACCEL_SHIM_LINK_H
 #define ACCEL_SHIM_LINK_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -23,6 +22,8 @@ int link_claim(struct protocol_grant *grant);
 /* Before that, or without: this process meets those of the other ranks. True: *grant is filled and the segment mapped, which stays the rank's if it claims.
    False: there is no launcher, or another process is the rank. One thread. */
 bool link_attach(struct protocol_grant *grant);
+/* Has another process the rank that this one could claim? Asks the launcher. */
+bool link_is_taken(void);
 bool link_is_attached(void); /* this process has; not a child of it */
 /* The launcher's process, of whom signals come to all ranks; -1: not known. Any thread, in signal handlers, too. */
 pid_t link_launcher(void);
@@ -40,12 +41,11 @@ void link_meeting(const struct protocol_meeting *meeting, const char *path, cons
 /* Of first_host.c: struct protocol_look and a path; struct protocol_looked and data, within a moment, or 0. */
 bool link_send_look(const void *body, uint32_t bytes);
 bool link_receive_look(void *body, size_t capacity);
+/* On the process's connection. False: there is none, or it has ended. Keeps errno. */
+bool link_send(uint32_t type, const void *body, uint32_t bytes);
 /* In a child of a rank, whose connection is not its own: one for this message, which begins with a claim, filled in here. Nobody answers. False: not under a
    launcher, or it is gone. */
 bool link_say_as_child(uint32_t type, struct protocol_claim *message, uint32_t bytes);
-/* A message; format as printf's. */
-__attribute__((format(printf, 4, 0))) void link_fill(struct protocol_problem *problem, const char *id, const char *cure, const char *format,
-                                                     va_list arguments);
 /* One line of the summary for the launcher. */
 void link_report(const char *line);
 /* Waits to be ended by the launcher; ends the process itself when the launcher is gone. */

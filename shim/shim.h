@@ -68,6 +68,8 @@ bool shim_training_begins(void);
 bool shim_attach(void);
 /* Another thread is just claiming the rank: shim_training_begins() waits for it. */
 bool shim_is_claimed_elsewhere(void);
+/* In a process that may train: another one is the rank already, so this will be none. Asks the launcher, until it is so. Any thread. */
+bool shim_is_taken(void);
 /* A backward begins in a process that is no rank: a child of one is said to train by itself. */
 void shim_trains_elsewhere(void);
 
@@ -131,7 +133,7 @@ extern const struct files_client files_client;
 /* hooks/seed: a file of agreed bytes when path is the system's random device, opened for reading; else -1. Keeps errno. */
 int seed_open_device(const char *path, int flags);
 
-/* ---- saying things (link.c) */
+/* ---- saying things (problem.c; shim_log: link.c) */
 
 void shim_log(char level, const char *format, ...) __attribute__((format(printf, 2, 3))); /* level: 'd' 'i' 'w' 'e' */
 /* Goes on, and says what the user should know. id, cure and what happened as below. */

@@ -120,6 +120,7 @@ cp b open("a", "w").write("x"); subprocess.Popen(["cp", "a", "b"], stderr=subpro
 sh log subprocess.Popen("for i in 1 2 3; do echo $i >>log; done", shell=True).wait()
 sh .hidden/log os.mkdir(".hidden"); os.chdir(".hidden"); subprocess.Popen("echo 1 >log", shell=True).wait()
 sh out os.popen("echo 1 >out").read()
+python3 k subprocess.Popen([sys.executable, "-c", "open('k', 'a').write('x')"]).wait(); open("k").read()
 mv c subprocess.run(["mv", "c", "d"], stderr=open("words", "w"))
 python3 e subprocess.Popen([sys.executable, "-c", "open('e', 'w').write('x')"]).wait()
 sh h thread = threading.Thread(target=lambda: os.system("echo x >h")); thread.start(); thread.join()

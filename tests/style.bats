@@ -103,7 +103,7 @@ hook_symbols() {
     mapfile -t all < <(sources shim hooks launcher config)
     code "${all[@]}" | grep -E '(^|[^_[:alnum:]])(exit|quick_exit|_Exit)\(' | outside launcher/main.c | nothing "exit()"
     # forked children that never were the program; a rank whose launcher is gone
-    code "${all[@]}" | grep -E '\b_exit\(' | outside launcher/spawn.c launcher/guard.c shim/link.c | nothing "_exit()"
+    code "${all[@]}" | grep -E '\b_exit\(' | outside launcher/spawn.c launcher/guard.c shim/link.c shim/problem.c | nothing "_exit()"
     # an exception without an unwinder
     code "${all[@]}" | grep -E '\babort\(' | outside shim/unwind.c | nothing "abort()"
 }
@@ -111,7 +111,7 @@ hook_symbols() {
 @test "the shim writes nothing to the program's stdout or stderr" {
     mapfile -t all < <(sources shim hooks)
     # dprintf in link.c: a problem, when the launcher cannot be told any more
-    code "${all[@]}" | grep -E '\b(v?f?printf|puts|fputs|putchar|fputc|perror|psignal|v?dprintf)\(' | grep -vE '^shim/link.c:.*dprintf\(2,' | nothing "output"
+    code "${all[@]}" | grep -E '\b(v?f?printf|puts|fputs|putchar|fputc|perror|psignal|v?dprintf)\(' | grep -vE '^shim/problem.c:.*dprintf\(2,' | nothing "output"
     # last_words.c empties the program's own buffer
     code "${all[@]}" | grep -E '\b(stdout|STDOUT_FILENO)\b' | grep -v '^shim/last_words.c:' | nothing "stdout"
 }

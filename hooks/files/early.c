@@ -60,6 +60,10 @@ int early_open(const char *path, int flags, unsigned mode) {
     SHIM_FILES_ASIDE;
     if (shim_slot() == 0)
         return OPEN_PASS;
+    if (shim_is_taken()) { /* it is started by a rank, which will read what it writes */
+        others_tell(AT_FDCWD, path, "writes");
+        return OPEN_PASS;
+    }
     files_locate(path, real);
     bool is_own = flags & O_APPEND && !(flags & O_TRUNC);
     int file = is_own ? sink_open(real, flags) : open(path, flags, mode);
