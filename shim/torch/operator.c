@@ -94,8 +94,11 @@ static uint64_t value_key_set(const struct value *value) {
     return keys;
 }
 
-static void free_stack(struct value **values) {
-    free(*values);
+/* What lies there still: an operator that throws leaves its arguments. */
+static void free_stack(struct stack *stack) {
+    for (struct value *value = stack->begin; value < stack->end; value++)
+        value_drop(*value);
+    free(stack->begin);
 }
 
 static void reference_resolve(struct operator_reference *reference) {
@@ -115,11 +118,10 @@ int operator_argument_count(struct operator_reference *reference) {
 struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more,
                            int more_count) {
     reference_resolve(reference);
-    struct stack stack;
+    __attribute__((cleanup(free_stack))) struct stack stack;
     stack.begin = malloc(24 * sizeof(struct value));
     stack.capacity = stack.begin + 24;
     stack.end = stack.begin + count;
-    __attribute__((cleanup(free_stack), unused)) struct value *freed = stack.begin;
     uint64_t keys = 0;
     for (int i = 0; i < count; i++) {
         stack.begin[i] = arguments[i];
@@ -139,5 +141,6 @@ struct value operator_call(struct operator_reference *reference, int count, cons
         else
             value_drop(*result);
     }
+    stack.end = stack.begin;
     return first;
 }

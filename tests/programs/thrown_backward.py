@@ -1,4 +1,6 @@
 """Backwards that throw, and what the program has as gradients then: by its hooks, and because nothing can be added to an expanded gradient."""
+import os
+
 import torch
 from torch import nn
 
@@ -77,6 +79,26 @@ def expanded_rows():
         print("rows", f"{z.grad.sum().item():.9g}", z.grad.stride(), w.grad is None)
 
 
+def megabytes():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def nothing_is_kept():
+    net = nn.Linear(500, 1000)
+    rows = torch.randn(8, 500)
+    for round_ in range(40):  # of four megabytes each
+        if round_ == 10:
+            before = megabytes()
+        net.weight.grad = torch.ones(1, 1).expand(1000, 500)
+        try:
+            net(rows).sum().backward()
+        except RuntimeError:
+            pass
+    print("kept", (megabytes() - before) // 64)
+
+
 hooks_that_throw()
 expanded_among_others()
 expanded_rows()
+nothing_is_kept()
