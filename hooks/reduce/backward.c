@@ -70,6 +70,7 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     bool put_aside = has_gradient && !was_zero;
     backward->leaves[backward->count++] = (struct leaf_gradient){.leaf = leaf,
                                                                  .ordinal = leaf_ordinal(leaf),
+                                                                 .arrival = backward->arrivals++,
                                                                  .before = put_aside ? *slot : NULL,
                                                                  .was_zero = was_zero,
                                                                  .is_half = pairs_get(&backward->halves, leaf)};

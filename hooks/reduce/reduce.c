@@ -16,6 +16,17 @@ struct tensor *leaf_gradient_of(const struct leaf_gradient *leaf) {
     return gradient && gradient != torch_facts.undefined ? gradient : NULL;
 }
 
+static void undo_one(struct leaf_gradient *leaf) {
+    struct tensor **slot = tensor_grad_slot(leaf->leaf);
+    if (leaf->was_zero) { /* not by an operator: it may refuse, and this is a clean-up */
+        memset(tensor_data(*slot), 0, tensor_bytes(*slot));
+        return;
+    }
+    if (*slot != torch_facts.undefined)
+        tensor_release(*slot);
+    *slot = leaf->before ? leaf->before : torch_facts.undefined;
+}
+
 static int by_size(const void *one, const void *other) {
     size_t a = *(const size_t *)one, b = *(const size_t *)other;
     return a < b ? -1 : a > b;
@@ -144,6 +155,32 @@ static void settle_divided_leaves(struct backward *backward) {
     backward->count = kept;
 }
 
+/* Nothing can be added to a gradient that the program has expanded: the exception comes when the sums are added (targets.c). */
+static bool will_throw(const struct leaf_gradient *leaf) {
+    enum record_kind kind = record_get(leaf->leaf).kind;
+    if (!leaf->before || !leaf_gradient_of(leaf) || !tensor_is_plain(leaf->before) || kind == RECORD_SHARD || kind == RECORD_PARTIAL)
+        return false;
+    struct sizes sizes = tensor_sizes(leaf->before), strides = tensor_strides(leaf->before);
+    for (size_t i = 0; i < sizes.count; i++)
+        if (sizes.data[i] > 1 && !strides.data[i])
+            return true;
+    return false;
+}
+
+/* In one process the backward ends there: what comes later in it has what it had before. */
+static void forget_the_later(struct backward *backward) {
+    size_t kept = 0, first = SIZE_MAX;
+    for (size_t i = 0; i < backward->count; i++)
+        if (backward->leaves[i].arrival < first && will_throw(&backward->leaves[i]))
+            first = backward->leaves[i].arrival;
+    for (size_t i = 0; i < backward->count; i++)
+        if (backward->leaves[i].arrival <= first)
+            backward->leaves[kept++] = backward->leaves[i];
+        else
+            undo_one(&backward->leaves[i]);
+    backward->count = kept;
+}
+
 /* A leaf that is gone (a checkpoint's input, detached for a nested backward) is nobody's any more. */
 static void forget_the_gone(struct backward *backward) {
     size_t kept = 0;
@@ -216,6 +253,8 @@ static void tell_of_writes(struct backward *backward) {
 
 void reduce_gradients(struct backward *backward) {
     forget_the_gone(backward);
+    if (!backward->has_graph)
+        forget_the_later(backward);
     settle_divided_leaves(backward);
     keep_reached(backward);
     for (size_t i = 0; i < backward->count; i++)
@@ -229,17 +268,7 @@ void reduce_gradients(struct backward *backward) {
 }
 
 void reduce_undo(struct backward *backward) {
-    for (size_t i = 0; i < backward->count; i++) {
-        struct leaf_gradient *leaf = &backward->leaves[i];
-        struct tensor **slot = tensor_grad_slot(leaf->leaf);
-        if (leaf->is_settled || leaf->is_shown)
-            continue;
-        if (leaf->was_zero) { /* not by an operator: it may refuse, and this is a clean-up */
-            memset(tensor_data(*slot), 0, tensor_bytes(*slot));
-            continue;
-        }
-        if (*slot != torch_facts.undefined)
-            tensor_release(*slot);
-        *slot = leaf->before ? leaf->before : torch_facts.undefined;
-    }
+    for (size_t i = 0; i < backward->count; i++)
+        if (!backward->leaves[i].is_settled && !backward->leaves[i].is_shown)
+            undo_one(&backward->leaves[i]);
 }

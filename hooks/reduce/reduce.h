@@ -23,6 +23,7 @@ static inline struct tensor **vector_tensor(const struct vector *vector, size_t 
 struct leaf_gradient {
     struct tensor *leaf; /* borrowed: the graph holds it during the backward */
     size_t ordinal;
+    size_t arrival;        /* which gradient of the backward this was: 0, 1, ... */
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
     bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
     bool is_shown;         /* `before` is back, for a hook that runs before the new gradient is there */
@@ -32,7 +33,7 @@ struct leaf_gradient {
 
 struct backward {
     struct leaf_gradient *leaves;
-    size_t count, room;
+    size_t count, room, arrivals;
     bool has_graph; /* create_graph: the gradients are to be differentiated again */
     bool finished;
     bool is_summed;      /* just now */

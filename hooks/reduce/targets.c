@@ -205,10 +205,10 @@ static bool may_throw(const struct leaf_gradient *leaf) {
     return leaf->before && tensor_is_plain(leaf->before) && !tensor_is_dense(leaf->before);
 }
 
-/* What may throw comes first, while all others are as they were. */
+/* What may throw comes last: what had come before it in the backward is there then, as in one process. */
 static void put_back(struct backward *backward, struct targets *targets) {
     for (size_t i = 0; i < targets->count; i++)
-        if (may_throw(&backward->leaves[i]))
+        if (!may_throw(&backward->leaves[i]))
             put_back_one(&targets->list[i], &backward->leaves[i]);
     for (size_t i = 0; i < targets->count; i++)
         if (!backward->leaves[i].is_settled)

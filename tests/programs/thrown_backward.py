@@ -70,6 +70,18 @@ def expanded_among_others():
             show("afterwards", net)
 
 
+def what_had_come_before():
+    """In one pass, without anything that makes gradients final on the way."""
+    for place in range(4):
+        net = model()
+        parameter = list(net.parameters())[place]
+        for other in net.parameters():
+            other.grad = None if other.dim() == 1 and place % 2 else torch.full_like(other, 3)
+        parameter.grad = torch.tensor(2.0).expand_as(parameter)
+        try_backward(net(x).pow(2).sum())
+        show("had come", net)
+
+
 def expanded_rows():
     net = model()
     z, w = net(x).detach().requires_grad_(), net(x).detach().requires_grad_()
@@ -100,5 +112,6 @@ def nothing_is_kept():
 
 hooks_that_throw()
 expanded_among_others()
+what_had_come_before()
 expanded_rows()
 nothing_is_kept()
