@@ -110,7 +110,7 @@ hook_symbols() {
 
 @test "the shim writes nothing to the program's stdout or stderr" {
     mapfile -t all < <(sources shim hooks)
-    # dprintf in link.c: a problem, when the launcher cannot be told any more
+    # dprintf in problem.c: a problem, when the launcher cannot be told any more
     code "${all[@]}" | grep -E '\b(v?f?printf|puts|fputs|putchar|fputc|perror|psignal|v?dprintf)\(' | grep -vE '^shim/problem.c:.*dprintf\(2,' | nothing "output"
     # last_words.c empties the program's own buffer
     code "${all[@]}" | grep -E '\b(stdout|STDOUT_FILENO)\b' | grep -v '^shim/last_words.c:' | nothing "stdout"
