@@ -102,7 +102,7 @@ static void look_up(const struct wait *wait) {
     const struct board_arrival *own = &room()->arrivals[shim_rank()];
     uint64_t waited_ms = clock_ms() - wait->since_ms;
     look_for_end(wait->late);
-    if (waited_ms >= PARTED_MS && is_in_collective(wait->late))
+    if (waited_ms >= PARTED_MS && is_in_collective(wait->late) && !wait->is_over(wait))
         shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s', while rank %u does not, and waits for it in \"%.*s\"", shim_rank(),
                      kind_words[own->kind], own->path, wait->late, BOARD_WHERE_CHARS - 1, link_board()->ranks[wait->late].where);
     bool may_last = shim_rank() && (own->kind == MEETING_LOCK || own->kind == MEETING_COMMAND);
@@ -217,6 +217,12 @@ void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *p
         if (room()->arrivals[wait.late].thrown != own->thrown)
             thrown_apart(wait.late);
     }
+}
+
+void meeting_await_all(const struct meeting *meeting) {
+    struct wait wait = {.is_over = has_come, .number = meeting->number};
+    for (wait.late = 0; wait.late < ranks && link_board()->hosts < 2; wait.late++)
+        await(&wait);
 }
 
 bool meeting_is_of_one_name(void) {

@@ -50,6 +50,8 @@ bool meeting_is_here(void);
 /* Comes to the next meeting. On rank 0: returns when all ranks have come; to be followed by meeting_answer(). On the others: returns at
    once; to be followed by meeting_await(). path, second: the names, second may be NULL. */
 void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second);
+/* After coming: waits until all have, where this host knows. */
+void meeting_await_all(const struct meeting *meeting);
 /* Rank 0, between coming and answering: have all come with the same path, letter by letter? */
 bool meeting_is_of_one_name(void);
 void meeting_answer(struct meeting *meeting, int error, uint32_t answer);

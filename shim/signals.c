@@ -123,11 +123,19 @@ static bool is_own(void) {
     return pthread_equal(atomic_load(&sender), pthread_self());
 }
 
+enum { HELD_NS = 500000000 };
+static _Atomic bool are_held;
+
+void signals_hold(bool is_held) {
+    atomic_store(&are_held, is_held);
+}
+
 static void arrive(int number, siginfo_t *info, void *context) {
     struct handled *signal = handled_find(number);
     int before = errno;
     if (info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
-        if (take(signal))
+        bool goes_on = number != SIGINT && atomic_load(&are_held) && timer_start(signal, number, HELD_NS);
+        if (!goes_on && take(signal))
             run_handler(number, signal, &signal->info, context);
     } else if (is_own() || (!is_twin(signal, info) && !keep(number, signal, info))) {
         take(signal);

@@ -67,12 +67,17 @@ static bool look_at_environment(uint64_t *sum) {
     return false;
 }
 
-/* What the ranks compare: in the way of a name, for it is shown when they part. */
-static void describe(const char *command, char *text) {
-    uint64_t sum = checksum_bytes(0, command, strlen(command));
-    if (scratch_is_named_in(command) || names_process(command) || is_redirected() || is_in_scratch() || look_at_environment(&sum))
+static bool is_ranks_own(const char *command, uint64_t *sum) {
+    *sum = checksum_bytes(*sum, command, strlen(command));
+    return scratch_is_named_in(command) || names_process(command);
+}
+
+/* What the ranks compare, in the way of a name: its beginning is shown when they part. It begins with no path, which other hosts would spell otherwise. */
+static void describe(const char *command, const char *unshown, char *text) {
+    uint64_t sum = 0;
+    if (is_ranks_own(command, &sum) || is_ranks_own(unshown, &sum) || is_redirected() || is_in_scratch() || look_at_environment(&sum))
         sum = shim_rank() + 1; /* no two are the same */
-    snprintf(text, ROOM, "%.*s (%016" PRIx64 ")", SHOWN, command, sum);
+    snprintf(text, ROOM, "(%016" PRIx64 ") %.*s", sum, SHOWN, command);
 }
 
 bool command_is_met_for(const char *command) {
@@ -97,10 +102,11 @@ bool command_is_running(void) {
     return atomic_load_explicit(&is_running, memory_order_relaxed);
 }
 
-enum command_part command_begin(struct meeting *meeting, const char *command) {
+enum command_part command_begin(struct meeting *meeting, const char *command, const char *unshown) {
     char text[ROOM];
-    describe(command, text);
+    describe(command, unshown, text);
     meeting_come(meeting, MEETING_COMMAND, text, NULL);
+    meeting->paths[0] = "";
     if (shim_rank())
         return COMMAND_LATER;
     written_publish_all();
@@ -123,13 +129,14 @@ bool command_await(struct meeting *meeting) {
 }
 
 static bool await_ignoring(struct meeting *meeting) {
+    meeting_await_all(meeting); /* until then a Ctrl-C is everybody's */
     __attribute__((cleanup(signals_restore), unused)) struct signals_before before = signals_ignore();
     return command_await(meeting);
 }
 
 int command_run(const char *command, int (*run)(const char *command)) {
     struct meeting meeting;
-    enum command_part part = command_begin(&meeting, command);
+    enum command_part part = command_begin(&meeting, command, "");
     if (part == COMMAND_LATER && await_ignoring(&meeting)) {
         errno = meeting.error;
         return (int)meeting.answer;

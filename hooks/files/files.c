@@ -77,7 +77,9 @@ static enum files_place place_of_rank(void) {
     pid_t meets = atomic_load(&process);
     if (!meets || meets != getpid())
         return FILES_PASS;
-    return meeting_is_here() ? FILES_MEET : FILES_BESIDE;
+    if (!meeting_is_here())
+        return FILES_BESIDE;
+    return command_is_running() ? FILES_PASS : FILES_MEET;
 }
 
 enum files_place files_place_slowly(void) {
@@ -138,7 +140,7 @@ __attribute__((destructor)) static void files_end(void) {
         written_publish_all();
     }
     beside_end();
-    if (!atomic_load(&process))
+    if (!atomic_load(&process) && getpid() == image)
         early_end();
 }
 

@@ -10,7 +10,7 @@
 /* A child is about to start. While files are open the ranks meet: what rank 0 has written so far is there for the children of all. */
 static void before_child(void) {
     written_publish_all();
-    if (written_count() && !command_is_running() && files_place() == FILES_MEET)
+    if (written_count() && files_place() == FILES_MEET)
         meeting_hold(MEETING_CHILD, "", NULL);
 }
 

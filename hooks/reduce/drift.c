@@ -112,6 +112,8 @@ static double value_at(const struct window *window, const char *data, size_t ind
 /* May rounding have taken the values of two ranks that far apart, of which this is the largest? On one host they compute the same of the same: what
    differs is a last digit in each step, by where memory lies, and goes to and fro, so it grows as the root of their number. */
 static bool is_rounding(enum torch_dtype dtype, double difference, double largest) {
+    if (!isfinite(difference))
+        return false;
     if (dtype == DTYPE_BFLOAT16 || shim_has_hosts())
         return difference <= (dtype == DTYPE_BFLOAT16 ? FAR_BFLOAT16 : FAR) * largest;
     double near = (dtype == DTYPE_FLOAT64 ? NEAR_FLOAT64 : NEAR) * largest;

@@ -1,4 +1,5 @@
 """Commands that the program runs and waits for by subprocess, and what it gets: python subprocesses.py"""
+import atexit
 import os
 import subprocess
 import sys
@@ -55,12 +56,48 @@ with open("open.txt", "w", encoding="ascii") as file:  # what is written so far 
     file.flush()
     print(output_of(["cat", "open.txt"]), subprocess.run("echo second >&2; cat open.txt >seen.txt", shell=True, check=True, stderr=subprocess.DEVNULL).returncode)
 
+subprocess.run("echo $OTHER >>environment.txt", shell=True, env=dict(os.environ, OTHER="other"), check=True)
+print(subprocess.check_output(map(str, ["echo", 1])), open("environment.txt", encoding="ascii").read())
+atexit.register(subprocess.run, "echo at the end >>end.txt", shell=True)
+
+
+class Bad(Exception):
+    """Cannot be pickled: its arguments are others than it is made of."""
+
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+class Noisy(subprocess.Popen):
+    """Writes a file, and raises what cannot be pickled."""
+
+    def __init__(self, *values, **named):
+        with open("noisy.txt", "a", encoding="ascii") as noisy:
+            noisy.write("made\n")
+        super().__init__(*values, **named)
+        if "bad" in values[0]:
+            self.wait()
+            raise Bad("this", "that")
+
+
+plain, subprocess.Popen = subprocess.Popen, Noisy
+subprocess.run(["true"], check=True)
+try:
+    subprocess.run(["echo", "bad"], stdout=subprocess.DEVNULL, check=True)
+except (Bad, RuntimeError) as error:
+    print("bad", str(error)[-13:])
+subprocess.Popen = plain
+print(open("noisy.txt", encoding="ascii").read().split(), step())
+
 # each rank's own: scratch files; a file that it has open; descriptors; what a library of its own does
 with tempfile.NamedTemporaryFile() as own, tempfile.TemporaryDirectory() as folder:
     subprocess.run(["cp", "b.txt", own.name], check=True)
     subprocess.run("echo in >c", shell=True, cwd=folder, check=True)
     subprocess.run('echo "named" >"$NAMED/d"', shell=True, env={"NAMED": folder}, check=True)
     print(own.read(), sorted(os.listdir(folder)))
+    subprocess.run(["sh"], input=f"echo by input >{own.name}", text=True, check=True)
+    own.seek(0)
+    print(own.read(), subprocess.run(["cat"], input=str(os.getpid()).encode(), stdout=subprocess.PIPE, check=True).stdout == b"%d" % os.getpid())
 with open("into.txt", "w", encoding="ascii") as file:
     subprocess.run(["echo", "into"], stdout=file, check=True)
 print(open("into.txt", encoding="ascii").read())
