@@ -76,7 +76,7 @@ bool link_has_hosts(void) {
 }
 
 /* Returns 0, or -1 with errno. */
-static int link_connect(void) {
+static int connect_to(struct own_descriptor *to) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(socket_name);
     memcpy(address.sun_path + 1, socket_name, length);
@@ -92,7 +92,7 @@ static int link_connect(void) {
     struct ucred peer;
     socklen_t size = sizeof peer;
     launcher = getsockopt(low, SOL_SOCKET, SO_PEERCRED, &peer, &size) ? -1 : peer.pid;
-    connection = own_take(low);
+    *to = own_take(low);
     return 0;
 }
 
@@ -100,9 +100,9 @@ pid_t link_launcher(void) {
     return launcher;
 }
 
-bool link_send(uint32_t type, const void *body, uint32_t bytes) {
+static bool send_over(const struct own_descriptor *over, uint32_t type, const void *body, uint32_t bytes) {
     int saved_errno = errno;
-    if (!own_is_there(&connection)) {
+    if (!own_is_there(over)) {
         errno = saved_errno;
         return false;
     }
@@ -111,15 +111,19 @@ bool link_send(uint32_t type, const void *body, uint32_t bytes) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     ssize_t sent;
     do
-        sent = sendmsg(connection.number, &message, MSG_NOSIGNAL);
+        sent = sendmsg(over->number, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     errno = saved_errno;
     return sent >= 0;
 }
 
+bool link_send(uint32_t type, const void *body, uint32_t bytes) {
+    return send_over(&connection, type, body, bytes);
+}
+
 /* Until the launcher has answered. In slices: a whole job may have been stopped (Ctrl-Z) meanwhile, and that time does not count. */
-static bool link_await_answer(void) {
-    struct pollfd ready = {connection.number, POLLIN, 0};
+static bool await_answer(const struct own_descriptor *from) {
+    struct pollfd ready = {from->number, POLLIN, 0};
     for (int i = 0; i < CLAIM_SECONDS; i++) {
         int polled = poll(&ready, 1, 1000);
         if (polled > 0 || (polled < 0 && errno != EINTR))
@@ -129,7 +133,7 @@ static bool link_await_answer(void) {
 }
 
 /* Receives one message into `body`; passed: PROTOCOL_DESCRIPTORS_MOST descriptors, or -1. Returns its type, 0 on any failure. */
-static uint32_t link_receive(void *body, size_t capacity, int *passed) {
+static uint32_t receive(const struct own_descriptor *from, void *body, size_t capacity, int *passed) {
     struct protocol_header header;
     struct iovec parts[2] = {{&header, sizeof header}, {body, capacity}};
     union {
@@ -139,9 +143,9 @@ static uint32_t link_receive(void *body, size_t capacity, int *passed) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
     for (int i = 0; i < PROTOCOL_DESCRIPTORS_MOST; i++)
         passed[i] = -1;
-    if (!link_await_answer())
+    if (!await_answer(from))
         return 0;
-    ssize_t got = recvmsg(connection.number, &message, MSG_CMSG_CLOEXEC);
+    ssize_t got = recvmsg(from->number, &message, MSG_CMSG_CLOEXEC);
     if (got < (ssize_t)sizeof header || (size_t)got != sizeof header + header.bytes)
         return 0;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part))
@@ -197,7 +201,7 @@ static struct protocol_claim own_claim(void) {
 /* Says it, and hears the answer: with a grant its descriptors, and *grant. Returns the answer's type. */
 static uint32_t ask(uint32_t type, const void *body, uint32_t bytes, struct protocol_grant *grant, int *passed) {
     char answered[PROTOCOL_TEXT_MAX];
-    uint32_t answer = link_send(type, body, bytes) ? link_receive(answered, sizeof answered, passed) : 0;
+    uint32_t answer = link_send(type, body, bytes) ? receive(&connection, answered, sizeof answered, passed) : 0;
     if (answer != PROTOCOL_GRANT && answer != PROTOCOL_DENY)
         claim_failed("no answer", 0);
     if (answer == PROTOCOL_DENY)
@@ -213,7 +217,7 @@ static uint32_t ask(uint32_t type, const void *body, uint32_t bytes, struct prot
 bool link_attach(struct protocol_grant *grant) {
     struct protocol_claim claim = own_claim();
     int passed[PROTOCOL_DESCRIPTORS_MOST];
-    if (link_connect())
+    if (connect_to(&connection))
         return false;
     if (ask(PROTOCOL_ATTACH, &claim, sizeof claim, grant, passed) == PROTOCOL_DENY) {
         own_close(&connection);
@@ -227,12 +231,14 @@ bool link_attach(struct protocol_grant *grant) {
 
 bool link_is_taken(void) {
     struct protocol_claim claim = own_claim();
+    struct own_descriptor aside = OWN_NONE; /* another thread may claim meanwhile */
     char answered[PROTOCOL_TEXT_MAX];
     int passed[PROTOCOL_DESCRIPTORS_MOST];
-    if (joined_is_here() || link_is_attached() || link_connect())
+    if (joined_is_here() || link_is_attached() || connect_to(&aside))
         return false;
-    bool is_taken = link_send(PROTOCOL_IS_TAKEN, &claim, sizeof claim) && link_receive(answered, sizeof answered, passed) == PROTOCOL_DENY;
-    own_close(&connection);
+    bool is_taken =
+        send_over(&aside, PROTOCOL_IS_TAKEN, &claim, sizeof claim) && receive(&aside, answered, sizeof answered, passed) == PROTOCOL_DENY;
+    own_close(&aside);
     return is_taken;
 }
 
@@ -244,7 +250,7 @@ int link_claim(struct protocol_grant *grant) {
     if (joined_is_here())
         return claim_joined(grant);
     bool is_attached = link_is_attached() && own_is_there(&connection);
-    if (!is_attached && link_connect()) {
+    if (!is_attached && connect_to(&connection)) {
         if (errno == ECONNREFUSED) /* the launcher has gone: nobody else is a rank either */
             return 0;
         claim_failed("no connection", errno);
@@ -353,9 +359,10 @@ void link_report(const char *line) {
 }
 
 bool link_say_as_child(uint32_t type, struct protocol_claim *message, uint32_t bytes) {
+    struct own_descriptor aside = OWN_NONE;
     *message = own_claim();
-    bool is_said = !joined_is_here() && !joined_has_parent() && !link_connect() && link_send(type, message, bytes);
-    own_close(&connection);
+    bool is_said = !joined_is_here() && !joined_has_parent() && !connect_to(&aside) && send_over(&aside, type, message, bytes);
+    own_close(&aside);
     return is_said;
 }
 
