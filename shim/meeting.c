@@ -23,12 +23,14 @@ static const char *const kind_words[MEETING_KINDS] = {
     [MEETING_START] = "starts with open files",
     [MEETING_OPEN] = "opens for writing",
     [MEETING_DIRECTORY] = "makes the directory",
+    [MEETING_NODE] = "makes the node",
     [MEETING_RENAME] = "renames",
     [MEETING_REMOVE] = "removes",
     [MEETING_LINK] = "makes the link",
     [MEETING_TRUNCATE] = "changes the length of",
     [MEETING_ATTRIBUTES] = "sets attributes of",
     [MEETING_LOCK] = "locks",
+    [MEETING_PIPE] = "opens the pipe",
     [MEETING_CHILD] = "starts a child",
     [MEETING_COMMAND] = "runs the command",
 };
@@ -105,7 +107,7 @@ static void look_up(const struct wait *wait) {
     if (waited_ms >= PARTED_MS && is_in_collective(wait->late) && !wait->is_over(wait))
         shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s', while rank %u does not, and waits for it in \"%.*s\"", shim_rank(),
                      kind_words[own->kind], own->path, wait->late, BOARD_WHERE_CHARS - 1, link_board()->ranks[wait->late].where);
-    bool may_last = shim_rank() && (own->kind == MEETING_LOCK || own->kind == MEETING_COMMAND);
+    bool may_last = shim_rank() && (own->kind == MEETING_LOCK || own->kind == MEETING_PIPE || own->kind == MEETING_COMMAND);
     if (waited_ms >= limit_ms && !may_last)
         shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s' and has waited %u s for rank %u, which does not", shim_rank(),
                      kind_words[own->kind], own->path, limit_ms / 1000, wait->late);

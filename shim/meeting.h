@@ -20,12 +20,14 @@ enum meeting_kind {
     MEETING_START, /* the ranks have been claimed, and files are open already */
     MEETING_OPEN,
     MEETING_DIRECTORY,
+    MEETING_NODE, /* a named pipe or a device */
     MEETING_RENAME,
     MEETING_REMOVE,
     MEETING_LINK,
     MEETING_TRUNCATE,
     MEETING_ATTRIBUTES,
     MEETING_LOCK, /* rank 0 may wait for another program, as long as that will */
+    MEETING_PIPE, /* rank 0 waits for who reads it */
     MEETING_CHILD,
     MEETING_COMMAND, /* rank 0 runs it, as long as it takes */
     MEETING_KINDS

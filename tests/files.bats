@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # What the program does with files happens once, and every rank sees it as one process would.
 # Runs beside other files.
+bats_require_minimum_version 1.5.0
 load helpers
 load files
 FILES=$BUILD/programs/debian-O2/files
@@ -355,4 +356,51 @@ open("ours", "w")'
 
 @test "killed at any moment: every file is the old or the new one, whole" {
     "$REPOSITORY/tests/soak-files" 4
+}
+
+@test "a named pipe gets what the program writes once, and is made, renamed and removed as by one process" {
+    program 'os.mkfifo("own")
+try:
+    os.open("own", os.O_WRONLY | os.O_NONBLOCK)
+except OSError as error:
+    print(error.errno)
+with open("pipe", "w") as pipe:
+    for step in range(3):
+        train()
+        print("step", step, file=pipe, flush=True)
+thread = threading.Thread(target=lambda: os.rename("own", "other"))
+thread.start()
+thread.join()
+print(sorted(os.listdir()), os.path.exists("own"))
+os.unlink("other")
+os.unlink("pipe")
+print(os.path.lexists("other"))'
+    mkfifo "$PLAIN/pipe" "$RANKS/pipe"
+    cat "$PLAIN/pipe" >"$PLAIN.came" 3>&- &
+    local reader=$!
+    cat "$RANKS/pipe" >"$RANKS.came" 3>&- &
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    wait "$reader" $!
+    diff "$PLAIN.came" "$RANKS.came"
+    [ "$(wc -l <"$RANKS.came")" -eq 3 ]
+}
+
+@test "a named pipe that a rank reads stops the job by name, before the pipe is opened; one of the rank's own does not" {
+    cd "$RANKS" && mkfifo pipe
+    program 'open("pipe")'
+    run -125 "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    contains "$output" "AR-PIPE: the pipe 'pipe' is opened for reading"
+    printf '%s\n' 'print(open("pipe").read())' 'import torch' >early.py
+    run -125 "$ACCEL_RUN" -n 2 /usr/bin/python3 early.py
+    contains "$output" "AR-PIPE"
+    rm pipe early.py
+    program 'import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    name = os.path.join(folder, "pipe")
+    os.mkfifo(name)
+    thread = threading.Thread(target=lambda: open(name, "w").write("through"))
+    thread.start()
+    print(open(name).read())
+    thread.join()'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }

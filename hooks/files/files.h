@@ -165,6 +165,13 @@ __attribute__((noreturn)) void sink_refuse(const char *path);
 /* A file that is opened for writing may be the first of a run. Any thread; the interpreter's lock need not be held. */
 void trackers_look_at(const char *path);
 
+/* ---- named pipes (pipes.c) */
+
+/* Is it one, opened for reading by a rank, or by what is about to be one? Then the job is stopped (AR-PIPE). Any thread. Keeps errno. */
+void pipes_refuse_to_read(int directory, const char *path);
+/* For writing, by a rank: rank 0 does, the others write nowhere. Returns the descriptor, or -1 with errno, that of rank 0 on all ranks. */
+int pipes_open(const char *path, int flags, unsigned mode);
+
 /* ---- processes that are no ranks (others.c) */
 
 /* If this is one, it does so ("writes") with that name. Any thread. Keeps errno. */

@@ -169,6 +169,8 @@ static int open_beside(const char *path, const char *real, int flags, unsigned m
 
 int open_written(int directory, const char *path, int flags, unsigned mode) {
     enum files_place place;
+    if (path && (flags & (O_ACCMODE | O_CREAT | O_PATH | O_DIRECTORY)) == O_RDONLY)
+        pipes_refuse_to_read(directory, path);
     if (!path || !writes(flags))
         return OPEN_PASS;
     if ((place = files_place()) == FILES_PASS) {
@@ -191,6 +193,8 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
         errno = flags & O_EXCL ? EEXIST : EISDIR;
         return -1;
     }
+    if (is_there && S_ISFIFO(now.st_mode) && !files_is_left_alone(real))
+        return pipes_open(path, flags, mode);
     if ((is_there && !S_ISREG(now.st_mode)) || files_is_left_alone(real))
         return OPEN_PASS;
     if (is_scratch(real, flags, mode))
