@@ -12,6 +12,7 @@
 #include "streams/console.h"
 #include "commands/explain.h"
 #include "guard.h"
+#include "streams/inherited.h"
 #include "streams/input.h"
 #include "lifecycle.h"
 #include "loop.h"
@@ -40,6 +41,7 @@ struct job {
     struct claims claims;
     struct streams streams;
     struct input input;
+    struct inherited inherited;
     struct notices notices;
     struct guard guard;
     struct loop loop;

@@ -28,13 +28,17 @@ static void __attribute__((noreturn)) spawn_fail(int errors, enum spawn_stage st
 
 /* Descriptors 0, 1, 2. The launcher keeps its own three open (on /dev/null if need be), so sources are either 3 and more, or already in
  * place. */
-static int spawn_descriptors(const int *descriptors) {
+static int spawn_descriptors(const struct spawn_request *request) {
+    const int *descriptors = request->descriptors;
     for (int i = 0; i < 3; i++) {
         if (descriptors[i] < 0)
             close(i);
         else if (descriptors[i] != i && dup2(descriptors[i], i) < 0)
             return -1;
     }
+    for (size_t i = 0; i < request->other_count; i++)
+        if (dup2(request->others[i].from, request->others[i].to) < 0)
+            return -1;
     return 0;
 }
 
@@ -76,7 +80,7 @@ static void __attribute__((noreturn)) spawn_child(const struct spawn_request *re
         ;
     if (n != 1) /* the launcher gave up */
         _exit(EXIT_LAUNCHER);
-    if (spawn_descriptors(request->descriptors))
+    if (spawn_descriptors(request))
         spawn_fail(pipes->errors_write, SPAWN_DESCRIPTORS);
     spawn_leave_terminal();
     setrlimit(RLIMIT_NOFILE, request->open_files);

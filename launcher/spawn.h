@@ -15,11 +15,17 @@
 #include "placement/cpus.h"
 #include "problem.h"
 
+struct spawn_descriptor {
+    int from, to;
+};
+
 struct spawn_request {
     const char *path; /* of the program */
     char *const *arguments;
     char *const *environment;
-    const int *descriptors;  /* three: what becomes 0, 1, 2; -1: closed, as the launcher's own was */
+    const int *descriptors;                /* three: what becomes 0, 1, 2; -1: closed, as the launcher's own was */
+    const struct spawn_descriptor *others; /* beyond 2, that are another file than the launcher's under their number */
+    size_t other_count;
     const sigset_t *ignored; /* signals that were ignored when accel-run began (nohup) and stay so; all others are reset (L4) */
     const struct rlimit *open_files;
     const struct cpus *cpus; /* NULL: those of the launcher */

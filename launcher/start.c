@@ -139,6 +139,10 @@ static int take_up(struct job *job) {
         return fail(job, "cannot start the guard process");
     if (streams_open(&job->streams, &request, &job->problem) || input_open(&job->input, &job->console, job->local_size, &job->problem))
         return -1;
+    struct inherited_request inherited = {job->plan->arguments, config_variable(job->environment, "MAKEFLAGS"), job->local_size,
+                                          job->first};
+    if (inherited_open(&job->inherited, &inherited, &job->problem))
+        return -1;
     return 0;
 }
 
@@ -146,6 +150,7 @@ static int take_up(struct job *job) {
 
 static int start_rank(struct job *job, uint32_t number, char *const *arguments, struct spawned *spawned) {
     int descriptors[3];
+    struct spawn_descriptor others[INHERITED_MOST];
     struct environ_claim claim = {
         .socket = job->claims.name, .cookie = job->claims.cookie, .rank = job->first + number, .hosts = job->hosts ? job->hosts->count : 1};
     char **environment = environ_build(job->plan, job->environment, &claim);
@@ -153,6 +158,8 @@ static int start_rank(struct job *job, uint32_t number, char *const *arguments, 
                                     arguments,
                                     environment,
                                     descriptors,
+                                    others,
+                                    inherited_descriptors(&job->inherited, number, others),
                                     &job->ignored,
                                     &job->open_files,
                                     placement_of(job->plan->placement, number)};
@@ -166,6 +173,7 @@ static int start_rank(struct job *job, uint32_t number, char *const *arguments, 
         return status;
     streams_started(&job->streams, number);
     input_started(&job->input, number);
+    inherited_started(&job->inherited, number);
     job->ranks[number].pid = spawned->pid;
     job->ranks[number].pidfd = (int)syscall(SYS_pidfd_open, spawned->pid, 0); /* closed on exec by itself */
     guard_add(&job->guard, spawned->pid);
@@ -223,6 +231,7 @@ void job_clear(struct job *job) {
         streams_clear(&job->streams);
     if (job->input.sinks)
         input_clear(&job->input);
+    inherited_clear(&job->inherited);
     if (job->claims.connections)
         claims_clear(&job->claims);
     notices_clear(&job->notices);

@@ -176,6 +176,7 @@ static void one_round(struct job *job) {
     claims_add(&job->claims, &job->loop);
     streams_add(&job->streams, &job->loop);
     input_add(&job->input, &job->loop);
+    inherited_add(&job->inherited, &job->loop);
     printer_add(&job->notices.printer, &job->loop);
     signals_add(job);
     if (job->hosts)

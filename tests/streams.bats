@@ -137,6 +137,27 @@ setup() {
     exec 9>&-
 }
 
+# ---- descriptors beyond these
+
+@test "every rank reads all of a pipe that an argument names, and of an open file, from where it stands; what is written to another comes once" {
+    seq 100 >numbers
+    read_all='cksum "$1"; read -r line <&4; read -r line <&4; echo "$line"; echo written >&5; echo piped >"$2"'
+    exec 4<numbers
+    read -r _ <&4
+    run -0 --separate-stderr "$ACCEL_RUN" -n 3 --log-dir logs sh -c "$read_all" sh <(seq 300000) >(cat >piped; touch piped.whole) 5>written
+    exec 4<&-
+    retry 80 0.05 test -e piped.whole
+    [ "$(cat written piped)" = "$(printf 'written\npiped')" ]
+    for rank in 0 1 2; do [ "$(cat "logs/rank-$rank.out")" = "$(seq 300000 | cksum) $(printf '/dev/fd/63\n3')" ]; done
+}
+
+@test "a pipe that no argument names is left as it is: its bytes may be somebody else's" {
+    exec 4< <(seq 3)
+    run -0 "$ACCEL_RUN" -n 2 true
+    [ "$(cat <&4)" = "$(seq 3)" ]
+    exec 4<&-
+}
+
 # ---- the terminal
 
 @test "in a terminal the program has a terminal of the same size" {

@@ -13,7 +13,7 @@
 
 static int open_copy(struct input *input, struct input_sink *sink) {
     int ends[2];
-    if (input->console->is_terminal[0]) {
+    if (input->is_terminal) {
         int packets = 1; /* reports that the rank has thrown away what it had not read yet: see input_holds */
         return console_pty(input->console, &sink->sink, &sink->slave) ? -1 : ioctl(sink->sink, TIOCPKT, &packets);
     }
@@ -26,9 +26,11 @@ static int open_copy(struct input *input, struct input_sink *sink) {
 }
 
 /* A description of its own at the launcher's position; -1 when the file may not be opened again (then it is copied). */
-static int open_again(void) {
-    off_t position = lseek(0, 0, SEEK_CUR);
-    int descriptor = position < 0 ? -1 : open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC);
+static int open_again(int source) {
+    char name[32];
+    off_t position = lseek(source, 0, SEEK_CUR);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", source);
+    int descriptor = position < 0 ? -1 : open(name, O_RDONLY | O_CLOEXEC);
     if (descriptor >= 0 && lseek(descriptor, position, SEEK_SET) != position) {
         close(descriptor);
         return -1;
@@ -39,36 +41,50 @@ static int open_again(void) {
 static int open_all(struct input *input) {
     for (uint32_t rank = 0; rank < input->world_size; rank++) {
         struct input_sink *sink = &input->sinks[rank];
-        if (input->is_copied ? open_copy(input, sink) : (rank && (sink->slave = open_again()) < 0))
+        if (input->is_copied ? open_copy(input, sink) : (rank && (sink->slave = open_again(input->source)) < 0))
             return -1;
     }
     return 0;
 }
 
-int input_open(struct input *input, const struct console *console, uint32_t world_size, struct problem *problem) {
+static void begin(struct input *input, int source, uint32_t world_size) {
     memset(input, 0, sizeof *input);
-    input->console = console;
+    input->source = source;
     input->world_size = world_size;
     input->sinks = calloc(world_size, sizeof *input->sinks);
     for (uint32_t rank = 0; input->sinks && rank < world_size; rank++)
         input->sinks[rank].sink = input->sinks[rank].slave = -1;
-    if (input->sinks && (!console->is_open[0] || console->is_null))
-        return 0;
-    if (world_size == 1 && !console->is_terminal[0] && input->sinks)
-        return 0;
-    if (input->sinks && console->is_regular[0] && open_all(input) == 0)
-        return 0;
-    input->is_copied = true;
-    if (input->sinks && open_all(input) == 0)
-        return 0;
+}
+
+static int no_room(struct problem *problem) {
     return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -n', or run fewer ranks", "cannot connect the ranks' input: %s",
                        strerror(errno));
 }
 
+int input_open(struct input *input, const struct console *console, uint32_t world_size, struct problem *problem) {
+    begin(input, 0, world_size);
+    input->console = console;
+    input->is_terminal = console->is_terminal[0];
+    if (input->sinks && (!console->is_open[0] || console->is_null))
+        return 0;
+    if (world_size == 1 && !input->is_terminal && input->sinks)
+        return 0;
+    if (input->sinks && console->is_regular[0] && open_all(input) == 0)
+        return 0;
+    input->is_copied = true;
+    return input->sinks && open_all(input) == 0 ? 0 : no_room(problem);
+}
+
+int input_open_other(struct input *input, int source, bool is_file, uint32_t world_size, struct problem *problem) {
+    begin(input, source, world_size);
+    input->is_copied = !is_file;
+    return input->sinks && (open_all(input) == 0 || is_file) ? 0 : no_room(problem);
+}
+
 int input_descriptor(const struct input *input, uint32_t rank) {
-    if (!input->console->is_open[0])
+    if (input->console && !input->console->is_open[0])
         return -1;
-    return input->sinks[rank].slave >= 0 ? input->sinks[rank].slave : 0;
+    return input->sinks[rank].slave >= 0 ? input->sinks[rank].slave : input->source;
 }
 
 void input_started(struct input *input, uint32_t rank) {
@@ -107,7 +123,7 @@ static void sink_flush(struct input *input, struct input_sink *sink) {
     if (sink->begin < sink->end) /* held */
         return;
     sink->begin = sink->end = sink->held_from = 0;
-    if (sink->sink >= 0 && input->has_ended && !input->console->is_terminal[0])
+    if (sink->sink >= 0 && input->has_ended && !input->is_terminal)
         sink_close(sink);
 }
 
@@ -184,14 +200,13 @@ void input_settle(struct input *input, uint64_t now_ms) {
     }
 }
 
-static void stdin_ready(void *context, size_t index, short events) {
+static void source_ready(void *context, size_t index, short events) {
     struct input *input = context;
     char bytes[16384];
-    ssize_t n = read(0, bytes, sizeof bytes);
+    ssize_t n = read(input->source, bytes, sizeof bytes);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n == 0 && input->console->is_terminal[0] &&
-        !(events & POLLHUP)) { /* Ctrl-D: the pseudo terminals' end of file, which is not for ever either */
+    if (n == 0 && input->is_terminal && !(events & POLLHUP)) { /* Ctrl-D: the pseudo terminals' end of file, which is not for ever either */
         bytes[0] = (char)input->console->settings.c_cc[VEOF];
         n = 1;
     }
@@ -235,20 +250,20 @@ void input_add(struct input *input, struct loop *loop) {
     for (uint32_t rank = 0; rank < input->world_size; rank++) {
         struct input_sink *sink = &input->sinks[rank];
         short events = sink_sendable(sink) ? POLLOUT : 0;
-        if (input->console->is_terminal[0])
+        if (input->is_terminal)
             loop_add(loop, sink->sink, POLLIN, terminal_ready, input, rank);
-        if (events || !input->console->is_terminal[0]) /* a pipe reports POLLERR when its reader goes */
+        if (events || !input->is_terminal) /* a pipe reports POLLERR when its reader goes */
             loop_add(loop, sink->sink, events, sink_ready, input, rank);
     }
     /* A background job must not read the terminal: the kernel would stop it, and a program alone that never reads would run (L11). */
-    bool is_ours = !input->console->is_terminal[0] || tcgetpgrp(0) == getpgrp();
+    bool is_ours = !input->is_terminal || tcgetpgrp(0) == getpgrp();
     if (!input->has_ended && is_ours && wants_more(input))
-        loop_add(loop, 0, POLLIN, stdin_ready, input, 0);
+        loop_add(loop, input->source, POLLIN, source_ready, input, 0);
 }
 
 void input_copy_size(struct input *input) {
     for (uint32_t rank = 0; rank < input->world_size; rank++)
-        if (input->sinks[rank].sink >= 0 && input->console->is_terminal[0])
+        if (input->sinks[rank].sink >= 0 && input->is_terminal)
             console_copy_size(input->console, input->sinks[rank].sink);
 }
 

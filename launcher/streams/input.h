@@ -39,7 +39,9 @@ struct input_sink {
 };
 
 struct input {
-    const struct console *console; /* borrowed */
+    const struct console *console; /* borrowed; NULL where the source is not standard input */
+    int source;                    /* 0, or another descriptor of the launcher's (inherited.h) */
+    bool is_terminal;
     uint32_t world_size;
     bool is_copied; /* we read and copy */
     bool has_ended;
@@ -47,7 +49,9 @@ struct input {
 };
 
 int input_open(struct input *input, const struct console *console, uint32_t world_size, struct problem *problem);
-/* What becomes 0 of the rank; -1 for closed. */
+/* Another descriptor that the ranks read: a file, or a pipe, which is copied. A file that may not be opened again is shared by the ranks as it is. */
+int input_open_other(struct input *input, int source, bool is_file, uint32_t world_size, struct problem *problem);
+/* What becomes the source's number of the rank; -1 for closed. */
 int input_descriptor(const struct input *input, uint32_t rank);
 void input_started(struct input *input, uint32_t rank);
 void input_add(struct input *input, struct loop *loop);

@@ -1,0 +1,119 @@
+#define _GNU_SOURCE
+#include "inherited.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool names(const char *argument, const char *folder, int number) {
+    for (const char *at = argument; (at = strstr(at, folder)); at++) {
+        char *end;
+        const char *digits = at + strlen(folder);
+        if (isdigit((unsigned char)*digits) && strtol(digits, &end, 10) == number)
+            return true;
+    }
+    return false;
+}
+
+bool inherited_is_named(char *const *arguments, int number) {
+    for (; *arguments; arguments++)
+        if (names(*arguments, "/dev/fd/", number) || names(*arguments, "/proc/self/fd/", number))
+            return true;
+    return false;
+}
+
+bool inherited_is_of_make(const char *make_flags, int number) {
+    static const char *const options[] = {"--jobserver-auth=", "--jobserver-fds="}; /* make 4.2 and later, earlier ones */
+    for (size_t i = 0; make_flags && i < sizeof options / sizeof *options; i++) {
+        int ends[2];
+        const char *at = strstr(make_flags, options[i]);
+        if (at && sscanf(at + strlen(options[i]), "%d,%d", &ends[0], &ends[1]) == 2 && (ends[0] == number || ends[1] == number))
+            return true;
+    }
+    return false;
+}
+
+static int add(struct inherited *inherited, const struct inherited_request *request, int number, struct problem *problem) {
+    struct stat status;
+    int flags = fcntl(number, F_GETFL);
+    if (flags < 0 || fstat(number, &status) || inherited->count == INHERITED_MOST || inherited_is_of_make(request->make_flags, number))
+        return 0;
+    struct inherited_one one = {.number = number, .is_written = (flags & O_ACCMODE) == O_WRONLY};
+    bool is_file = S_ISREG(status.st_mode), is_pipe = S_ISFIFO(status.st_mode);
+    bool is_copied = is_pipe && (flags & O_ACCMODE) == O_RDONLY && inherited_is_named(request->arguments, number);
+    if (flags & O_PATH || !(is_file || is_copied || (is_pipe && one.is_written)))
+        return 0;
+    if (!one.is_written && input_open_other(&one.input, number, is_file, request->world_size, problem))
+        return -1;
+    inherited->list[inherited->count++] = one;
+    return 0;
+}
+
+static int add_all(struct inherited *inherited, const struct inherited_request *request, DIR *folder, struct problem *problem) {
+    const struct dirent *entry;
+    bool is_there[1024] = {false}; /* what is opened below must not be found, too */
+    while ((entry = readdir(folder))) {
+        int number = atoi(entry->d_name);
+        if (number > STDERR_FILENO && number < (int)sizeof is_there)
+            is_there[number] = !(fcntl(number, F_GETFD) & FD_CLOEXEC);
+    }
+    for (int number = 0; number < (int)sizeof is_there; number++)
+        if (is_there[number] && add(inherited, request, number, problem))
+            return -1;
+    return 0;
+}
+
+int inherited_open(struct inherited *inherited, const struct inherited_request *request, struct problem *problem) {
+    inherited->has_later = request->first > 0;
+    if (request->world_size == 1 && !request->first)
+        return 0;
+    DIR *folder = opendir("/proc/self/fd");
+    if (!folder)
+        return 0;
+    int status = add_all(inherited, request, folder, problem);
+    closedir(folder);
+    if (!status && (inherited->nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0) {
+        inherited->nowhere = 0;
+        return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -n'", "cannot open /dev/null: %s", strerror(errno));
+    }
+    return status;
+}
+
+size_t inherited_descriptors(const struct inherited *inherited, uint32_t rank, struct spawn_descriptor *list) {
+    size_t count = 0;
+    for (size_t i = 0; i < inherited->count; i++) {
+        const struct inherited_one *one = &inherited->list[i];
+        bool is_first = rank == 0 && !inherited->has_later;
+        int from = !one->is_written ? input_descriptor(&one->input, rank) : is_first ? one->number : inherited->nowhere;
+        if (from != one->number)
+            list[count++] = (struct spawn_descriptor){from, one->number};
+    }
+    return count;
+}
+
+void inherited_started(struct inherited *inherited, uint32_t rank) {
+    for (size_t i = 0; i < inherited->count; i++)
+        if (!inherited->list[i].is_written)
+            input_started(&inherited->list[i].input, rank);
+}
+
+void inherited_add(struct inherited *inherited, struct loop *loop) {
+    for (size_t i = 0; i < inherited->count; i++)
+        if (!inherited->list[i].is_written)
+            input_add(&inherited->list[i].input, loop);
+}
+
+void inherited_clear(struct inherited *inherited) {
+    for (size_t i = 0; i < inherited->count; i++)
+        if (!inherited->list[i].is_written)
+            input_clear(&inherited->list[i].input);
+    if (inherited->nowhere)
+        close(inherited->nowhere);
+    *inherited = (struct inherited){.nowhere = 0};
+}
