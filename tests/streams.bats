@@ -158,6 +158,14 @@ setup() {
     exec 4<&-
 }
 
+@test "a descriptor whose number is above the limit of open files is written by rank 0 alone, too" {
+    exec 63>high
+    (ulimit -n 60 && "$ACCEL_RUN" -n 2 --log-dir logs bash -c 'echo written >&63 || true')
+    exec 63>&-
+    [ "$(cat high)" = written ]
+    contains "$(cat logs/rank-1.err)" "63: Bad file descriptor"
+}
+
 # ---- the terminal
 
 @test "in a terminal the program has a terminal of the same size" {
