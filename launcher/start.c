@@ -139,8 +139,8 @@ static int take_up(struct job *job) {
         return fail(job, "cannot start the guard process");
     if (streams_open(&job->streams, &request, &job->problem) || input_open(&job->input, &job->console, job->local_size, &job->problem))
         return -1;
-    struct inherited_request inherited = {job->plan->arguments, config_variable(job->environment, "MAKEFLAGS"), job->local_size,
-                                          job->first};
+    struct inherited_request inherited = {job->plan->arguments, config_variable(job->environment, "MAKEFLAGS"), job->local_size, job->first,
+                                          &job->input};
     if (inherited_open(&job->inherited, &inherited, &job->problem))
         return -1;
     return 0;

@@ -390,6 +390,12 @@ print(os.path.lexists("other"))'
     program 'open("pipe")'
     run -125 "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
     contains "$output" "AR-PIPE: the pipe 'pipe' is opened for reading"
+    program 'import ctypes
+libc = ctypes.CDLL(None)
+libc.freopen.restype = libc.fdopen.restype = ctypes.c_void_p
+libc.freopen(b"pipe", b"r", ctypes.c_void_p(libc.fdopen(0, b"r")))'
+    run -125 "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    contains "$output" "AR-PIPE"
     printf '%s\n' 'print(open("pipe").read())' 'import torch' >early.py
     run -125 "$ACCEL_RUN" -n 2 /usr/bin/python3 early.py
     contains "$output" "AR-PIPE"
@@ -403,4 +409,11 @@ with tempfile.TemporaryDirectory() as folder:
     print(open(name).read())
     thread.join()'
     both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
+@test "what accel-run is started with under a number is written by its name in /dev/fd by rank 0 alone" {
+    program 'open("/dev/fd/7", "w").write("once\n")
+train()'
+    "$ACCEL_RUN" -n 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" 7>"$RANKS/log"
+    [ "$(cat "$RANKS/log")" = once ]
 }

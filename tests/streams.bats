@@ -158,6 +158,11 @@ setup() {
     exec 4<&-
 }
 
+@test "standard input under a second number is one pipe: each rank reads all of it there" {
+    seq 20000 | (exec 3<&0 && "$ACCEL_RUN" -n 3 --log-dir logs sh -c 'cksum <&3')
+    for rank in 0 1 2; do [ "$(cat "logs/rank-$rank.out")" = "$(seq 20000 | cksum)" ]; done
+}
+
 @test "a descriptor whose number is above the limit of open files is written by rank 0 alone, too" {
     exec 63>high
     (ulimit -n 60 && "$ACCEL_RUN" -n 2 --log-dir logs bash -c 'echo written >&63 || true')

@@ -171,7 +171,7 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     enum files_place place;
     if (path && (flags & (O_ACCMODE | O_CREAT | O_PATH | O_DIRECTORY)) == O_RDONLY)
         pipes_refuse_to_read(directory, path);
-    if (!path || !writes(flags))
+    if (!path || !writes(flags) || (path[0] == '/' && pipes_is_number(path)))
         return OPEN_PASS;
     if ((place = files_place()) == FILES_PASS) {
         if (!is_lock(path))
@@ -389,6 +389,8 @@ void *hook_freopen(const char *path, const char *mode, void *stream) {
         open_end(fileno(stream));
     }
     bool reads = (flags & O_ACCMODE) == O_RDONLY;
+    if (path && reads)
+        pipes_refuse_to_read(AT_FDCWD, path);
     int descriptor = path && reads ? away_open(AT_FDCWD, path, flags) : reads ? OPEN_PASS : open_written(AT_FDCWD, path, flags, 0666);
     if (descriptor == OPEN_PASS)
         return ORIGINAL(freopen)(path, mode, stream);

@@ -47,6 +47,12 @@ void pipes_refuse_to_read(int directory, const char *path) {
             "the pipe '%s' is opened for reading: each rank would get another part of what comes through it", path);
 }
 
+bool pipes_is_number(const char *path) {
+    int number = -1;
+    bool is_named = sscanf(path, "/dev/fd/%d", &number) == 1 || sscanf(path, "/proc/self/fd/%d", &number) == 1;
+    return is_named && !written_find(number);
+}
+
 int pipes_open(const char *path, int flags, unsigned mode) {
     FILES_NOT_ASIDE;
     struct change change;

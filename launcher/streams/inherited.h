@@ -6,6 +6,7 @@
  *   a file that may be read                   rank 0 has it, the others their own at the same position, for reading alone
  *   a pipe that is read                       every rank gets a copy through a pipe (input.h), if an argument names it: what nobody asks for may be
  *                                             somebody else's, whose bytes must not be taken
+ *   a pipe that is standard input, too        the same copy
  *   make's jobserver, all else                as it is
  */
 #ifndef ACCEL_RUN_INHERITED_H
@@ -20,6 +21,7 @@ struct inherited_one {
     int number;
     bool is_written; /* by rank 0 alone; else `input` is what the ranks have */
     struct input input;
+    const struct input *same; /* borrowed: another number's, of the same pipe ("3<&0"); NULL: none */
 };
 
 struct inherited {
@@ -31,9 +33,10 @@ struct inherited {
 
 struct inherited_request {
     char *const *arguments;
-    const char *make_flags; /* the variable MAKEFLAGS, or NULL */
-    uint32_t world_size;    /* on this host */
-    uint32_t first;         /* number of the first rank here */
+    const char *make_flags;       /* the variable MAKEFLAGS, or NULL */
+    uint32_t world_size;          /* on this host */
+    uint32_t first;               /* number of the first rank here */
+    const struct input *standard; /* input */
 };
 
 /* Before the launcher opens anything that it does not close on exec. Returns 0 or -1 with *problem. */

@@ -78,7 +78,10 @@ int input_open(struct input *input, const struct console *console, uint32_t worl
 int input_open_other(struct input *input, int source, bool is_file, uint32_t world_size, struct problem *problem) {
     begin(input, source, world_size);
     input->is_copied = !is_file;
-    return input->sinks && (open_all(input) == 0 || is_file) ? 0 : no_room(problem);
+    if (input->sinks && open_all(input) == 0)
+        return 0;
+    input->is_copied = true; /* a file that may not be opened again */
+    return input->sinks && is_file && open_all(input) == 0 ? 0 : no_room(problem);
 }
 
 int input_descriptor(const struct input *input, uint32_t rank) {
@@ -128,6 +131,13 @@ static void sink_flush(struct input *input, struct input_sink *sink) {
 }
 
 static void sink_queue(struct input_sink *sink, const char *bytes, size_t count) {
+    if (sink->begin &&
+        sink->end + count > sink->capacity) { /* what is written has room again: a queue that is never empty does not grow for ever */
+        memmove(sink->queue, sink->queue + sink->begin, sink->end - sink->begin);
+        sink->end -= sink->begin;
+        sink->held_from -= sink->held_from < sink->begin ? sink->held_from : sink->begin;
+        sink->begin = 0;
+    }
     if (sink->end + count > sink->capacity) {
         size_t capacity = 2 * (sink->end + count);
         char *queue = realloc(sink->queue, capacity);

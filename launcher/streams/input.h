@@ -49,7 +49,7 @@ struct input {
 };
 
 int input_open(struct input *input, const struct console *console, uint32_t world_size, struct problem *problem);
-/* Another descriptor that the ranks read: a file, or a pipe, which is copied. A file that may not be opened again is shared by the ranks as it is. */
+/* Another descriptor that the ranks read: a file, or a pipe, which is copied. So is a file that may not be opened again. */
 int input_open_other(struct input *input, int source, bool is_file, uint32_t world_size, struct problem *problem);
 /* What becomes the source's number of the rank; -1 for closed. */
 int input_descriptor(const struct input *input, uint32_t rank);
