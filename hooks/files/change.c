@@ -33,7 +33,7 @@ static bool is_everybodys_own(const char *path, const char *real) {
     if (files_is_left_alone(real))
         return true;
     bool is_there = !away_stat_disk(path, AT_SYMLINK_NOFOLLOW, &now);
-    return is_there && (S_ISCHR(now.st_mode) || S_ISBLK(now.st_mode) || S_ISSOCK(now.st_mode));
+    return is_there && files_is_special(now.st_mode);
 }
 
 static int remove_part(const char *path, const struct stat *status, int type, struct FTW *place) {

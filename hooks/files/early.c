@@ -51,7 +51,7 @@ bool early_concerns(const char *path) {
     struct stat now;
     SHIM_FILES_ASIDE;
     files_locate(path, real);
-    bool is_special = !stat(path, &now) && !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode) && !S_ISFIFO(now.st_mode);
+    bool is_special = !stat(path, &now) && files_is_special(now.st_mode);
     return !is_special && !files_is_left_alone(real);
 }
 

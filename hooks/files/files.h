@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -49,6 +50,10 @@ bool files_look_may_claim(void);
 
 /* True for names that are every process's own business: devices, caches that programs share, this rank's scratch files. real: without links */
 bool files_is_left_alone(const char *real);
+/* Devices and sockets: neither files nor pipes, which the ranks meet for. */
+static inline bool files_is_special(mode_t mode) {
+    return S_ISCHR(mode) || S_ISBLK(mode) || S_ISSOCK(mode);
+}
 /* The real path. Where there is none here, since another host has the folder: the absolute one, without dots. real[PATH_MAX]. */
 void files_locate(const char *path, char *real);
 

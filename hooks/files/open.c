@@ -169,9 +169,9 @@ static int open_beside(const char *path, const char *real, int flags, unsigned m
 
 int open_written(int directory, const char *path, int flags, unsigned mode) {
     enum files_place place;
-    if (path && (flags & (O_ACCMODE | O_CREAT | O_PATH | O_DIRECTORY)) == O_RDONLY)
+    if (path && !writes(flags) && !(flags & (O_PATH | O_DIRECTORY)))
         pipes_refuse_to_read(directory, path);
-    if (!path || !writes(flags) || (path[0] == '/' && pipes_is_number(path)))
+    if (!path || !writes(flags) || pipes_is_number(path))
         return OPEN_PASS;
     if ((place = files_place()) == FILES_PASS) {
         if (!is_lock(path))
@@ -193,10 +193,10 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
         errno = flags & O_EXCL ? EEXIST : EISDIR;
         return -1;
     }
-    if (is_there && S_ISFIFO(now.st_mode) && !files_is_left_alone(real))
-        return pipes_open(path, flags, mode);
-    if ((is_there && !S_ISREG(now.st_mode)) || files_is_left_alone(real))
+    if ((is_there && files_is_special(now.st_mode)) || files_is_left_alone(real))
         return OPEN_PASS;
+    if (is_there && S_ISFIFO(now.st_mode))
+        return pipes_open(path, flags, mode);
     if (is_scratch(real, flags, mode))
         return open_scratch(path, real, flags, mode);
     return place == FILES_MEET ? open_meeting(path, real, flags, mode) : open_beside(path, real, flags, mode);
@@ -389,9 +389,9 @@ void *hook_freopen(const char *path, const char *mode, void *stream) {
         open_end(fileno(stream));
     }
     bool reads = (flags & O_ACCMODE) == O_RDONLY;
-    if (path && reads)
-        pipes_refuse_to_read(AT_FDCWD, path);
-    int descriptor = path && reads ? away_open(AT_FDCWD, path, flags) : reads ? OPEN_PASS : open_written(AT_FDCWD, path, flags, 0666);
+    int descriptor = open_written(AT_FDCWD, path, flags, 0666);
+    if (descriptor == OPEN_PASS && path && reads)
+        descriptor = away_open(AT_FDCWD, path, flags);
     if (descriptor == OPEN_PASS)
         return ORIGINAL(freopen)(path, mode, stream);
     if (descriptor < 0) { /* libc closes the stream then; what it opens exists, so that nothing is made */

@@ -4,24 +4,27 @@
  * (launcher/streams/input.h).
  */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "change.h"
 
-enum { PIPEFS = 0x50495045 }; /* pipes without a name, which have one in /proc and /dev */
-
-/* path: of the current directory or the root. */
-static bool is_named_pipe(int directory, const char *path) {
+/* Pipes without a name have one in /proc and /dev. whole[PATH_MAX]. Returns the path as a whole, or NULL: it is none with a name of its own. */
+static const char *named_pipe(int directory, const char *path, char *whole) {
     struct stat now;
     struct statfs system;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
-    bool is_pipe = !fstatat(directory, path, &now, 0) && S_ISFIFO(now.st_mode) && !statfs(path, &system) && system.f_type != PIPEFS;
+    bool is_pipe = !fstatat(directory, path, &now, 0) && S_ISFIFO(now.st_mode);
+    path = is_pipe ? files_whole_path(directory, path, whole) : NULL;
+    bool is_named = path && !statfs(path, &system) && system.f_type != PIPEFS_MAGIC;
     errno = saved_errno;
-    return is_pipe;
+    return is_named ? path : NULL;
 }
 
 /* On a rank, or what is about to be one. */
@@ -39,8 +42,8 @@ void pipes_refuse_to_read(int directory, const char *path) {
     char whole[PATH_MAX];
     if (!atomic_load_explicit(&files_watched, memory_order_relaxed) || shim_files_aside_now || !path)
         return;
-    path = files_whole_path(directory, path, whole);
-    if (is_named_pipe(AT_FDCWD, path) && is_of_all_ranks(path))
+    path = named_pipe(directory, path, whole);
+    if (path && is_of_all_ranks(path))
         shim_problem(
             "AR-PIPE",
             "give it as standard input (accel-run ... <PIPE), or as <(cat PIPE) in the place of its name: every rank gets all of that",
@@ -48,9 +51,13 @@ void pipes_refuse_to_read(int directory, const char *path) {
 }
 
 bool pipes_is_number(const char *path) {
-    int number = -1;
-    bool is_named = sscanf(path, "/dev/fd/%d", &number) == 1 || sscanf(path, "/proc/self/fd/%d", &number) == 1;
-    return is_named && !written_find(number);
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        size_t length = strlen(folders[i]);
+        if (!strncmp(path, folders[i], length) && isdigit((unsigned char)path[length]))
+            return !written_find(atoi(path + length));
+    }
+    return false;
 }
 
 int pipes_open(const char *path, int flags, unsigned mode) {
@@ -66,25 +73,7 @@ int pipes_open(const char *path, int flags, unsigned mode) {
     return acts ? descriptor : open("/dev/null", flags & (O_ACCMODE | O_CLOEXEC | O_NONBLOCK | O_APPEND));
 }
 
-/* ---- making them */
-
-int hook_mkfifo(const char *path, unsigned mode) {
-    struct change change;
-    int result = change_begin(&change, MEETING_NODE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(mkfifo)(path, mode) : 0;
-    return change_end(&change, result);
-}
-
-int hook_mkfifoat(int directory, const char *path, unsigned mode) {
-    struct change change;
-    int result = change_begin(&change, MEETING_NODE, directory, path, 0, NULL) ? ORIGINAL(mkfifoat)(directory, path, mode) : 0;
-    return change_end(&change, result);
-}
-
-int hook_mknod(const char *path, unsigned mode, unsigned long device) {
-    struct change change;
-    int result = change_begin(&change, MEETING_NODE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(mknod)(path, mode, device) : 0;
-    return change_end(&change, result);
-}
+/* ---- making them: libc's other functions are this one, too */
 
 int hook_mknodat(int directory, const char *path, unsigned mode, unsigned long device) {
     struct change change;
@@ -92,11 +81,23 @@ int hook_mknodat(int directory, const char *path, unsigned mode, unsigned long d
     return change_end(&change, result);
 }
 
-/* What programs that were built before glibc 2.33 call. */
-int hook_xmknod(int version, const char *path, unsigned mode, unsigned long *device) {
-    return hook_mknod(path, mode, *device);
+int hook_mknod(const char *path, unsigned mode, unsigned long device) {
+    return hook_mknodat(AT_FDCWD, path, mode, device);
 }
 
+int hook_mkfifoat(int directory, const char *path, unsigned mode) {
+    return hook_mknodat(directory, path, mode | S_IFIFO, 0);
+}
+
+int hook_mkfifo(const char *path, unsigned mode) {
+    return hook_mkfifoat(AT_FDCWD, path, mode);
+}
+
+/* What programs that were built before glibc 2.33 call. */
 int hook_xmknodat(int version, int directory, const char *path, unsigned mode, unsigned long *device) {
     return hook_mknodat(directory, path, mode, *device);
+}
+
+int hook_xmknod(int version, const char *path, unsigned mode, unsigned long *device) {
+    return hook_mknodat(AT_FDCWD, path, mode, *device);
 }
