@@ -39,40 +39,42 @@ bool inherited_is_of_make(const char *make_flags, int number) {
     return false;
 }
 
-/* What reads the same pipe already: two readers would divide its bytes. */
-static const struct input *reader_of(const struct inherited *inherited, const struct input *standard, const struct stat *pipe) {
-    struct stat other;
-    if (standard->is_copied && !fstat(0, &other) && other.st_dev == pipe->st_dev && other.st_ino == pipe->st_ino)
-        return standard;
-    for (size_t i = 0; i < inherited->count; i++) {
-        const struct inherited_one *one = &inherited->list[i];
-        bool reads = !one->is_written && !one->same && one->input.is_copied;
-        if (reads && !fstat(one->number, &other) && other.st_dev == pipe->st_dev && other.st_ino == pipe->st_ino)
-            return &one->input;
-    }
-    return NULL;
+static bool reads(const struct input *input, const struct stat *pipe) {
+    struct stat source;
+    return input->is_copied && !fstat(input->source, &source) && source.st_dev == pipe->st_dev && source.st_ino == pipe->st_ino;
 }
 
-static bool has_input(const struct inherited_one *one) {
-    return !one->is_written && !one->same;
+/* What reads the same pipe already: two readers would divide its bytes. */
+static const struct input *reader_of(const struct inherited *inherited, const struct input *standard, const struct stat *pipe) {
+    if (reads(standard, pipe))
+        return standard;
+    for (size_t i = 0; i < inherited->count; i++)
+        if (reads(&inherited->list[i].input, pipe))
+            return &inherited->list[i].input;
+    return NULL;
 }
 
 static int add(struct inherited *inherited, const struct inherited_request *request, int number, struct problem *problem) {
     struct stat status;
     int flags = fcntl(number, F_GETFL);
-    if (flags < 0 || fstat(number, &status) || inherited->count == INHERITED_MOST || inherited_is_of_make(request->make_flags, number))
+    if (flags < 0 || flags & O_PATH || fstat(number, &status) || inherited->count == INHERITED_MOST ||
+        inherited_is_of_make(request->make_flags, number))
         return 0;
-    struct inherited_one one = {.number = number, .is_written = (flags & O_ACCMODE) == O_WRONLY};
-    bool is_file = S_ISREG(status.st_mode), is_pipe = S_ISFIFO(status.st_mode);
-    bool is_read = is_pipe && (flags & O_ACCMODE) == O_RDONLY;
-    one.same = is_read ? reader_of(inherited, request->standard, &status) : NULL;
-    bool is_copied = one.same || (is_read && inherited_is_named(request->arguments, number));
-    if (flags & O_PATH || !(is_file || is_copied || (is_pipe && one.is_written)))
+    bool is_file = S_ISREG(status.st_mode), is_pipe = S_ISFIFO(status.st_mode), is_written = (flags & O_ACCMODE) == O_WRONLY;
+    struct inherited_one *one = &inherited->list[inherited->count];
+    *one = (struct inherited_one){.number = number};
+    if (is_pipe && (flags & O_ACCMODE) == O_RDONLY) {
+        one->reader = reader_of(inherited, request->standard, &status);
+        if (!one->reader && !inherited_is_named(request->arguments, number))
+            return 0;
+    } else if (!is_file && !(is_pipe && is_written)) {
         return 0;
-    if (has_input(&one) && input_open_other(&one.input, number, is_file, request->world_size, problem))
-        return -1;
-    inherited->list[inherited->count++] = one;
-    return 0;
+    }
+    inherited->count++;
+    if (is_written || one->reader)
+        return 0;
+    one->reader = &one->input;
+    return input_open_other(&one->input, number, is_file, request->world_size, problem);
 }
 
 static int add_all(struct inherited *inherited, const struct inherited_request *request, DIR *folder, struct problem *problem) {
@@ -110,9 +112,7 @@ size_t inherited_descriptors(const struct inherited *inherited, uint32_t rank, s
     for (size_t i = 0; i < inherited->count; i++) {
         const struct inherited_one *one = &inherited->list[i];
         bool is_first = rank == 0 && !inherited->has_later;
-        int from = !one->is_written ? input_descriptor(one->same ? one->same : &one->input, rank)
-                   : is_first       ? one->number
-                                    : inherited->nowhere;
+        int from = one->reader ? input_descriptor(one->reader, rank) : is_first ? one->number : inherited->nowhere;
         if (from != one->number)
             list[count++] = (struct spawn_descriptor){from, one->number};
     }
@@ -121,21 +121,19 @@ size_t inherited_descriptors(const struct inherited *inherited, uint32_t rank, s
 
 void inherited_started(struct inherited *inherited, uint32_t rank) {
     for (size_t i = 0; i < inherited->count; i++)
-        if (has_input(&inherited->list[i]))
+        if (inherited->list[i].reader == &inherited->list[i].input)
             input_started(&inherited->list[i].input, rank);
 }
 
 void inherited_add(struct inherited *inherited, struct loop *loop) {
     for (size_t i = 0; i < inherited->count; i++)
-        if (has_input(&inherited->list[i]))
-            input_add(&inherited->list[i].input, loop);
+        input_add(&inherited->list[i].input, loop);
 }
 
 void inherited_clear(struct inherited *inherited) {
     for (size_t i = 0; i < inherited->count; i++)
-        if (has_input(&inherited->list[i]))
-            input_clear(&inherited->list[i].input);
+        input_clear(&inherited->list[i].input);
     if (inherited->nowhere)
         close(inherited->nowhere);
-    *inherited = (struct inherited){.nowhere = 0};
+    *inherited = (struct inherited){.count = 0};
 }

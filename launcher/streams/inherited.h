@@ -19,9 +19,9 @@ enum { INHERITED_MOST = 64 };
 
 struct inherited_one {
     int number;
-    bool is_written; /* by rank 0 alone; else `input` is what the ranks have */
+    const struct input
+        *reader; /* what the ranks have: `input`, or that of another number of the same pipe ("3<&0"); NULL: rank 0 alone writes */
     struct input input;
-    const struct input *same; /* borrowed: another number's, of the same pipe ("3<&0"); NULL: none */
 };
 
 struct inherited {

@@ -56,7 +56,13 @@ static void begin(struct input *input, int source, uint32_t world_size) {
         input->sinks[rank].sink = input->sinks[rank].slave = -1;
 }
 
-static int no_room(struct problem *problem) {
+/* A file by descriptions of their own; a pipe, and a file that may not be opened again, by copying. */
+static int connect_all(struct input *input, bool is_file, struct problem *problem) {
+    if (input->sinks && is_file && open_all(input) == 0)
+        return 0;
+    input->is_copied = true;
+    if (input->sinks && open_all(input) == 0)
+        return 0;
     return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "raise 'ulimit -n', or run fewer ranks", "cannot connect the ranks' input: %s",
                        strerror(errno));
 }
@@ -69,19 +75,12 @@ int input_open(struct input *input, const struct console *console, uint32_t worl
         return 0;
     if (world_size == 1 && !input->is_terminal && input->sinks)
         return 0;
-    if (input->sinks && console->is_regular[0] && open_all(input) == 0)
-        return 0;
-    input->is_copied = true;
-    return input->sinks && open_all(input) == 0 ? 0 : no_room(problem);
+    return connect_all(input, console->is_regular[0], problem);
 }
 
 int input_open_other(struct input *input, int source, bool is_file, uint32_t world_size, struct problem *problem) {
     begin(input, source, world_size);
-    input->is_copied = !is_file;
-    if (input->sinks && open_all(input) == 0)
-        return 0;
-    input->is_copied = true; /* a file that may not be opened again */
-    return input->sinks && is_file && open_all(input) == 0 ? 0 : no_room(problem);
+    return connect_all(input, is_file, problem);
 }
 
 int input_descriptor(const struct input *input, uint32_t rank) {
@@ -130,14 +129,17 @@ static void sink_flush(struct input *input, struct input_sink *sink) {
         sink_close(sink);
 }
 
+/* What has been written has room again: a queue that is never empty would grow for ever. */
+static void sink_compact(struct input_sink *sink) {
+    memmove(sink->queue, sink->queue + sink->begin, sink->end - sink->begin);
+    sink->end -= sink->begin;
+    sink->held_from -= sink->held_from < sink->begin ? sink->held_from : sink->begin;
+    sink->begin = 0;
+}
+
 static void sink_queue(struct input_sink *sink, const char *bytes, size_t count) {
-    if (sink->begin &&
-        sink->end + count > sink->capacity) { /* what is written has room again: a queue that is never empty does not grow for ever */
-        memmove(sink->queue, sink->queue + sink->begin, sink->end - sink->begin);
-        sink->end -= sink->begin;
-        sink->held_from -= sink->held_from < sink->begin ? sink->held_from : sink->begin;
-        sink->begin = 0;
-    }
+    if (sink->end + count > sink->capacity && sink->begin > sink->end / 2) /* less is moved than was written since the last time */
+        sink_compact(sink);
     if (sink->end + count > sink->capacity) {
         size_t capacity = 2 * (sink->end + count);
         char *queue = realloc(sink->queue, capacity);

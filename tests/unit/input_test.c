@@ -1,0 +1,57 @@
+// sources: launcher/streams/input.c launcher/streams/console.c launcher/loop.c launcher/problem.c
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <fcntl.h>
+
+#include "../../launcher/streams/input.h"
+
+enum { RANKS = 2, CHUNK = 8192, BEHIND = 15, CHUNKS = 4000 }; /* behind: more than a pipe holds, so that the rest waits in the launcher */
+
+static int pipe_ends[2], reached[RANKS];
+
+/* The k-th chunk goes into the launcher's pipe, and from there to the ranks as far as theirs have room. */
+static void write_chunk(struct input *input, struct loop *loop, int k) {
+    char bytes[CHUNK];
+    memset(bytes, 'a' + k % 26, sizeof bytes);
+    EXPECT(write(pipe_ends[1], bytes, sizeof bytes) == CHUNK);
+    input_add(input, loop);
+    loop_round(loop, 0);
+}
+
+static bool read_chunk(int rank, int k) {
+    char bytes[CHUNK];
+    for (size_t got = 0; got < sizeof bytes;) {
+        ssize_t n = read(reached[rank], bytes + got, sizeof bytes - got);
+        if (n <= 0)
+            return false;
+        got += (size_t)n;
+    }
+    for (size_t i = 0; i < sizeof bytes; i++)
+        if (bytes[i] != 'a' + k % 26)
+            return false;
+    return true;
+}
+
+TEST("ranks that are always behind get every byte in its order, and what has gone through takes no memory") {
+    struct input input;
+    struct loop loop = {0};
+    struct problem problem;
+    bool is_right = true;
+    EXPECT(pipe(pipe_ends) == 0);
+    EXPECT(input_open_other(&input, pipe_ends[0], false, RANKS, &problem) == 0);
+    for (int rank = 0; rank < RANKS; rank++)
+        reached[rank] = input_descriptor(&input, (uint32_t)rank);
+    for (int k = 0; k < CHUNKS && is_right; k++) {
+        write_chunk(&input, &loop, k);
+        for (int rank = 0; k >= BEHIND && rank < RANKS && is_right; rank++)
+            is_right = read_chunk(rank, k - BEHIND);
+    }
+    EXPECT(is_right);
+    for (int rank = 0; rank < RANKS; rank++) {
+        EXPECT(input.sinks[rank].end > input.sinks[rank].begin);
+        EXPECT(input.sinks[rank].capacity < 1 << 20);
+    }
+    input_clear(&input);
+    loop_clear(&loop);
+}
