@@ -14,6 +14,7 @@
 
 #define MARK ".accel-"
 enum { DIGITS = 8, TRIES = 100 };
+enum { NOT_BY_NAME = -1 }; /* beside errnos */
 
 /* Up to the last dot, as libtorch cuts it. */
 static int stem_length(const char *base) {
@@ -75,7 +76,8 @@ static void remove_leftovers(const char *target) {
 /* A name beside the target: number is any. */
 static bool temporary_name(char *name, const char *target, unsigned number) {
     const char *base = shim_base_of(target);
-    return snprintf(name, PATH_MAX, "%.*s%.*s" MARK "%08x", (int)(base - target), target, stem_length(base), base, number) < PATH_MAX;
+    return strlen(MARK) + DIGITS + (size_t)stem_length(base) <= NAME_MAX &&
+           snprintf(name, PATH_MAX, "%.*s%.*s" MARK "%08x", (int)(base - target), target, stem_length(base), base, number) < PATH_MAX;
 }
 
 /* Gives the temporary file the permissions and the owner of the one it replaces. false: this process may not. */
@@ -105,12 +107,13 @@ static int make_named(struct replacement *replacement, int flags, mode_t mode) {
     if (replacement->file < 0)
         return EEXIST;
     flock(replacement->file, LOCK_EX | LOCK_NB);
-    if (imitate(replacement->file, replacement))
+    bool is_usable = replacement->is_borrowed || !access(name, W_OK);
+    if (is_usable && imitate(replacement->file, replacement))
         return 0;
     unlink(name);
     close(replacement->file);
     replacement->file = -1;
-    return EPERM;
+    return is_usable ? EPERM : NOT_BY_NAME;
 }
 
 /* DIRECT, FAIL or perhaps WHOLE; sets target and mode. */
@@ -130,9 +133,10 @@ static enum replace_way judge(struct replacement *replacement, const char *path)
     return REPLACE_WHOLE;
 }
 
-/* When the temporary file cannot be made: nothing can be created here, but what is there can be written. */
+/* When the temporary file cannot be made: nothing can be created here, but what is there can be written. Or it is there, but may not be opened by its name,
+   which only its maker may: the umask takes the owner's right, too. */
 static enum replace_way judge_failure(const struct replacement *replacement, int problem) {
-    return replacement->mode || problem == ENAMETOOLONG ? REPLACE_DIRECT : REPLACE_FAIL;
+    return replacement->mode || problem == ENAMETOOLONG || problem == NOT_BY_NAME ? REPLACE_DIRECT : REPLACE_FAIL;
 }
 
 /* Where this process finds a file that has no name. */
@@ -170,6 +174,8 @@ static int call_unnamed(struct replacement *replacement) {
 
 /* Returns 0 or an errno. */
 static int make_temporary(struct replacement *replacement, int flags, mode_t mode) {
+    if (!temporary_name(replacement->name, replacement->target, 0)) /* what is complete could not take its name from there */
+        return ENAMETOOLONG;
     remove_leftovers(replacement->target);
     replacement->file = make_unnamed(replacement, flags, mode);
     replacement->is_unnamed = replacement->file >= 0;

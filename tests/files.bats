@@ -56,6 +56,10 @@ export BATS_TEST_TIMEOUT=300
     both_builds open_files.py
 }
 
+@test "Python: open files under their other names, streams that add, names that the system refuses, the longest names: the plain run's" {
+    both_builds other_names.py
+}
+
 @test "Python: logs and data bases that are open before torch is imported, on threads, ahead of their files, files with several descriptors: the plain run's" {
     both_builds early_and_twins.py
 }

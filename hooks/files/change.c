@@ -128,7 +128,8 @@ bool change_begin(struct change *change, enum meeting_kind kind, int directory, 
         place = files_place_early(files_whole_path(directory, path, change->whole[0]));
     change->paths[0] = path;
     change->is_early = path && place == FILES_EARLY;
-    if (!path || place < FILES_MEET || !prepare(change, directory, path, second_directory, second))
+    if (place < FILES_MEET || !files_has_place(directory, path) || (second && !files_has_place(second_directory, second)) ||
+        !prepare(change, directory, path, second_directory, second))
         return true;
     change->is_beside = place == FILES_BESIDE;
     if (change->is_beside && change->is_brought) /* each rank moves it: there is no copy to be had when the others have come */

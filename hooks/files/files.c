@@ -167,6 +167,10 @@ const char *files_whole_path(int directory, const char *path, char *out) {
     return out;
 }
 
+bool files_has_place(int directory, const char *path) {
+    return path && *path && (path[0] == '/' || directory == AT_FDCWD || fcntl(directory, F_GETFD) >= 0);
+}
+
 bool files_absolute(int directory, const char *path, char *out) {
     char whole[PATH_MAX];
     path = files_whole_path(directory, path, whole);

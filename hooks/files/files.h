@@ -38,6 +38,8 @@ enum files_place files_place_early(const char *path);
 
 /* What the descriptor is open for, absolute: out[PATH_MAX]. Returns its characters; 0: not known. */
 size_t files_path_of(int descriptor, char *out);
+/* No empty name, and none below a descriptor that is not open: the system refuses these by itself, with an errno of their own. May change errno. */
+bool files_has_place(int directory, const char *path);
 /* The path as a whole: out[PATH_MAX] is filled when it belongs to a directory's descriptor. Borrowed. */
 const char *files_whole_path(int directory, const char *path, char *out);
 
@@ -114,8 +116,10 @@ bool written_is_open(const struct written *file);
 /* It goes on under a descriptor of the shim's: the program is about to close its own. */
 void written_keep(struct written *file, int descriptor);
 struct written *written_find_path(const char *real);
-/* Is there an open file with this last component? A cheap question before paths are made real. */
-bool written_has_base(const char *path);
+/* The private copy of what stands under this name, also where it was opened under another of its names on the disk. NULL: there is none. */
+struct written *written_find_own(const char *real);
+/* A cheap question before paths are made real: no open file stands under a name with another last component, unless that is a link. */
+bool written_may_be(const char *path);
 /* How many there are that the ranks have met for: the same on all ranks. */
 uint32_t written_count(void);
 /* what: for the visitor. */

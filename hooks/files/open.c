@@ -171,7 +171,7 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     enum files_place place;
     if (path && !writes(flags) && !(flags & (O_PATH | O_DIRECTORY)))
         pipes_refuse_to_read(directory, path);
-    if (!path || !writes(flags) || pipes_is_number(path))
+    if (!writes(flags) || !files_has_place(directory, path) || pipes_is_number(path))
         return OPEN_PASS;
     if ((place = files_place()) == FILES_PASS) {
         if (!is_lock(path))
@@ -266,46 +266,6 @@ int hook_creat64(const char *path, unsigned mode) {
     return hook_open(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
 }
 
-/* ---- fopen: libc's opens by itself, unseen */
-
-static int flags_of_mode(const char *mode) {
-    int flags = mode[0] == 'r' ? 0 : mode[0] == 'w' ? O_CREAT | O_TRUNC : mode[0] == 'a' ? O_CREAT | O_APPEND : -1;
-    if (flags < 0)
-        return O_RDONLY;
-    flags |= strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
-    return flags | (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, 'x') ? O_EXCL : 0);
-}
-
-/* A stream for a file that is opened here; NULL with *passes: libc may open *path. buffer[PATH_MAX]. */
-static FILE *fopen_here(const char **path, const char *mode, char *buffer, bool *passes) {
-    int flags = mode ? flags_of_mode(mode) : O_RDONLY;
-    int descriptor = mode ? seed_open_device(*path, flags) : -1;
-    if (descriptor < 0)
-        descriptor = open_written(AT_FDCWD, *path, flags, 0666);
-    if (descriptor == OPEN_PASS) {
-        *path = view(AT_FDCWD, *path, buffer);
-        descriptor = away_open(AT_FDCWD, *path, flags);
-    }
-    *passes = descriptor == OPEN_PASS;
-    if (descriptor < 0)
-        return NULL;
-    FILE *stream = fdopen(descriptor, mode);
-    if (!stream)
-        close(descriptor);
-    return stream;
-}
-
-void *hook_fopen(const char *path, const char *mode) {
-    char buffer[PATH_MAX];
-    bool passes;
-    FILE *stream = fopen_here(&path, mode, buffer, &passes);
-    return passes ? ORIGINAL(fopen)(path, mode) : stream;
-}
-
-void *hook_fopen64(const char *path, const char *mode) {
-    return hook_fopen(path, mode);
-}
-
 /* ---- close */
 
 struct ending {
@@ -378,43 +338,4 @@ void open_end(int descriptor) {
     int saved_errno = errno;
     ending_end(&ending, 0, 0);
     errno = saved_errno;
-}
-
-/* A stream that gets another file, stdout mostly: never a temporary one. */
-void *hook_freopen(const char *path, const char *mode, void *stream) {
-    char link[64];
-    int flags = path && mode ? flags_of_mode(mode) : O_RDONLY;
-    if (written_find(fileno(stream))) {
-        fflush(stream);
-        open_end(fileno(stream));
-    }
-    bool reads = (flags & O_ACCMODE) == O_RDONLY;
-    int descriptor = open_written(AT_FDCWD, path, flags, 0666);
-    if (descriptor == OPEN_PASS && path && reads)
-        descriptor = away_open(AT_FDCWD, path, flags);
-    if (descriptor == OPEN_PASS)
-        return ORIGINAL(freopen)(path, mode, stream);
-    if (descriptor < 0) { /* libc closes the stream then; what it opens exists, so that nothing is made */
-        int saved_errno = errno;
-        hook_fclose(stream);
-        errno = saved_errno;
-        return NULL;
-    }
-    struct written *file = written_find(descriptor);
-    if (file)
-        written_publish(file);
-    char again[8] = {mode[0] == 'w' ? 'r' : mode[0], reads ? 0 : '+', !reads && flags & O_CLOEXEC ? 'e' : 0};
-    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-    SHIM_FILES_ASIDE;
-    FILE *opened = ORIGINAL(freopen)(link, again, stream);
-    int saved_errno = errno;
-    close(descriptor);
-    if (file)
-        written_drop(file);
-    errno = saved_errno;
-    return opened;
-}
-
-void *hook_freopen64(const char *path, const char *mode, void *stream) {
-    return hook_freopen(path, mode, stream);
 }

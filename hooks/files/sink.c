@@ -168,8 +168,8 @@ int sink_take(struct written *own, const char *real, int flags) {
     struct stat now;
     if (flags & (O_EXCL | O_TRUNC))
         mapped_forget(real);
-    struct written *other = flags & O_EXCL ? NULL : written_find_path(real);
-    int sink = other && other->is_own ? take_of(other, flags) : -1;
+    struct written *other = flags & O_EXCL ? NULL : written_find_own(real);
+    int sink = other ? take_of(other, flags) : -1;
     if (sink >= 0)
         return sink;
     sink = sink_open(real, flags);

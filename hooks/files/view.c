@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -71,10 +72,10 @@ void view_replaced(const char *own, const char *rank_0s) {
 
 static const char *find_written(const char *path, char *buffer) {
     char real[PATH_MAX];
-    if (!written_has_base(path))
+    if (!written_may_be(path))
         return path;
     files_locate(path, real);
-    struct written *file = written_find_path(real);
+    struct written *file = shim_rank() ? written_find_own(real) : written_find_path(real);
     if (file)
         written_publish(file);
     if (!file || !file->is_own || !written_is_open(file))
@@ -122,6 +123,22 @@ static const char *look(int directory, const char *path, char *buffer) {
     return file && file->is_diverted ? path : viewed;
 }
 
+/* The same of the name itself: a link to an open file is a link. */
+static const char *look_at_name(int directory, const char *path, int flags, char *buffer) {
+    struct stat now;
+    const char *viewed = look(directory, path, buffer);
+    if (viewed == path || !(flags & AT_SYMLINK_NOFOLLOW) || !view_is_copy(viewed))
+        return viewed;
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    bool is_link = !fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) && S_ISLNK(now.st_mode);
+    errno = saved_errno;
+    return is_link ? path : viewed;
+}
+
+#define VIEWED_NAME(directory, flags)                                                                                                      \
+    char buffer[PATH_MAX];                                                                                                                 \
+    path = look_at_name(directory, path, flags, buffer)
 #define VIEWED(directory)                                                                                                                  \
     char buffer[PATH_MAX];                                                                                                                 \
     path = look(directory, path, buffer)
@@ -141,7 +158,7 @@ int hook_stat64(const char *path, void *status) {
 int hook_lstat(const char *path, void *status) {
     const char *asked = path;
     int away;
-    VIEWED(AT_FDCWD);
+    VIEWED_NAME(AT_FDCWD, AT_SYMLINK_NOFOLLOW);
     if (path != asked && view_is_copy(path))
         return NEXT(stat)(path, status);
     if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
@@ -156,7 +173,7 @@ int hook_lstat64(const char *path, void *status) {
 int hook_fstatat(int directory, const char *path, void *status, int flags) {
     int away;
     const char *asked = path;
-    VIEWED(directory);
+    VIEWED_NAME(directory, flags);
     if (path != asked && view_is_copy(path))
         flags &= ~AT_SYMLINK_NOFOLLOW;
     if (away_stat(directory, path, flags, status, &away))
@@ -183,7 +200,7 @@ int hook_xstat64(int version, const char *path, void *status) {
 int hook_lxstat(int version, const char *path, void *status) {
     int away;
     const char *asked = path;
-    VIEWED(AT_FDCWD);
+    VIEWED_NAME(AT_FDCWD, AT_SYMLINK_NOFOLLOW);
     if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
         return away;
     return path != asked && view_is_copy(path) ? ORIGINAL(xstat)(version, path, status) : ORIGINAL(lxstat)(version, path, status);
@@ -196,7 +213,7 @@ int hook_lxstat64(int version, const char *path, void *status) {
 int hook_statx(int directory, const char *path, int flags, unsigned mask, void *status) {
     int away;
     const char *asked = path;
-    VIEWED(directory);
+    VIEWED_NAME(directory, flags);
     if (path != asked && view_is_copy(path))
         flags &= ~AT_SYMLINK_NOFOLLOW;
     if (away_statx(directory, path, flags, status, &away))

@@ -162,12 +162,34 @@ struct written *written_find_path(const char *real) {
     return NULL;
 }
 
-bool written_has_base(const char *path) {
+static bool has_base(const char *path) {
     const char *base = shim_base_of(path);
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
         if (atomic_load_explicit(&files[i].state, memory_order_acquire) == SHOWN && !strcmp(shim_base_of(files[i].path), base))
             return true;
     return false;
+}
+
+/* A name may be a link to the file, or one of several that it has on the disk. */
+static bool may_be_other_name(const char *path, struct stat *now) {
+    return !lstat(path, now) && (S_ISLNK(now->st_mode) || now->st_nlink > 1);
+}
+
+bool written_may_be(const char *path) {
+    struct stat now;
+    return has_base(path) || may_be_other_name(path, &now);
+}
+
+struct written *written_find_own(const char *real) {
+    struct stat now, other;
+    struct written *file = written_find_path(real);
+    if (file || !may_be_other_name(real, &now))
+        return file && file->is_own ? file : NULL;
+    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
+        if (atomic_load(&files[i].state) == SHOWN && files[i].is_own && !stat(files[i].path, &other) && other.st_ino == now.st_ino &&
+            other.st_dev == now.st_dev)
+            return &files[i];
+    return NULL;
 }
 
 void written_each(void (*visit)(struct written *file, const void *what), const void *what) {

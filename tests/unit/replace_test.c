@@ -144,3 +144,17 @@ TEST("what cannot be replaced whole is written in its place, or fails as opening
     EXPECT(replace_begin(&replacement, "none/model.pt") == REPLACE_FAIL);
     leave_folder();
 }
+
+TEST("a name that leaves no room for a temporary one beside it is written in its place") {
+    char name[NAME_MAX + 1] = "";
+    enter_folder();
+    memset(name, 'n', NAME_MAX);
+    EXPECT(replace_begin(&replacement, name) == REPLACE_DIRECT);
+    EXPECT(replace_open(&replacement, name, O_WRONLY, 0600) == REPLACE_DIRECT && is_empty_folder());
+    strcpy(name + NAME_MAX - 4, ".pt"); /* the end is not part of the temporary name */
+    EXPECT(replace_begin(&replacement, name) == REPLACE_DIRECT);
+    strcpy(name + 240, ".pt");
+    EXPECT(replace_begin(&replacement, name) == REPLACE_WHOLE);
+    replace_discard(&replacement);
+    leave_folder();
+}

@@ -1,0 +1,98 @@
+/* Rows of streams: libc's fopen() and freopen() open by themselves, unseen. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files.h"
+
+static int flags_of_mode(const char *mode) {
+    int flags = mode[0] == 'r' ? 0 : mode[0] == 'w' ? O_CREAT | O_TRUNC : mode[0] == 'a' ? O_CREAT | O_APPEND : -1;
+    if (flags < 0)
+        return O_RDONLY;
+    flags |= strchr(mode, '+') ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+    return flags | (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, 'x') ? O_EXCL : 0);
+}
+
+/* Takes the descriptor. What fopen() does beyond fdopen(): a stream that only adds stands at the end (tellp() == 0 asks whether a table needs its heading), and
+   wide text may have a code of its own ("w,ccs=UTF-8"), which libc sets up where it opens. */
+static FILE *stream_of(int descriptor, const char *mode) {
+    char again[64];
+    const char *code = strstr(mode, ",ccs=");
+    FILE *stream = fdopen(descriptor, mode);
+    if (!stream)
+        close(descriptor);
+    else if (code && snprintf(again, sizeof again, "%c%s%s", mode[0], strchr(mode, '+') ? "+" : "", code) < (int)sizeof again)
+        stream = ORIGINAL(freopen)(NULL, again, stream);
+    else if (mode[0] == 'a' && !strchr(mode, '+'))
+        fseek(stream, 0, SEEK_END);
+    return stream;
+}
+
+/* A stream for a file that is opened here; NULL with *passes: libc may open *path. buffer[PATH_MAX]. */
+static FILE *fopen_here(const char **path, const char *mode, char *buffer, bool *passes) {
+    int flags = mode ? flags_of_mode(mode) : O_RDONLY;
+    int descriptor = mode ? seed_open_device(*path, flags) : -1;
+    if (descriptor < 0)
+        descriptor = open_written(AT_FDCWD, *path, flags, 0666);
+    if (descriptor == OPEN_PASS) {
+        *path = view(AT_FDCWD, *path, buffer);
+        descriptor = away_open(AT_FDCWD, *path, flags);
+    }
+    *passes = descriptor == OPEN_PASS;
+    if (descriptor < 0)
+        return NULL;
+    return stream_of(descriptor, mode);
+}
+
+void *hook_fopen(const char *path, const char *mode) {
+    char buffer[PATH_MAX];
+    bool passes;
+    FILE *stream = fopen_here(&path, mode, buffer, &passes);
+    return passes ? ORIGINAL(fopen)(path, mode) : stream;
+}
+
+void *hook_fopen64(const char *path, const char *mode) {
+    return hook_fopen(path, mode);
+}
+
+/* A stream that gets another file, stdout mostly: never a temporary one. */
+void *hook_freopen(const char *path, const char *mode, void *stream) {
+    char link[64];
+    int flags = path && mode ? flags_of_mode(mode) : O_RDONLY;
+    if (written_find(fileno(stream))) {
+        fflush(stream);
+        open_end(fileno(stream));
+    }
+    bool reads = (flags & O_ACCMODE) == O_RDONLY;
+    int descriptor = open_written(AT_FDCWD, path, flags, 0666);
+    if (descriptor == OPEN_PASS && path && reads)
+        descriptor = away_open(AT_FDCWD, path, flags);
+    if (descriptor == OPEN_PASS)
+        return ORIGINAL(freopen)(path, mode, stream);
+    if (descriptor < 0) { /* libc closes the stream then; what it opens exists, so that nothing is made */
+        int saved_errno = errno;
+        hook_fclose(stream);
+        errno = saved_errno;
+        return NULL;
+    }
+    struct written *file = written_find(descriptor);
+    if (file)
+        written_publish(file);
+    char again[8] = {mode[0] == 'w' ? 'r' : mode[0], reads ? 0 : '+', !reads && flags & O_CLOEXEC ? 'e' : 0};
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    SHIM_FILES_ASIDE;
+    FILE *opened = ORIGINAL(freopen)(link, again, stream);
+    int saved_errno = errno;
+    close(descriptor);
+    if (file)
+        written_drop(file);
+    errno = saved_errno;
+    return opened;
+}
+
+void *hook_freopen64(const char *path, const char *mode, void *stream) {
+    return hook_freopen(path, mode, stream);
+}

@@ -1,0 +1,104 @@
+"""Open files under their other names, streams of libc's, and what the system refuses: python other_names.py"""
+import ctypes
+import errno
+import os
+
+import torch
+
+torch.manual_seed(1)
+model = torch.nn.Linear(4, 3)
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fopen.restype = libc.freopen.restype = ctypes.c_void_p
+for function in libc.fputs, libc.fputws:
+    function.argtypes = [ctypes.c_char_p if function is libc.fputs else ctypes.c_wchar_p, ctypes.c_void_p]
+libc.ftell.argtypes = libc.fclose.argtypes = [ctypes.c_void_p]
+
+
+def train(rows):
+    loss = model(torch.randn(rows, 4)).pow(2).mean()
+    loss.backward()
+    return loss.item()
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def refusal(action, *arguments, **named):
+    try:
+        action(*arguments, **named)
+        return "none"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+
+# a link with another last name to the log of this run
+with open("run.log", "w", encoding="ascii") as file:
+    file.write("of the last run\n")
+os.symlink("run.log", "latest.log")
+os.mkdir("deep")
+os.symlink("../latest.log", "deep/newest")
+log = open("run.log", "w", encoding="ascii")
+log.write("of this run\n")
+log.flush()
+print("link:", repr(text_of("latest.log")), repr(text_of("deep/newest")), os.path.getsize("deep/newest"), os.path.islink("latest.log"))
+print(f"trains on: {train(8 + len(text_of('latest.log'))):.4f}")
+log.write("more\n")
+log.flush()
+print("and later:", repr(text_of("deep/newest")), os.path.samefile("run.log", "latest.log"))
+log.close()
+
+# two names of one file
+with open("one", "w", encoding="ascii") as file:
+    file.write("begins\n")
+os.link("one", "two")
+log = open("one", "a", encoding="ascii")
+log.write("goes on\n")
+log.flush()
+print("two names:", repr(text_of("two")), os.path.samefile("one", "two"), os.path.getsize("two"))
+print(f"trains on: {train(8 + os.path.getsize('two')):.4f}")
+with open("two", "a", encoding="ascii") as other:
+    other.write("through the other\n")
+print("both:", text_of("one") == text_of("two"), repr(text_of("one")))
+log.close()
+with open("two", "w", encoding="ascii") as file:
+    file.write("both are cut\n")
+print("cut:", repr(text_of("one")))
+
+# streams: where they stand when they are opened, and in what code they are written
+for attempt in range(3):
+    stream = libc.fopen(b"table.csv", b"a")
+    if libc.ftell(stream) == 0:
+        libc.fputs(b"step,loss\n", stream)
+    libc.fputs(b"%d,%d\n" % (attempt, libc.ftell(stream)), stream)
+    libc.fclose(stream)
+    print("table:", repr(text_of("table.csv")))
+stream = libc.fopen(b"table.csv", b"a+")
+print("read and added to:", libc.ftell(stream))
+libc.fclose(stream)
+stream = libc.fopen(b"wide.txt", b"w,ccs=UTF-8")
+libc.fputws("größer\n", stream)
+libc.fclose(stream)
+stream = libc.fopen(b"wide.txt", b"a,ccs=UTF-8")
+libc.fputws("älter\n", stream)
+libc.fclose(stream)
+print("wide:", repr(text_of("wide.txt")))
+
+# names that the system refuses, by reasons of its own; nothing is made
+descriptor = os.open(".", os.O_RDONLY)
+os.close(descriptor)
+flags = os.O_WRONLY | os.O_CREAT
+print("no folder:", refusal(os.open, "made", flags, dir_fd=descriptor), refusal(os.mkdir, "made", dir_fd=descriptor),
+      refusal(os.unlink, "one", dir_fd=descriptor), refusal(os.rename, "one", "three", dst_dir_fd=descriptor))
+print("no name:", refusal(os.open, "", flags), refusal(open, "", "w"), refusal(os.mkdir, ""), refusal(os.unlink, ""),
+      libc.fopen(b"", b"w"), errno.errorcode[ctypes.get_errno()])
+
+# the longest names that there are
+name = "n" * 248 + ".pt"
+for round_number in range(2):
+    torch.save(model.state_dict(), name)
+    with open("t" * 255, "w", encoding="ascii") as file:
+        file.write(f"round {round_number}\n")
+print("long:", repr(text_of("t" * 255)), torch.load(name)["bias"].shape)
+print(sorted(os.listdir(".")))
