@@ -142,7 +142,11 @@ in_place_share() {
     same_part callbacks.py debian wheel
 }
 
-@test "what autograd calls back in C++ sees whole gradients: hooks, custom functions" {
+@test "gradients that the program gives, of all sizes: what one process refuses is refused, what it sums is summed" {
+    same_part wrong_sizes.py debian wheel
+}
+
+@test "what autograd calls back in C++ sees whole gradients: hooks, custom functions; what they give is of the size that one process asks for" {
     same_words callbacks
 }
 

@@ -129,9 +129,10 @@ static struct tensor *user_hook_called(struct tensor *gradient, void *data) {
         return make_whole(user_call(hook, gradient));
     struct record wanted = boundary_record_of_gradient(&hook->record);
     struct value seen = value_tensor(boundary_show(gradient, &wanted));
+    struct fit_size size = fit_size_of(seen.tensor, &wanted);
     struct tensor *returned = user_call(hook, seen.tensor);
     value_drop(seen);
-    returned = boundary_return(returned, &wanted);
+    returned = boundary_return(fit_exact(returned, &size), &wanted);
     dispatch_client.hook_returned(hook->node, returned);
     return returned;
 }

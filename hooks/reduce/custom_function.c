@@ -10,8 +10,8 @@
 
 struct custom {
     size_t input_count, output_count;
-    int64_t last_batch;      /* of the forward: what the backward computes again is divided as it was */
-    struct record records[]; /* of the inputs, then of the outputs */
+    int64_t last_batch;           /* of the forward: what the backward computes again is divided as it was */
+    struct custom_value values[]; /* the inputs, then the outputs */
 };
 
 static struct pairs customs; /* node → struct custom; an entry outlives its node and is replaced when the address is used again */
@@ -33,20 +33,31 @@ bool custom_is_divided(void *node) {
     if (!custom || !node_is_replaced(node)) /* another node has its address now */
         return false;
     for (size_t i = 0; i < custom->input_count + custom->output_count; i++)
-        if (custom->records[i].kind != RECORD_NONE)
+        if (custom->values[i].record.kind != RECORD_NONE)
             return true;
     return false;
 }
 
-struct record custom_input(const struct custom *custom, size_t index) {
-    return index < custom->input_count ? custom->records[index] : (struct record){.kind = RECORD_NONE};
+static struct custom_value value_at(const struct custom *custom, size_t index, size_t first, size_t count) {
+    static const struct custom_value none = {{.kind = RECORD_NONE}, {.dims = FIT_ANY}};
+    return index < count ? custom->values[first + index] : none;
 }
 
-struct record custom_output(const struct custom *custom, size_t index) {
-    return index < custom->output_count ? custom->records[custom->input_count + index] : (struct record){.kind = RECORD_NONE};
+struct custom_value custom_input(const struct custom *custom, size_t index) {
+    return value_at(custom, index, 0, custom->input_count);
+}
+
+struct custom_value custom_output(const struct custom *custom, size_t index) {
+    return value_at(custom, index, custom->input_count, custom->output_count);
 }
 
 /* ---- backward */
+
+/* Of what the program has returned, and nobody will take: an exception passes. NULL: all is well. */
+static void drop_returned(struct vector **returned) {
+    for (size_t i = 0; *returned && i < vector_tensors(*returned); i++)
+        tensor_release(*vector_tensor(*returned, i));
+}
 
 static void *custom_apply(void *result, void *node, void *arguments) {
     const struct custom *custom = custom_of_node(node);
@@ -68,7 +79,8 @@ static void *custom_apply(void *result, void *node, void *arguments) {
         struct tensor **gradient = vector_tensor(gradients, i), *seen = *gradient;
         if (seen == torch_facts.undefined)
             continue;
-        struct record output = custom_output(custom, i), record = boundary_record_of_gradient(&output);
+        struct custom_value output = custom_output(custom, i);
+        struct record record = boundary_record_of_gradient(&output.record);
         *gradient = boundary_show(seen, &record);
         tensor_release(seen);
     }
@@ -77,11 +89,15 @@ static void *custom_apply(void *result, void *node, void *arguments) {
         BATCH_SCOPE(custom->last_batch);
         original(result, node, gradients);
     }
-    struct vector *returned = result;
+    __attribute__((cleanup(drop_returned))) struct vector *returned = result;
     for (size_t i = 0; i < vector_tensors(returned); i++) {
-        struct record input = custom_input(custom, i), wanted = boundary_record_of_gradient(&input);
-        *vector_tensor(returned, i) = boundary_return(*vector_tensor(returned, i), &wanted);
+        struct custom_value input = custom_input(custom, i);
+        struct record wanted = boundary_record_of_gradient(&input.record);
+        struct tensor **gradient = vector_tensor(returned, i), *given = *gradient;
+        *gradient = torch_facts.undefined; /* ours, should the next throw */
+        *gradient = boundary_return(fit_summed(given, &input.size, node, i), &wanted);
     }
+    returned = NULL;
     return result;
 }
 
@@ -117,8 +133,13 @@ static struct tensor *wrapping_tensor(const struct wrapping *wrapping, char *arr
     return engaged ? *(struct tensor **)(optional + (wrapping->tensor_comes_first ? 0 : 8)) : torch_facts.undefined;
 }
 
-static struct record record_of(struct tensor *tensor) {
-    return tensor != torch_facts.undefined ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
+static struct custom_value value_of(struct tensor *tensor) {
+    struct custom_value value = {{.kind = RECORD_NONE}, {.dims = FIT_ANY}};
+    if (tensor != torch_facts.undefined) {
+        value.record = record_get(tensor);
+        value.size = fit_size_of(tensor, &value.record);
+    }
+    return value;
 }
 
 /* The records before the outputs get their histories. NULL: not our concern. */
@@ -126,20 +147,20 @@ static struct custom *wrapping_begin(const struct wrapping *wrapping) {
     if (!shim_active() || dispatch_is_opaque() || !wrapping->node)
         return NULL;
     size_t count = wrapping->input_count + wrapping->output_count;
-    struct custom *custom = malloc(sizeof *custom + count * sizeof custom->records[0]);
+    struct custom *custom = malloc(sizeof *custom + count * sizeof custom->values[0]);
     custom->input_count = wrapping->input_count;
     custom->output_count = wrapping->output_count;
     custom->last_batch = *dispatch_client.last_batch();
     bool divided = dispatch_has_divided();
     for (size_t i = 0; i < wrapping->input_count; i++) {
-        custom->records[i] = record_of(wrapping_input(wrapping, i));
-        divided |= custom->records[i].kind != RECORD_NONE;
+        custom->values[i] = value_of(wrapping_input(wrapping, i));
+        divided |= custom->values[i].record.kind != RECORD_NONE;
     }
     for (size_t i = 0; i < wrapping->output_count; i++) {
-        struct record *record = &custom->records[wrapping->input_count + i];
-        *record = record_of(wrapping_tensor(wrapping, wrapping->outputs, i));
-        if (record->kind == RECORD_NONE && divided) /* whole, but computed from rows: without grad mode nothing said so */
-            record->kind = RECORD_GATHERED;
+        struct custom_value *output = &custom->values[wrapping->input_count + i];
+        *output = value_of(wrapping_tensor(wrapping, wrapping->outputs, i));
+        if (output->record.kind == RECORD_NONE && divided) /* whole, but computed from rows: without grad mode nothing said so */
+            output->record.kind = RECORD_GATHERED;
     }
     return custom;
 }
@@ -150,7 +171,7 @@ static void wrapping_end(const struct wrapping *wrapping, struct custom *custom,
         return;
     for (size_t i = 0; i < custom->output_count && results->begin + 16 * i < results->end; i++) {
         struct tensor *result = wrapping_tensor(wrapping, results->begin, i);
-        struct record record = custom_output(custom, i);
+        struct record record = custom_output(custom, i).record;
         if (record.kind == RECORD_NONE || result == torch_facts.undefined || !tensor_is_plain(result))
             continue;
         if (record.kind != RECORD_GATHERED || record.is_view_of_gathered || tensor_requires_grad(result))

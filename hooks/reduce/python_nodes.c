@@ -23,23 +23,24 @@ static const struct custom *custom_or_stop(const struct node_hook *hook) {
     return custom;
 }
 
-/* The gradients of a custom function's inputs, or of its outputs. */
-static struct record record_of_gradient(const struct custom *custom, bool of_inputs, size_t index) {
+/* What the gradient is one of: an input of a custom function, or an output. */
+static struct custom_value value_of_gradient(const struct custom *custom, bool of_inputs, size_t index) {
     if (!custom) /* a backward through nothing that is divided */
-        return (struct record){.kind = RECORD_NONE};
-    struct record tensor = of_inputs ? custom_input(custom, index) : custom_output(custom, index);
-    return boundary_record_of_gradient(&tensor);
+        return (struct custom_value){{.kind = RECORD_NONE}, {.dims = FIT_ANY}};
+    struct custom_value tensor = of_inputs ? custom_input(custom, index) : custom_output(custom, index);
+    tensor.record = boundary_record_of_gradient(&tensor.record);
+    return tensor;
 }
 
-typedef struct tensor *tensor_conversion(struct tensor *tensor, const struct record *record); /* borrowed in, owned out */
+typedef struct tensor *tensor_conversion(struct tensor *tensor, const struct custom_value *value); /* borrowed in, owned out */
 
-static struct tensor *show(struct tensor *tensor, const struct record *record) {
-    return boundary_show(tensor, record);
+static struct tensor *show(struct tensor *tensor, const struct custom_value *value) {
+    return boundary_show(tensor, &value->record);
 }
 
-static struct tensor *take_back(struct tensor *tensor, const struct record *record) {
+static struct tensor *take_back(struct tensor *tensor, const struct custom_value *value) {
     tensor_retain(tensor);
-    return boundary_return(tensor, record);
+    return boundary_return(fit_exact(tensor, &value->size), &value->record);
 }
 
 /* A new tuple with each tensor converted. Borrowed in, owned out. */
@@ -51,8 +52,8 @@ static struct object *convert(struct object *tuple, const struct custom *custom,
         struct object *item = python->tuple_get(tuple, i);
         struct tensor *tensor = item == python->none ? NULL : python_tensor(item);
         if (tensor) {
-            struct record record = record_of_gradient(custom, of_inputs, (size_t)i);
-            struct tensor *result = conversion(tensor, &record);
+            struct custom_value value = value_of_gradient(custom, of_inputs, (size_t)i);
+            struct tensor *result = conversion(tensor, &value);
             item = python_object(result);
             tensor_release(result);
         } else

@@ -102,6 +102,20 @@ void seeds_release(struct seeds *seeds);
    asked for (empty: of all leaves), which accumulate there or are returned. */
 void foreign_refuse(const struct vector *roots, const struct vector *asked, bool accumulate);
 
+/* ---- sizes of gradients that the program gives (fit.c): those of the whole batch */
+enum { FIT_ANY = -1 };
+struct fit_size {
+    int dims; /* FIT_ANY: nothing is known, and nothing compared */
+    int64_t sizes[TORCH_DIMS_MAX];
+};
+/* Of a divided tensor; any of another, whose sizes the engine knows. */
+struct fit_size fit_size_of(struct tensor *tensor, const struct record *record);
+/* Takes a gradient, gives one of the size: what the engine sums to it is summed. Throws what the engine throws; node: whose function has returned it, or NULL;
+   index: its number there. A collective where it is divided and is summed. */
+struct tensor *fit_summed(struct tensor *gradient, const struct fit_size *size, void *node, size_t index);
+/* The same of what a hook returns: of another size it gets one that libtorch, which asks next, refuses in its own words. */
+struct tensor *fit_exact(struct tensor *gradient, const struct fit_size *size);
+
 /* ---- code of the program that autograd calls back (boundary.c): it runs at user level and is shown what one process would show */
 /* The gradient of a divided tensor is divided like it; that of anything replicated is a partial sum; that of a partial sum is replicated. */
 struct record boundary_record_of_gradient(const struct record *tensor);
@@ -130,8 +144,12 @@ struct custom;
 const struct custom *custom_of_node(void *node);
 /* A custom function's node, and something that it took or gave was divided, or computed from rows. Every rank answers alike. */
 bool custom_is_divided(void *node);
-struct record custom_input(const struct custom *custom, size_t index);
-struct record custom_output(const struct custom *custom, size_t index);
+struct custom_value {
+    struct record record; /* RECORD_NONE: replicated, or there is no such value */
+    struct fit_size size;
+};
+struct custom_value custom_input(const struct custom *custom, size_t index);
+struct custom_value custom_output(const struct custom *custom, size_t index);
 
 /* ---- torch::autograd::grad (capture.c): gradients that are handed out instead of accumulated */
 struct capture {

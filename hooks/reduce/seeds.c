@@ -35,8 +35,7 @@ static struct tensor *seed_for(const struct record *root, struct tensor *seed) {
         return dispatch_client.whole(seed);
     struct record own = record_get(seed);
     if (root->kind == RECORD_SHARD) {
-        if ((own.kind == RECORD_SHARD && own.dim == root->dim && record_same_rows(&own, root)) || tensor_dims(seed) <= root->dim ||
-            tensor_size(seed, root->dim) != record_total(root)) {
+        if (own.kind == RECORD_SHARD && own.dim == root->dim && record_same_rows(&own, root)) {
             tensor_retain(seed);
             return seed;
         }
@@ -58,9 +57,18 @@ static void *root_node(const struct vector *roots, size_t index, size_t count) {
     return *(void *const *)(roots->begin + index * seeds_edge_bytes(roots, count));
 }
 
-struct record seeds_root(const struct vector *roots, size_t index, size_t count) {
+/* Borrowed; NULL: it has no record. */
+static struct tensor *root_tensor(const struct vector *roots, size_t index, size_t count) {
     const char *edge = roots->begin + index * seeds_edge_bytes(roots, count);
-    return record_of_output(root_node(roots, index, count), edge_output(edge, seeds_edge_bytes(roots, count)));
+    return record_output(root_node(roots, index, count), edge_output(edge, seeds_edge_bytes(roots, count)));
+}
+
+static struct record record_of_root(struct tensor *tensor) {
+    return tensor ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
+}
+
+struct record seeds_root(const struct vector *roots, size_t index, size_t count) {
+    return record_of_root(root_tensor(roots, index, count));
 }
 
 /* Where values are whole that come from divided rows: what hangs on them may have no record. */
@@ -107,9 +115,14 @@ static void note_origin(const struct record *root) {
 void seeds_make(struct seeds *seeds, const struct vector *roots, const struct vector *inputs) {
     size_t count = vector_tensors(inputs);
     for (size_t i = 0; i < count; i++) {
-        struct record record = seeds_root(roots, i, count);
+        struct tensor *root = root_tensor(roots, i, count), *seed = *vector_tensor(inputs, i);
+        struct record record = record_of_root(root);
+        struct fit_size size = root ? fit_size_of(root, &record) : (struct fit_size){.dims = FIT_ANY};
         note_origin(&record);
-        meet_seed(*vector_tensor(inputs, i));
-        seeds->tensors[seeds->count++] = seed_for(&record, *vector_tensor(inputs, i));
+        meet_seed(seed);
+        tensor_retain(seed);
+        struct value fitting = value_tensor(fit_summed(seed, &size, NULL, i));
+        seeds->tensors[seeds->count++] = seed_for(&record, fitting.tensor);
+        value_drop(fitting);
     }
 }

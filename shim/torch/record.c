@@ -234,10 +234,9 @@ static size_t tensors_of_node(void *node, bool all, struct tensor **tensors, siz
     return count;
 }
 
-static bool find_output(void *node, uint32_t number, bool all, struct record *record) {
+static struct tensor *find_output(void *node, uint32_t number, bool all) {
     enum { FEW = 16 };
-    struct tensor *few[FEW], **tensors = few, **many = NULL;
-    bool found = false;
+    struct tensor *few[FEW], **tensors = few, **many = NULL, *found = NULL;
     size_t count = tensors_of_node(node, all, few, FEW);
     if (count > FEW) {
         tensors = many = malloc(count * sizeof *many);
@@ -245,20 +244,22 @@ static bool find_output(void *node, uint32_t number, bool all, struct record *re
     }
     for (size_t i = 0; i < count && !found; i++) {
         struct value own = TORCH_CALL("aten::output_nr", "", value_tensor(tensors[i]));
-        found = own.integer == (int64_t)number;
-        if (found)
-            *record = record_get(tensors[i]);
+        if (own.integer == (int64_t)number)
+            found = tensors[i];
     }
     free(many);
     return found;
 }
 
 /* What was written through a view of it (loss.view(1).mul_(3)) has another node than when it was marked. */
+struct tensor *record_output(void *node, uint32_t number) {
+    struct tensor *found = node ? find_output(node, number, false) : NULL;
+    return found || !node ? found : find_output(node, number, true);
+}
+
 struct record record_of_output(void *node, uint32_t number) {
-    struct record record = {.kind = RECORD_NONE};
-    if (node && !find_output(node, number, false, &record))
-        find_output(node, number, true, &record);
-    return record;
+    struct tensor *tensor = record_output(node, number);
+    return tensor ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
 }
 
 /* Returns false when it has no record any more. Else its end, which begins with record_clear, waits until it is not shown any more. */

@@ -80,7 +80,9 @@ struct record_move {
 };
 struct record_move record_move_begin(struct tensor *from, struct tensor *to);
 void record_move_end(const struct record_move *move, struct tensor *to);
-/* The record of the live tensor that is the numbered output of a node, else RECORD_NONE: then all entries are looked at. */
+/* The live tensor with a record that is the numbered output of a node, borrowed, or NULL: then all entries are looked at. */
+struct tensor *record_output(void *node, uint32_t number);
+/* Its record, else RECORD_NONE. */
 struct record record_of_output(void *node, uint32_t number);
 size_t record_count(void);
 /* Calls visit, which clears none, for every live record, or for those of tensors that were part of a graph when they were marked. Any thread: tensors may

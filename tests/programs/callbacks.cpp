@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <cstdio>
+#include <cstring>
 
 using torch::Tensor;
 using torch::autograd::AutogradContext;
@@ -105,6 +106,29 @@ static void normalised(const Tensor &images) {
     }
 }
 
+/* What one process refuses must not pass because it has, by chance, as many rows as a rank. */
+static void wrong_sizes(torch::nn::Linear &layer, Tensor images) {
+    for (int rows = 5; rows <= 23; rows++) {
+        Tensor given = torch::ones({rows, 8}), outputs = layer(images), hooked = layer(images);
+        hooked.register_hook([given](Tensor) { return given; });
+        for (int way = 0; way < 3; way++) {
+            layer->zero_grad();
+            try {
+                if (way == 0) {
+                    outputs.backward(given, true);
+                } else if (way == 1) {
+                    layer->weight.mutable_grad() = torch::autograd::grad({outputs}, {layer->weight}, {given})[0];
+                } else {
+                    hooked.sum().backward();
+                }
+                show("taken", layer->weight.grad());
+            } catch (const std::exception &error) {
+                printf("%d rows refused: %.*s\n", rows, static_cast<int>(strcspn(error.what(), "\n")), error.what());
+            }
+        }
+    }
+}
+
 int main() {
     torch::manual_seed(1);
     Tensor images = torch::randn({23, 6}), targets = torch::arange(23) % 3;
@@ -146,4 +170,5 @@ int main() {
         }
     }
     normalised(images);
+    wrong_sizes(first, images);
 }
