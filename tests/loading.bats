@@ -152,7 +152,7 @@ whole() {
 
 @test "a loader that turns out to depend on what it has read before stops by name, and --no-shard-loading reads everything" {
     local kind
-    for kind in late looking_back hidden_generator "late 2" "rare_member 0 8" "rare_static 0 8" "rare_pointed 0 8"; do
+    for kind in late looking_back hidden_generator "late 2" "rare_member 0 8" "rare_static 0 8" "rare_pointed 0 8" "rare_written 0 8"; do
         # shellcheck disable=SC2086
         loaders 2 debian-O2 -- $kind
         [ "$(cat "$ranks/status")" -eq 125 ]

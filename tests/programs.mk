@@ -34,7 +34,7 @@ $(O)/programs/$(1)-$(2)/precompiled/torch.h.gch: tests/programs/precompiled.h
 	@echo '#error "the precompiled header was not used"' >$$(@D)/torch.h
 	$(Q)nice $(call program_precompile,$(1)-$(2)) -x c++-header $$(PROGRAM_FLAGS_$(1)) -$(2) $(PROGRAM_WARN) -o $$@ $$<
 
-$(O)/programs/$(1)-$(2)/%: tests/programs/%.cpp tests/programs/dump.h $(O)/programs/$(1)-$(2)/precompiled/torch.h.gch
+$(O)/programs/$(1)-$(2)/%: tests/programs/%.cpp $(wildcard tests/programs/*.h) $(O)/programs/$(1)-$(2)/precompiled/torch.h.gch
 	$(Q)nice $(call program_cxx,$(1)-$(2)) $$(PROGRAM_FLAGS_$(1)) -$(2) $(PROGRAM_WARN) -include $(O)/programs/$(1)-$(2)/precompiled/torch.h \
 		-o $$@ $$< -Wl,--as-needed $$(PROGRAM_LINK_$(1))
 endef

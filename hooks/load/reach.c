@@ -195,6 +195,19 @@ static bool looks_like_allocation(uintptr_t word) {
     return word % 16 == 0 && word >= LEAST && !(word >> ADDRESS_BITS);
 }
 
+/* How often a tensor, or what it is a view of, has been written: its elements may be many, and lie further away. Not of one that was made in inference mode,
+   which counts nothing. */
+static void sum_version(struct reach *reach, uintptr_t address) {
+    struct tensor *tensor = (struct tensor *)address;
+    void *first;
+    if (!peek(address, &first, sizeof first) || first != torch_facts.tensor_vtable || !tensor_is_plain(tensor) ||
+        (*tensor_key_set(tensor) & torch_facts.plain_keys) != torch_facts.plain_keys)
+        return;
+    OPAQUE_SCOPE;
+    struct value version = TORCH_CALL("aten::_version", "", value_tensor(tensor));
+    reach->sum = checksum_bytes(reach->sum, &version.integer, sizeof version.integer);
+}
+
 /* Without the counts of references behind a table of virtual functions (libtorch's, std::shared_ptr's): the examples that were read may still be there. */
 static void sum_near(struct reach *reach, uintptr_t address) {
     enum { COUNTS_END = 3 * sizeof(void *) };
@@ -202,6 +215,7 @@ static void sum_near(struct reach *reach, uintptr_t address) {
     if (bytes <= COUNTS_END || !has_an_end(address))
         return;
     sum_bytes(reach, address + COUNTS_END, bytes - COUNTS_END < SUMMED_MAX ? bytes - COUNTS_END : SUMMED_MAX);
+    sum_version(reach, address);
     reach->blocks[reach->block_count++] = (struct region){address, address + bytes};
 }
 

@@ -207,6 +207,8 @@ int main(int argc, char **argv) {
         run_set(Augmented<Hidden>(310).map(stack), options);
     } else if (kind == "rare_member") {
         run_set(Augmented<Member>(310, 40).map(stack), options);
+    } else if (kind == "rare_written") {
+        run_set(Fading(310, 40).map(stack), options);
     } else if (kind == "rare_static") {
         run_set(Augmented<Static>(310, 40).map(stack), options);
     } else if (kind == "rare_pointed") {

@@ -188,6 +188,29 @@ class Noisy : public datasets::Dataset<Noisy> {
     size_t calm; // the first so many examples are read without noise
 };
 
+// some examples fade each time they are read
+class Fading : public datasets::Dataset<Fading> {
+  public:
+    explicit Fading(int64_t samples, size_t every) : blobs(samples, 1), strengths(torch::ones({samples})), every(every) {
+    }
+    Example<> get(size_t index) override {
+        auto example = blobs.get(index);
+        torch::Tensor strength = strengths[static_cast<int64_t>(index)];
+        if (index % every == every - 1)
+            strength.mul_(0.9);
+        example.data = example.data * strength;
+        return example;
+    }
+    torch::optional<size_t> size() const override {
+        return blobs.size();
+    }
+
+  private:
+    Blobs blobs;
+    torch::Tensor strengths;
+    size_t every; // one of so many
+};
+
 struct Member {
     double operator()() {
         return generator() / 4294967296.0;
