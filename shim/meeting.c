@@ -10,8 +10,9 @@
 #include "comm/clock.h"
 #include "link.h"
 #include "shim.h"
+#include "threads.h"
 
-enum { YIELDS = 64, NAP_MS = 50, PARTED_MS = 1000 };
+enum { YIELDS = 64, NAP_MS = 50, PARTED_MS = 1000, PARTED_BESIDE_MS = 10000 };
 
 static uint32_t ranks, limit_ms;
 static pid_t thread; /* that claimed, if it is the same on all ranks */
@@ -92,11 +93,16 @@ static void look_for_end(uint32_t late) {
     link_look(late);
 }
 
-/* It is in a collective to which this rank will not come: each waits for the other, where no other thread can help. */
+/* Another thread of this rank may come to the collective that the late one is in; how long to wait for that, when no other ever has. */
+static bool may_be_helped(uint64_t waited_ms) {
+    return threads_are_living() && (shim_others_compute() || waited_ms < PARTED_BESIDE_MS);
+}
+
+/* It is in a collective to which this rank will not come: each waits for the other. */
 static bool is_in_collective(uint32_t late) {
     const struct board_rank *other = &link_board()->ranks[late], *own = &link_board()->ranks[shim_rank()];
-    return !shim_has_threads() && atomic_load(&other->waiting) == BOARD_WAITS &&
-           atomic_load(&other->collective) > atomic_load(&own->collective);
+    uint32_t waits = atomic_load(&other->waiting);
+    return (waits == BOARD_WAITS || waits == BOARD_WAITS_FOR_TURN) && atomic_load(&other->collective) > atomic_load(&own->collective);
 }
 
 /* Gives up when the job is being stopped, or at the deadline. */
@@ -104,7 +110,7 @@ static void look_up(const struct wait *wait) {
     const struct board_arrival *own = &room()->arrivals[shim_rank()];
     uint64_t waited_ms = clock_ms() - wait->since_ms;
     look_for_end(wait->late);
-    if (waited_ms >= PARTED_MS && is_in_collective(wait->late) && !wait->is_over(wait))
+    if (waited_ms >= PARTED_MS && is_in_collective(wait->late) && !may_be_helped(waited_ms) && !wait->is_over(wait))
         shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s', while rank %u does not, and waits for it in \"%.*s\"", shim_rank(),
                      kind_words[own->kind], own->path, wait->late, BOARD_WHERE_CHARS - 1, link_board()->ranks[wait->late].where);
     bool may_last = shim_rank() && (own->kind == MEETING_LOCK || own->kind == MEETING_PIPE || own->kind == MEETING_COMMAND);

@@ -197,7 +197,8 @@ void shim_backward_lock(pthread_mutex_t *mutex);
 void shim_turns_begin(uint32_t timeout_ms);
 /* A moment of a wait for another thread of this process, which began with *since_ns = 0; stops the job at the deadline of collectives. what: "a backward". */
 void shim_nap(uint64_t *since_ns, const char *what);
-bool shim_has_threads(void); /* there is, or has been, a second one */
+bool shim_has_threads(void);    /* there is, or has been, a second one */
+bool shim_others_compute(void); /* has any but the main thread ever come to what the ranks do together? */
 /* For comm_note() alone. */
 void shim_note_lock(void);
 void shim_note_unlock(int *unused);

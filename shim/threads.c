@@ -13,8 +13,19 @@ enum { KINDS_MAX = 1 << 20 };
 _Atomic uint8_t threads_are_several;
 
 static pthread_t main_thread;
-static pthread_key_t own_word;
+static pthread_key_t own_word, own_life;
 static bool has_own_word;
+static _Atomic uint32_t living;
+
+bool threads_are_living(void) {
+    return atomic_load(&living) > 0;
+}
+
+/* Also of one that ends by pthread_exit(), or is cancelled. */
+static void life_ends(void *unused) {
+    (void)unused;
+    atomic_fetch_sub(&living, 1);
+}
 
 /* How many a thread has made of a kind; beyond KINDS_MAX kinds, some are counted together. */
 static struct pairs made;
@@ -130,6 +141,7 @@ static void *begin(void *given) {
     struct birth birth = *(struct birth *)given;
     free(given);
     pthread_setspecific(own_word, (void *)(uintptr_t)birth.word);
+    pthread_setspecific(own_life, &living);
     void *result = birth.start(birth.argument);
     remember_birth((uintptr_t)pthread_self(), (struct threads_birth){birth.word, birth.argument, true});
     return result;
@@ -145,10 +157,12 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
     struct threads_birth known = {threads_word_of_new(kind), argument, false};
     *birth = (struct birth){start, argument, known.word};
     atomic_store(&threads_are_several, 1);
+    atomic_fetch_add(&living, 1);
     int error = ORIGINAL(pthread_create)(thread, attributes, begin, birth);
-    if (error)
+    if (error) {
         free(birth);
-    else
+        life_ends(NULL);
+    } else
         remember_birth(*(uintptr_t *)thread, known);
     return error;
 }
@@ -157,12 +171,13 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
 
 static void after_fork_in_child(void) {
     pthread_mutex_init(&made_mutex, NULL);
+    atomic_store(&living, 0);
 }
 
 __attribute__((constructor)) static void threads_start(void) {
     main_thread = pthread_self();
     if (!shim_job_secret())
         return;
-    has_own_word = !pthread_key_create(&own_word, NULL);
+    has_own_word = !pthread_key_create(&own_word, NULL) && !pthread_key_create(&own_life, life_ends);
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }

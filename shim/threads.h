@@ -21,6 +21,9 @@
 
 extern _Atomic uint8_t threads_are_several; /* somebody has made a second one */
 
+/* Is there one besides the main thread now? Not helpers of kernels. */
+bool threads_are_living(void);
+
 /* Any thread. */
 uint64_t threads_own(void);
 bool threads_is_main(void);

@@ -18,10 +18,10 @@ enum { STAYS = 2000, YIELDS = 64, NAP_NS = 50000 };
 
 static pthread_mutex_t comm_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Rank 0 is seldom far behind: for a moment nobody else could go on either. Returns what is known then. */
-static enum comm_turn stay(enum comm_turn (*take)(uint64_t since_ns), uint64_t since_ns) {
+/* Rank 0 is seldom far behind: for a moment nobody else could go on either. Later a core is worth more. Returns what is known then. */
+static enum comm_turn stay(enum comm_turn (*take)(uint64_t since_ns), uint64_t since_ns, unsigned round) {
     enum comm_turn whose = take(since_ns);
-    for (int i = 0; i < STAYS && whose == COMM_TURN_UNKNOWN; i++) {
+    for (int i = 0; i < STAYS && round < YIELDS && whose == COMM_TURN_UNKNOWN; i++) {
         sched_yield();
         whose = take(since_ns);
     }
@@ -75,15 +75,23 @@ void shim_comm_unlock(int *unused) {
     leave_it();
 }
 
+static _Atomic bool others_have_come;
+
+bool shim_others_compute(void) {
+    return atomic_load_explicit(&others_have_come, memory_order_relaxed);
+}
+
 bool shim_comm_lock_while(bool (*is_needed)(const void *context), const void *context) {
     regions_refuse();
     if (has_it_already())
         return true;
     uint64_t since_ns = clock_ns();
+    if (!threads_is_main())
+        atomic_store_explicit(&others_have_come, true, memory_order_relaxed);
     comm_ask_turn(false);
     take_it();
     for (unsigned round = 0; is_needed(context); round++) {
-        if (stay(comm_take_turn, since_ns) == COMM_TURN_TAKEN)
+        if (stay(comm_take_turn, since_ns, round) == COMM_TURN_TAKEN)
             return true;
         atomic_store_explicit(&holder, 0, memory_order_relaxed);
         step_aside(&comm_mutex, round);
@@ -150,6 +158,6 @@ void shim_backward_lock(pthread_mutex_t *mutex) {
     uint64_t since_ns = clock_ns();
     comm_ask_turn(true);
     lock_in_time(mutex, since_ns);
-    for (unsigned round = 0; stay(comm_take_backward, since_ns) != COMM_TURN_TAKEN; round++)
+    for (unsigned round = 0; stay(comm_take_backward, since_ns, round) != COMM_TURN_TAKEN; round++)
         step_aside(mutex, round);
 }

@@ -176,6 +176,17 @@ train()'
     run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
     [ "$status" -eq 125 ]
     contains "$output" "AR-FILE-PARTED: rank 0 opens for writing 'mine', while rank 1 does not, and waits for it in "
+    program '
+import threading
+thread = threading.Thread(target=print, args=("a thread that has ended",))
+thread.start()
+thread.join()
+if os.environ["ACCEL_RUN_RANK"] == "1":
+    open("mine", "w")
+train()'
+    run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -eq 125 ]
+    contains "$output" "AR-FILE-PARTED: rank 1 opens for writing 'mine', while rank 0 does not, and waits for it in "
 }
 
 @test "Python with the newest libtorch does the same" {
