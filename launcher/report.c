@@ -102,11 +102,26 @@ int report_thrown(struct job *job, int code) {
     return problem.exit_code;
 }
 
+/* A loop around us ends early, or lines are missing in it. */
+static void report_input(struct job *job) {
+    struct problem problem;
+    size_t taken = input_taken(&job->input);
+    if (!taken || job->config->log_level < CONFIG_LEVEL_WARN)
+        return;
+    problem_set(
+        &problem, 0, "AR-INPUT-TAKEN", "where the program reads no input: accel-run ... </dev/null",
+        "%zu bytes of standard input went to the program, which did not read them: the process that has started accel-run has the same "
+        "pipe as its input ('while read'), and does not get them",
+        taken);
+    notices_problem(&job->notices, "warning", &problem);
+}
+
 int report_end(struct job *job) {
     struct verdict verdict;
     char tail[STREAMS_TAIL_BYTES];
     struct verdict_facts facts = facts_of(job);
     verdict_find(&facts, &verdict);
+    report_input(job);
     if (verdict.is_silent || (!verdict.exit_code && job->config->log_level < CONFIG_LEVEL_WARN))
         return verdict.exit_code;
     if (verdict.show_tail) {

@@ -231,6 +231,16 @@ EOF
     done
 }
 
+@test "what a loop around accel-run does not get, since the program has not read it, is said; what it has read is not" {
+    export ACCEL_RUN_LOG_LEVEL=warn
+    printf '1\n2\n3\n' | while read -r _; do "$ACCEL_RUN" -n 2 "$CLAIMER" claim 2>>err; done
+    [ "$(grep -c 'AR-INPUT-TAKEN: 4 bytes of standard input went to the program, which did not read them' err)" -eq 1 ]
+    printf '1\n2\n3\n' | while read -r _; do "$ACCEL_RUN" -n 2 "$CLAIMER" claim 2>>none </dev/null; done
+    printf '1\n2\n3\n' | { read -r _; "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; cat >/dev/null" 2>>none; }
+    printf '1\n2\n3\n' | "$ACCEL_RUN" -n 2 "$CLAIMER" claim 2>>none # nobody else reads it
+    run -1 grep AR-INPUT none
+}
+
 @test "a file is read from where it stands, and left where rank 0 leaves it" {
     printf '1\n2\n3\n' >data
     { read -r _; "$ACCEL_RUN" -n 2 sh -c 'read x; echo $x >got.$ACCEL_RUN_RANK'; read -r rest; echo "rest $rest"; } <data >out

@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "../clock.h"
@@ -67,6 +71,15 @@ static int connect_all(struct input *input, bool is_file, struct problem *proble
                        strerror(errno));
 }
 
+/* The caller's standard input is the same pipe. Not known of another user's process. */
+static bool is_callers(void) {
+    char name[32];
+    struct stat own, callers;
+    snprintf(name, sizeof name, "/proc/%d/fd/0", (int)getppid());
+    return !fstat(0, &own) && S_ISFIFO(own.st_mode) && !stat(name, &callers) && own.st_dev == callers.st_dev &&
+           own.st_ino == callers.st_ino;
+}
+
 int input_open(struct input *input, const struct console *console, uint32_t world_size, struct problem *problem) {
     begin(input, 0, world_size);
     input->console = console;
@@ -75,6 +88,7 @@ int input_open(struct input *input, const struct console *console, uint32_t worl
         return 0;
     if (world_size == 1 && !input->is_terminal && input->sinks)
         return 0;
+    input->is_shared = is_callers();
     return connect_all(input, console->is_regular[0], problem);
 }
 
@@ -96,7 +110,33 @@ void input_started(struct input *input, uint32_t rank) {
     sink->slave = -1;
 }
 
-static void sink_close(struct input_sink *sink) {
+static size_t bytes_in(int pipe) {
+    int count = 0;
+    return ioctl(pipe, FIONREAD, &count) ? 0 : (size_t)count;
+}
+
+/* What rank 0 has not read yet: it may have gone, or may still read on when our end is closed. */
+static void keep_count(struct input *input, const struct input_sink *sink) {
+    char name[32];
+    if (!input->is_shared || sink != input->sinks || sink->sink < 0)
+        return;
+    input->lost = sink->end - sink->begin + bytes_in(sink->sink);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", sink->sink);
+    if (input->has_ended && input->lost && !input->rest && (input->rest = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) < 0)
+        input->rest = 0;
+}
+
+size_t input_taken(const struct input *input) {
+    const struct input_sink *sink = input->sinks;
+    if (!input->is_shared)
+        return 0;
+    if (sink && sink->sink >= 0)
+        return sink->end - sink->begin + bytes_in(sink->sink);
+    return input->rest ? bytes_in(input->rest) : input->lost;
+}
+
+static void sink_close(struct input *input, struct input_sink *sink) {
+    keep_count(input, sink);
     close(sink->sink);
     sink->sink = -1;
     free(sink->queue);
@@ -117,7 +157,7 @@ static void sink_flush(struct input *input, struct input_sink *sink) {
         if (n < 0 && errno == EAGAIN)
             return;
         if (n < 0) { /* nobody reads any more */
-            sink_close(sink);
+            sink_close(input, sink);
             return;
         }
         sink->begin += (size_t)n;
@@ -126,7 +166,7 @@ static void sink_flush(struct input *input, struct input_sink *sink) {
         return;
     sink->begin = sink->end = sink->held_from = 0;
     if (sink->sink >= 0 && input->has_ended && !input->is_terminal)
-        sink_close(sink);
+        sink_close(input, sink);
 }
 
 /* What has been written has room again: a queue that is never empty would grow for ever. */
@@ -179,7 +219,7 @@ static void terminal_ready(void *context, size_t index, short events) {
         return;
     ssize_t n = read(sink->sink, packet, sizeof packet);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
-        sink_close(sink);
+        sink_close(input, sink);
     else if (n > 0 && packet[0] & TIOCPKT_FLUSHREAD)
         sink_has_thrown_away(input, sink);
 }
@@ -212,10 +252,25 @@ void input_settle(struct input *input, uint64_t now_ms) {
     }
 }
 
+/* What is there now, at most count bytes: another reader of the pipe may have taken it since poll() said so, and O_NONBLOCK is not ours to set, as others share
+   the open file. EAGAIN: nothing. */
+static ssize_t read_now(int source, char *bytes, size_t count) {
+    struct iovec into = {bytes, count};
+    struct pollfd again = {source, POLLIN, 0};
+    ssize_t n = recv(source, bytes, count, MSG_DONTWAIT);
+    if (n >= 0 || errno != ENOTSOCK)
+        return n;
+    n = preadv2(source, &into, 1, -1, RWF_NOWAIT); /* of pipes since Linux 6.4 or so */
+    if (n >= 0 || errno == EAGAIN || errno == EINTR)
+        return n;
+    errno = EAGAIN;
+    return poll(&again, 1, 0) > 0 ? read(source, bytes, count) : -1;
+}
+
 static void source_ready(void *context, size_t index, short events) {
     struct input *input = context;
     char bytes[16384];
-    ssize_t n = read(input->source, bytes, sizeof bytes);
+    ssize_t n = read_now(input->source, bytes, sizeof bytes);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n == 0 && input->is_terminal && !(events & POLLHUP)) { /* Ctrl-D: the pseudo terminals' end of file, which is not for ever either */
@@ -237,7 +292,7 @@ static void sink_ready(void *context, size_t index, short events) {
     struct input *input = context;
     struct input_sink *sink = &input->sinks[index];
     if (sink->sink >= 0 && (events & POLLERR))
-        sink_close(sink);
+        sink_close(input, sink);
     else
         sink_flush(input, sink);
 }
@@ -282,10 +337,12 @@ void input_copy_size(struct input *input) {
 void input_clear(struct input *input) {
     for (uint32_t rank = 0; input->sinks && rank < input->world_size; rank++) {
         if (input->sinks[rank].sink >= 0)
-            sink_close(&input->sinks[rank]);
+            sink_close(input, &input->sinks[rank]);
         input_started(input, rank);
         free(input->sinks[rank].queue);
     }
     free(input->sinks);
+    if (input->rest)
+        close(input->rest);
     memset(input, 0, sizeof *input);
 }

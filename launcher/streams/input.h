@@ -5,7 +5,7 @@
  *   /dev/null       as it is
  *   closed          closed
  *   a pipe, socket  the launcher reads and gives every rank a copy through a pipe. (What is read ahead is lost for whoever would read
- *                   the same pipe after us; with one rank the program has the pipe itself.)
+ *                   the same pipe after us, which is said at the end: AR-INPUT-TAKEN; with one rank the program has the pipe itself.)
  *   a terminal      the same, through a pseudo terminal per rank
  *
  * A program that asks for a password throws away what was typed before (TCSAFLUSH), and each rank comes there in its own time. What is typed once
@@ -44,7 +44,10 @@ struct input {
     bool is_terminal;
     uint32_t world_size;
     bool is_copied; /* we read and copy */
+    bool is_shared; /* standard input is the caller's, too: a loop around us ("while read") waits for what the program does not read */
     bool has_ended;
+    size_t lost;              /* bytes that rank 0 has been given and never read, known when it has gone */
+    int rest;                 /* owned: where they lie after the end of input; 0: none */
     struct input_sink *sinks; /* owned, per rank */
 };
 
@@ -58,6 +61,8 @@ void input_add(struct input *input, struct loop *loop);
 /* When input_settle is to be called, in ms; -1: not at all. */
 int input_holds(const struct input *input, uint64_t now_ms);
 void input_settle(struct input *input, uint64_t now_ms);
+/* Bytes of a pipe that the caller reads, too, and that rank 0, which has ended, was given and did not read. */
+size_t input_taken(const struct input *input);
 /* The window has a new size. */
 void input_copy_size(struct input *input);
 void input_clear(struct input *input);

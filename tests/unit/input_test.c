@@ -55,3 +55,33 @@ TEST("ranks that are always behind get every byte in its order, and what has gon
     input_clear(&input);
     loop_clear(&loop);
 }
+
+/* Somebody else who reads the same pipe, and is faster. */
+static void steal(void *context, size_t index, short events) {
+    char bytes[CHUNK];
+    EXPECT(read(pipe_ends[0], bytes, sizeof bytes) > 0);
+}
+
+TEST("a pipe that somebody else has emptied meanwhile does not stop the launcher") {
+    struct input input;
+    struct loop loop = {0};
+    struct problem problem;
+    EXPECT(pipe(pipe_ends) == 0);
+    EXPECT(input_open_other(&input, pipe_ends[0], false, RANKS, &problem) == 0);
+    EXPECT(write(pipe_ends[1], "text", 4) == 4);
+    alarm(20); /* instead of waiting for ever */
+    loop_add(&loop, pipe_ends[0], POLLIN, steal, NULL, 0);
+    input_add(&input, &loop);
+    loop_round(&loop, 0);
+    alarm(0);
+    EXPECT(!input.has_ended);
+    EXPECT(write(pipe_ends[1], "more", 4) == 4);
+    input_add(&input, &loop);
+    loop_round(&loop, 0);
+    for (int rank = 0; rank < RANKS; rank++) {
+        char bytes[8];
+        EXPECT(read(input_descriptor(&input, (uint32_t)rank), bytes, sizeof bytes) == 4 && !memcmp(bytes, "more", 4));
+    }
+    input_clear(&input);
+    loop_clear(&loop);
+}
