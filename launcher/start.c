@@ -214,6 +214,7 @@ int job_start(struct job *job) {
                          : fail(job, "out of memory");
     free(spawned);
     free(through_shell);
+    inherited_all_started(&job->inherited);
     if (status)
         kill_started(job);
     return status;

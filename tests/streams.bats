@@ -151,6 +151,37 @@ setup() {
     for rank in 0 1 2; do [ "$(cat "logs/rank-$rank.out")" = "$(seq 300000 | cksum) $(printf '/dev/fd/63\n3')" ]; done
 }
 
+@test "an open file that is written can be cut and read again by every rank, and is written once; who reads an open pipe sees its end when the program closes it" {
+    cat >program.py <<'END'
+import os
+import sys
+
+sink = int(sys.argv[1].rsplit("/", 1)[1])
+with os.fdopen(4, "a") as log:
+    log.write("added\n")
+    log.flush()
+    os.fsync(4)
+    size = os.fstat(4).st_size
+with os.fdopen(5, "r+") as state:
+    before = state.read()
+    state.seek(0)
+    state.write("after\n")
+    state.truncate()
+    state.seek(0)
+    print(size, before.strip(), state.read().strip(), flush=True)
+os.write(sink, b"piped")
+os.close(sink)
+while not os.path.exists("whole"):
+    pass
+END
+    echo begins >log
+    echo before, and longer >state
+    "$ACCEL_RUN" -n 3 --log-dir logs /usr/bin/python3 program.py >(cat >piped; touch whole) 4>>log 5<>state & # a shell that waits itself holds the pipe
+    wait $!
+    [ "$(cat log piped state)" = "$(printf 'begins\nadded\npipedafter')" ]
+    for rank in 0 1 2; do [ "$(cat "logs/rank-$rank.out")" = '13 before, and longer after' ]; done
+}
+
 @test "a pipe that no argument names is left as it is: its bytes may be somebody else's" {
     exec 4< <(seq 3)
     run -0 "$ACCEL_RUN" -n 2 true

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,9 +62,10 @@ static int add(struct inherited *inherited, const struct inherited_request *requ
     if (flags < 0 || flags & O_PATH || fstat(number, &status) || inherited->count == INHERITED_MOST ||
         inherited_is_of_make(request->make_flags, number))
         return 0;
-    bool is_file = S_ISREG(status.st_mode), is_pipe = S_ISFIFO(status.st_mode), is_written = (flags & O_ACCMODE) == O_WRONLY;
+    bool is_file = S_ISREG(status.st_mode), is_pipe = S_ISFIFO(status.st_mode),
+         is_written = (flags & O_ACCMODE) == O_WRONLY || (is_file && (flags & O_ACCMODE) == O_RDWR);
     struct inherited_one *one = &inherited->list[inherited->count];
-    *one = (struct inherited_one){.number = number};
+    *one = (struct inherited_one){.number = number, .flags = flags, .is_file = is_file};
     if (is_pipe && (flags & O_ACCMODE) == O_RDONLY) {
         one->reader = reader_of(inherited, request->standard, &status);
         if (!one->reader && !inherited_is_named(request->arguments, number))
@@ -107,12 +110,52 @@ int inherited_open(struct inherited *inherited, const struct inherited_request *
     return status;
 }
 
-size_t inherited_descriptors(const struct inherited *inherited, uint32_t rank, struct spawn_descriptor *list) {
+/* As long as the file, and with what it holds if the program may look. */
+static bool fill_copy(int copy, const struct inherited_one *one) {
+    char name[32];
+    struct stat now;
+    off_t place = lseek(one->number, 0, SEEK_CUR), done = 0;
+    if (fstat(one->number, &now) || ftruncate(copy, now.st_size))
+        return false;
+    if ((one->flags & O_ACCMODE) == O_RDWR) {
+        snprintf(name, sizeof name, "/proc/self/fd/%d", one->number);
+        int from = open(name, O_RDONLY | O_CLOEXEC);
+        while (from >= 0 && sendfile(copy, from, &done, (size_t)now.st_size) > 0)
+            ;
+        if (from >= 0)
+            close(from);
+        if (done < now.st_size)
+            return false;
+    }
+    return lseek(copy, place, SEEK_SET) == place;
+}
+
+/* A file that can do what files can (fsync, ftruncate), unlike /dev/null. 0: there is no room. */
+static int make_copy(const struct inherited_one *one) {
+    int access = one->flags & O_ACCMODE, copy = open("/tmp", O_TMPFILE | access | O_CLOEXEC, 0600);
+    if (copy < 0)
+        copy = memfd_create("accel-run", MFD_CLOEXEC);
+    if (copy >= 0 && fill_copy(copy, one) && fcntl(copy, F_SETFL, one->flags & O_APPEND) == 0)
+        return copy;
+    if (copy >= 0)
+        close(copy);
+    return 0;
+}
+
+static int descriptor_of(const struct inherited *inherited, struct inherited_one *one, uint32_t rank) {
+    if (one->reader)
+        return input_descriptor(one->reader, rank);
+    if (rank == 0 && !inherited->has_later)
+        return one->number;
+    one->copy = one->is_file ? make_copy(one) : 0;
+    return one->copy ? one->copy : inherited->nowhere;
+}
+
+size_t inherited_descriptors(struct inherited *inherited, uint32_t rank, struct spawn_descriptor *list) {
     size_t count = 0;
     for (size_t i = 0; i < inherited->count; i++) {
-        const struct inherited_one *one = &inherited->list[i];
-        bool is_first = rank == 0 && !inherited->has_later;
-        int from = one->reader ? input_descriptor(one->reader, rank) : is_first ? one->number : inherited->nowhere;
+        struct inherited_one *one = &inherited->list[i];
+        int from = descriptor_of(inherited, one, rank);
         if (from != one->number)
             list[count++] = (struct spawn_descriptor){from, one->number};
     }
@@ -120,9 +163,20 @@ size_t inherited_descriptors(const struct inherited *inherited, uint32_t rank, s
 }
 
 void inherited_started(struct inherited *inherited, uint32_t rank) {
+    for (size_t i = 0; i < inherited->count; i++) {
+        struct inherited_one *one = &inherited->list[i];
+        if (one->reader == &one->input)
+            input_started(&one->input, rank);
+        if (one->copy)
+            close(one->copy);
+        one->copy = 0;
+    }
+}
+
+void inherited_all_started(struct inherited *inherited) {
     for (size_t i = 0; i < inherited->count; i++)
-        if (inherited->list[i].reader == &inherited->list[i].input)
-            input_started(&inherited->list[i].input, rank);
+        if (!inherited->list[i].reader && !inherited->list[i].is_file)
+            close(inherited->list[i].number);
 }
 
 void inherited_add(struct inherited *inherited, struct loop *loop) {

@@ -2,8 +2,9 @@
  * Descriptors beyond standard input, output and error that the launcher has been started with ("3>log", "<(zcat data.gz)", which is /dev/fd/63): N ranks
  * would write to one, and each would read another part of one.
  *
- *   open for writing alone, a file or pipe    rank 0 has it, the others /dev/null
- *   a file that may be read                   rank 0 has it, the others their own at the same position, for reading alone
+ *   a pipe that is written                    rank 0 has it, the others /dev/null, and the launcher no longer: the reader sees the end
+ *   a file that may be written                rank 0 has it, the others their own copy without a name, as long, with the content if it may be read
+ *   a file that is read alone                 rank 0 has it, the others their own at the same position
  *   a pipe that is read                       every rank gets a copy through a pipe (input.h), if an argument names it: what nobody asks for may be
  *                                             somebody else's, whose bytes must not be taken
  *   a pipe that is standard input, too        the same copy
@@ -18,7 +19,9 @@
 enum { INHERITED_MOST = 64 };
 
 struct inherited_one {
-    int number;
+    int number, flags; /* as fcntl's F_GETFL */
+    bool is_file;
+    int copy; /* owned until the rank is started: its copy of a file that may be written; 0: none */
     const struct input
         *reader; /* what the ranks have: `input`, or that of another number of the same pipe ("3<&0"); NULL: rank 0 alone writes */
     struct input input;
@@ -41,9 +44,11 @@ struct inherited_request {
 
 /* Before the launcher opens anything that it does not close on exec. Returns 0 or -1 with *problem. */
 int inherited_open(struct inherited *inherited, const struct inherited_request *request, struct problem *problem);
-/* What the rank (of this host) has instead: list[INHERITED_MOST]. Returns how many. */
-size_t inherited_descriptors(const struct inherited *inherited, uint32_t rank, struct spawn_descriptor *list);
+/* What the rank (of this host) has instead: list[INHERITED_MOST]. Returns how many. Once for each rank, before it is started. */
+size_t inherited_descriptors(struct inherited *inherited, uint32_t rank, struct spawn_descriptor *list);
 void inherited_started(struct inherited *inherited, uint32_t rank);
+/* All ranks are: nobody writes from here. */
+void inherited_all_started(struct inherited *inherited);
 void inherited_add(struct inherited *inherited, struct loop *loop);
 void inherited_clear(struct inherited *inherited);
 
