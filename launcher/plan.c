@@ -56,6 +56,15 @@ static int plan_preload(struct plan *plan, const struct plan_facts *facts) {
                     more ? users : "");
 }
 
+/* libtorch frees by its C++ what the shim has made by malloc(), which is one memory (shim/torch/dispatch.c). What the user says comes later, and counts. */
+static void plan_checks(struct plan *plan, const struct plan_facts *facts) {
+    char value[PLAN_VALUE_CHARS];
+    const char *users = config_variable(facts->environment, "ASAN_OPTIONS");
+    int length = snprintf(value, sizeof value, "alloc_dealloc_mismatch=0%s%s", users && *users ? ":" : "", users ? users : "");
+    if (!strcmp(facts->target->checks, "address") && length < (int)sizeof value)
+        add(plan, "ASAN_OPTIONS", value);
+}
+
 int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem *problem) {
     memset(plan, 0, sizeof *plan);
     if (config_variable(facts->environment, PROTOCOL_ENV_SOCKET) || config_variable(facts->environment, JOIN_ENV))
@@ -74,6 +83,7 @@ int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem
     /* torch.compile would trace one rank's rows into a graph that no longer passes through the dispatcher. */
     if ((plan->ranks > 1 || facts->config->nnodes > 1) && !config_variable(facts->environment, "TORCH_COMPILE_DISABLE"))
         add(plan, "TORCH_COMPILE_DISABLE", "1");
+    plan_checks(plan, facts);
     plan_removed(plan, facts);
     if (plan_preload(plan, facts) < 0)
         return problem_set(problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");

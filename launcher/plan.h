@@ -15,7 +15,7 @@
 
 #define PLAN_VARIABLES_MAX 16
 #define PLAN_REMOVED_MAX 256
-#define PLAN_VALUE_CHARS 64
+#define PLAN_VALUE_CHARS 1024
 
 /* The facts a plan is made of. All borrowed. */
 struct plan_facts {

@@ -35,3 +35,14 @@ compiled_by() {
 
 @test "C++: compiled by gcc, -O0 to -O3 -flto, with and without PIE" { compiled_by gcc; }
 @test "C++: compiled by clang, -O0 to -O3 -flto, with and without PIE" { compiled_by clang; }
+
+@test "C++: with the address sanitizers of gcc and clang, leaks included" {
+    local compiler
+    for compiler in g++ clang++; do
+        "$compiler" -std=c++17 -O1 -fsanitize=address -isystem /usr/include/torch/csrc/api/include \
+            "$BATS_TEST_DIRNAME/programs/callbacks.cpp" -o "$BATS_TEST_TMPDIR/checked" -ltorch -ltorch_cpu -lc10
+        "$BATS_TEST_TMPDIR/checked" >"$BATS_TEST_TMPDIR/plain"
+        "$ACCEL_RUN" -n 2 "$BATS_TEST_TMPDIR/checked" >"$BATS_TEST_TMPDIR/ranks"
+        "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks"
+    done
+}

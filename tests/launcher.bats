@@ -123,7 +123,15 @@ END
     gcc -fsanitize=address a.c -o a || skip "no libasan"
     run -0 "$ACCEL_RUN" --dry-run ./a
     contains "$output" "LD_PRELOAD=libasan.so"
+    contains "$output" "ASAN_OPTIONS=alloc_dealloc_mismatch=0"
     run -0 "$ACCEL_RUN" -n 2 ./a
+}
+
+@test "a program whose sanitizer does not go with the shim is not started" {
+    echo 'int main(void){return 0;}' >a.c
+    gcc -fsanitize=thread a.c -o a || skip "no libtsan"
+    run -125 "$ACCEL_RUN" -n 2 ./a
+    contains "$output" "AR-ELF-SANITIZER: './a' is built with -fsanitize=thread"
 }
 
 @test "--bind core gives each rank processors of its own, and nothing else does; the launcher keeps all" {

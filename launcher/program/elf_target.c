@@ -34,6 +34,19 @@ static void read_interpreter(Elf *elf, const GElf_Phdr *header, struct elf_targe
         snprintf(target->interpreter, PATH_MAX, "%.*s", (int)header->p_filesz, file + header->p_offset);
 }
 
+/* A sanitizer's runtime that is part of the program (clang's, where nothing else is asked for) is seen by its beginning. */
+static void read_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct elf_target *target) {
+    static const char *const beginnings[][2] = {{"__asan_init", "address"}, {"__tsan_init", "thread"}, {"__msan_init", "memory"}};
+    Elf_Data *data = elf_getdata(section, NULL);
+    for (int i = 0; data && header->sh_entsize && i < (int)(header->sh_size / header->sh_entsize); i++) {
+        GElf_Sym symbol;
+        const char *name = gelf_getsym(data, i, &symbol) ? elf_strptr(elf, header->sh_link, symbol.st_name) : NULL;
+        for (size_t k = 0; name && k < sizeof(beginnings) / sizeof(*beginnings); k++)
+            if (!strcmp(name, beginnings[k][0]))
+                snprintf(target->checks, sizeof target->checks, "%s", beginnings[k][1]);
+    }
+}
+
 /* What the dynamic section says: a sanitizer that is needed; that a shared object is a program. */
 static void read_dynamic(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct elf_target *target) {
     static const char *const runtimes[] = {"libasan.so",   "libtsan.so",       "liblsan.so",
@@ -90,8 +103,12 @@ static void read_program(Elf *elf, struct elf_target *target) {
     read_segments(elf, &header, target);
     for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
         GElf_Shdr section_header;
-        if (gelf_getshdr(section, &section_header) && section_header.sh_type == SHT_DYNAMIC)
+        if (!gelf_getshdr(section, &section_header))
+            continue;
+        if (section_header.sh_type == SHT_DYNAMIC)
             read_dynamic(elf, section, &section_header, target);
+        if (section_header.sh_type == SHT_DYNSYM)
+            read_symbols(elf, section, &section_header, target);
     }
     if (target->is_dynamic && target->form == ELF_FORM_LIBRARY) /* old linkers do not mark a program; libc.so.6 is one, too */
         target->form = ELF_FORM_PROGRAM;

@@ -199,8 +199,14 @@ static int check_elf(struct walk *walk, const struct elf_target *elf) {
     if (strstr(elf->interpreter, "/ld-musl"))
         return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-MUSL", "use a build for the GNU C library", "'%s' uses musl's loader, '%s'",
                            path, elf->interpreter);
-    if (!walk->is_script)
-        memcpy(walk->target->sanitizer, elf->sanitizer, sizeof walk->target->sanitizer);
+    if (walk->is_script)
+        return 0;
+    if (!strcmp(elf->checks, "thread") || !strcmp(elf->checks, "memory"))
+        return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-SANITIZER", "build it without, or with -fsanitize=address or undefined",
+                           "'%s' is built with -fsanitize=%s, whose runtime replaces the same functions as the shim: it would not start",
+                           path, elf->checks);
+    memcpy(walk->target->sanitizer, elf->sanitizer, sizeof walk->target->sanitizer);
+    memcpy(walk->target->checks, elf->checks, sizeof walk->target->checks);
     return 0;
 }
 

@@ -20,6 +20,7 @@ enum { TARGET_CHARS = 512 };
 struct target {
     char path[PATH_MAX];      /* what exec gets: found through PATH when the name has no slash */
     char shim[PATH_MAX];      /* libaccelshim.so */
+    char checks[16];          /* as in elf_target.h */
     char sanitizer[64];       /* runtime to preload before the shim; "" none */
     char last[PATH_MAX];      /* what is executed at the end of first lines and of env: the program itself, or an interpreter */
     char python[PATH_MAX];    /* the first of them that is called python; "" none */

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../shim.h"
@@ -161,7 +162,7 @@ bool calibrate_read_word(const char *address, void **word) {
         return false;
     if ((uintptr_t)address < 4096 || ((uintptr_t)address & 7))
         return false;
-    return write(ends[1], address, 8) == 8 && read(ends[0], word, 8) == 8;
+    return syscall(SYS_write, ends[1], address, 8) == 8 && syscall(SYS_read, ends[0], word, 8) == 8;
 }
 
 /* storage_: the word of the tensor whose pointee holds the address of the data; storage_offset_: the word that is 0, 3 and 4 for the tensor and two slices. */

@@ -68,6 +68,19 @@ TEST("preload: sanitizer, shim, the user's") {
     plan_clear(&plan);
 }
 
+TEST("what the address sanitizer takes for wrong in the shim is not asked for, unless the user asks") {
+    EXPECT(BUILD(2, 2) == 0 && !added("ASAN_OPTIONS"));
+    plan_clear(&plan);
+    strcpy(target.checks, "address");
+    EXPECT(BUILD(2, 2) == 0);
+    EXPECT_TEXT(added("ASAN_OPTIONS"), "alloc_dealloc_mismatch=0");
+    plan_clear(&plan);
+    EXPECT(BUILD(2, 2, "ASAN_OPTIONS=detect_leaks=0") == 0);
+    EXPECT_TEXT(added("ASAN_OPTIONS"), "alloc_dealloc_mismatch=0:detect_leaks=0");
+    plan_clear(&plan);
+    strcpy(target.checks, "");
+}
+
 TEST("another launcher's variables are removed, and only those") {
     EXPECT(BUILD(2, 2, "RANK=1", "RANKING=2", "PMI_SIZE=3", "OMPI_X=4", "MASTER_ADDR=h", "HOME=/") == 0);
     EXPECT(plan.removed_count == 4);
