@@ -92,7 +92,24 @@ static void refuse_subclass(void) {
         "rank has a part");
 }
 
+/* Of a look-up's table: entries cannot be marked as parts of a sum, so that the sum itself is shown. */
+static struct tensor *show_sparse(struct tensor *gradient) {
+    SHIM_COMM_SCOPE;
+    return sparse_sum(gradient, "a tensor with a hook");
+}
+
+/* What comes back of it is rank 0's, and no entries of the others. Takes it. */
+static struct tensor *return_sparse(struct tensor *returned) {
+    if (shim_rank() == 0)
+        return returned;
+    struct tensor *none = sparse_none(returned);
+    tensor_release(returned);
+    return none;
+}
+
 struct tensor *boundary_show(struct tensor *gradient, const struct record *record) {
+    if (tensor_is_sparse(gradient) && record->kind == RECORD_PARTIAL)
+        return show_sparse(gradient);
     if (dispatch_is_of_subclass(*tensor_key_set(gradient)))
         refuse_subclass();
     struct value seen = TORCH_CALL("aten::alias", "", value_tensor(gradient)); /* the engine's own tensor stays unmarked */
@@ -105,6 +122,8 @@ struct tensor *boundary_show(struct tensor *gradient, const struct record *recor
 struct tensor *boundary_return(struct tensor *returned, const struct record *wanted) {
     if (returned == torch_facts.undefined)
         return returned;
+    if (tensor_is_sparse(returned) && wanted->kind == RECORD_PARTIAL)
+        return return_sparse(returned);
     OPAQUE_SCOPE;
     struct tensor *result = dispatch_client.in_form(returned, wanted);
     if (result != returned)

@@ -179,6 +179,8 @@ struct tensor *leaf_gradient_of(const struct leaf_gradient *leaf);
 bool targets_sum(struct backward *backward, uint64_t list);
 /* The sum over the ranks of their parts of a sparse gradient (sparse.c). Owned. Communication lock held. */
 struct tensor *sparse_sum(struct tensor *gradient, const char *whose);
+/* One without entries, of as many sparse and dense dimensions (zeros_like of 1.13 has sparse ones alone). Owned. */
+struct tensor *sparse_none(struct tensor *like);
 /* drift.c: have the parameters remained the same, and were the program's own numbers the same? Called by all ranks for each backward that is summed. A word
    that differs where they have not; and, with leaves that all ranks have, what is to be done then: a collective, which stops the job unless it was rounding.
    Communication lock held. */

@@ -61,3 +61,17 @@ struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
     value_drop(all_values);
     return sum;
 }
+
+struct tensor *sparse_none(struct tensor *like) {
+    OPAQUE_SCOPE;
+    struct value indices = TORCH_CALL("aten::_indices", "", value_tensor(like)),
+                 values = TORCH_CALL("aten::_values", "", value_tensor(like));
+    struct value no_indices = TORCH_CALL("aten::narrow", "", indices, value_int(1), value_int(0), value_int(0));
+    struct value no_values = TORCH_CALL("aten::narrow", "", values, value_int(0), value_int(0), value_int(0));
+    struct tensor *none = sparse_make(no_indices, no_values, like);
+    value_drop(indices);
+    value_drop(values);
+    value_drop(no_indices);
+    value_drop(no_values);
+    return none;
+}

@@ -45,3 +45,17 @@ for step in range(4):
     dense.zero_grad(set_to_none=True)
 show("table", table.weight.detach())
 show("padded", padded.weight.detach())
+
+# a hook on the table sees all entries, and what it returns is what the table gets
+hooks = [table.weight.register_hook(lambda gradient: show("seen", gradient)), table.weight.register_hook(lambda gradient: gradient * 2)]
+loss_of(words).backward()
+show("doubled", table.weight.grad)
+hooks.pop().remove()
+hooks.append(table.weight.register_hook(lambda gradient: gradient.coalesce()))
+table.weight.grad = None
+loss_of(words).backward()
+show("coalesced", table.weight.grad)
+hooks.pop().remove()
+table.weight.grad = None
+loss_of(words[:17]).backward()
+show("seen alone", table.weight.grad)
