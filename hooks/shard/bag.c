@@ -14,6 +14,18 @@ static bool bags_are_rows(struct tensor *offsets, const struct record *record) {
     return value_flag(&same);
 }
 
+int64_t bag_rows(struct shard_call *call) {
+    const struct argument *indices = call_argument(call, 1), *offsets = call_argument(call, 2);
+    if (!indices || !offsets || argument_dims(indices) != 1 || argument_dims(offsets) != 1 || call_flag(call, 3) || call_flag(call, 7))
+        return 0;
+    int64_t all = argument_size(indices, 0), total = argument_size(offsets, 0);
+    if (total < 1 || all < total || all % total)
+        return 0;
+    const struct record rows = {.kind = RECORD_SHARD, .total = total, .outer = 1, .inner = all / total};
+    OPAQUE_SCOPE;
+    return bags_are_rows(argument_tensor(offsets), &rows) ? total : 0;
+}
+
 /* embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx) -> (sums, and what backward
    needs) */
 RULE_FUNCTION(embedding_bag) {

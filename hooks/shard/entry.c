@@ -92,7 +92,7 @@ static bool meets_parameter(const struct shard_call *call, const struct argument
 
 /* The data argument and the dimension to cut; NULL: none. */
 static struct argument *entry_find(struct shard_call *call, const struct rule *rule, int *dim) {
-    bool second = rule->entry == ENTRY_DATA1 || rule->entry == ENTRY_INDEX;
+    bool is_bag = rule->entry == ENTRY_BAG, second = rule->entry == ENTRY_DATA1 || rule->entry == ENTRY_INDEX || is_bag;
     struct argument *data = call_argument(call, second ? 1 : 0);
     if (!data || data->is_parameter || !meets_parameter(call, data))
         return NULL;
@@ -109,8 +109,10 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
         return NULL;
     if (rule->entry == ENTRY_PACKED)
         return packed_sequences(call) ? data : NULL;
-    if (rule->entry == ENTRY_INDEX && !bounds_hold(call, 1, argument_size(call_argument(call, 0), 0)))
+    if ((rule->entry == ENTRY_INDEX || is_bag) && !bounds_hold(call, 1, argument_size(call_argument(call, 0), 0)))
         return NULL; /* throws, on all ranks */
+    if (is_bag)
+        return bag_rows(call) ? data : NULL;
     if (rule->entry == ENTRY_INDEX && dims == 1) {
         int64_t last = learned()->last_total;
         return !last || argument_size(data, 0) == last ? data : NULL;
@@ -118,8 +120,9 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     return dims >= 2 ? data : NULL;
 }
 
-static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim) {
-    struct record record = record_shard(dim, argument_size(data, dim));
+static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim, int64_t total) {
+    struct record record = record_shard(dim, total);
+    record.inner = argument_size(data, dim) / total; /* indices of a bag; else 1 */
     record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
     learned()->last_total = record.total;
@@ -147,7 +150,9 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     start_check_new_leaves(); /* also where the batch is too short to be divided: then each rank trains the whole model by itself */
     if (!data)
         return false;
-    int64_t total = rule->entry == ENTRY_PACKED ? packed_sequences(call) : argument_size(data, dim);
+    int64_t total = rule->entry == ENTRY_PACKED ? packed_sequences(call)
+                    : rule->entry == ENTRY_BAG  ? bag_rows(call)
+                                                : argument_size(data, dim);
     bool long_enough = is_long_enough(total);
     {
         SHIM_NOTE_SCOPE;
@@ -162,7 +167,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     report_batch();
     shim_phase(BOARD_FORWARD, call->op->name);
     if (rule->entry != ENTRY_PACKED)
-        cut(call, rule, data, dim);
+        cut(call, rule, data, dim, total);
     explain_cut(call);
     return true;
 }

@@ -68,7 +68,7 @@ enum partial_kind {
 };
 
 /* Which argument is the data that meets a parameter: entry.c. */
-enum entry_kind { ENTRY_NONE = 0, ENTRY_DATA0, ENTRY_DATA1, ENTRY_INDEX, ENTRY_RECURRENT, ENTRY_PACKED };
+enum entry_kind { ENTRY_NONE = 0, ENTRY_DATA0, ENTRY_DATA1, ENTRY_INDEX, ENTRY_BAG, ENTRY_RECURRENT, ENTRY_PACKED };
 
 struct rule {
     const char *name;
@@ -310,6 +310,8 @@ bool transform_is_open(const struct shard_call *call);
 /* Argument 0 is a sum of packed elements, of which this rank has its sequences'. */
 bool packed_fits(struct shard_call *call);
 /* How many whole sequences a recurrent layer is given that it could divide; 0: none. */
+/* Of embedding_bag, whose indices are whole: its bags, if all hold as many, one after the other; 0: they do not. */
+int64_t bag_rows(struct shard_call *call);
 int64_t packed_sequences(struct shard_call *call);
 /* Some live sum of packed elements has this tensor's memory: a write that puts anything where its zeros are would be lost. */
 bool packed_is_seen(struct tensor *tensor);

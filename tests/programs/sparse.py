@@ -59,3 +59,12 @@ hooks.pop().remove()
 table.weight.grad = None
 loss_of(words[:17]).backward()
 show("seen alone", table.weight.grad)
+
+# bags: each entry once
+for mode in ["sum", "mean"]:
+    bags = torch.nn.EmbeddingBag(40, 6, sparse=True, mode=mode)
+    functional.cross_entropy(head(bags(words)), labels).backward()
+    show(f"bags, {mode}", bags.weight.grad)
+    weights = torch.rand(23, 5) if mode == "sum" else None
+    bags.weight.grad = None
+    print(f"{mode} {bags(words, per_sample_weights=weights).tanh().sum().item():.5f}")
