@@ -161,8 +161,8 @@ static void add_hook(struct tensor *tensor, struct normalised *normalised, struc
 }
 
 /* The gradients of bias and weight are the sums that the input's gradient needs, up to weight / deviation: kept in passing when a backward
-   computes them. Hooks run in this order: output, then bias and weight (their aliases are younger than the input's: the engine takes the
-   youngest node first), then input. */
+   computes them. Hooks run in this order: output, then weight and bias, then input: the engine takes the youngest node first, and the aliases are made from the
+   oldest on. So the program's own hooks on the parameters, which one process reaches in this order, come in it, too. */
 static struct tensor *meet_output_gradient(struct tensor *gradient, void *data) {
     struct normalised *normalised = data;
     normalised->sums_known = 0;
@@ -317,22 +317,24 @@ static struct value run_with_hooks(struct shard_call *call, const struct normali
     }
     if (normalised->weight)
         tensor_retain(normalised->weight);
-    if (normalised->weight && tensor_is_recorded(normalised->weight)) {
+    bool has_weight = normalised->weight && tensor_is_recorded(normalised->weight);
+    bool has_both = has_weight && !call_is_none(call, 2) && tensor_is_recorded(bias.tensor);
+    if (has_both)
+        bias = value_tensor(alias_of(bias.tensor));
+    if (normalised->sums)
+        add_hook(bias.tensor, normalised, keep_bias_gradient);
+    if (has_weight) {
         weight = value_tensor(alias_of(weight.tensor));
         add_hook(weight.tensor, normalised, meet_weight_gradient);
-    }
-    if (normalised->sums) {
-        bias = value_tensor(alias_of(bias.tensor));
-        add_hook(bias.tensor, normalised, keep_bias_gradient);
     }
     struct value result = run_kernel(facts, input, weight, bias);
     normalised->node = tensor_node(result.tensor);
     normalise_note_result(normalised->node, normalised);
     atomic_fetch_add(&normalised->references, 1);
     tensor_add_hook(result.tensor, (struct hook_closure){meet_output_gradient, output_released, normalised});
-    if (normalised->weight && weight.tensor != normalised->weight)
+    if (has_weight)
         value_drop(weight);
-    if (normalised->sums)
+    if (has_both)
         value_drop(bias);
     value_drop(input);
     normalised_release(normalised);

@@ -112,6 +112,16 @@ def expanded_and_held():
     print("cleared", held.sum().item(), weight.grad.sum().item(), bias.grad[2].sum().item(), bias.grad.sum().item())
 
 
+def in_order():
+    for frozen in [[], ["1.bias"], ["1.weight"], ["1.weight", "1.bias"]]:
+        net = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+        for name, parameter in net.named_parameters():
+            parameter.requires_grad_(name not in frozen)
+            if parameter.requires_grad:
+                parameter.register_hook(lambda gradient, name=name: print("reaches", name))
+        net(torch.randn(23, 4)).pow(2).mean().backward()
+
+
 watched_and_held()
 zeroed_in_place()
 as_an_array()
@@ -122,3 +132,4 @@ thread = threading.Thread(target=expanded_and_held)
 thread.start()
 thread.join()
 written_after_a_view()
+in_order()
