@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "shard.h"
+#include "bag.h"
 
 /* What a thread has learned. */
 struct learned {
@@ -112,7 +112,7 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     if ((rule->entry == ENTRY_INDEX || is_bag) && !bounds_hold(call, 1, argument_size(call_argument(call, 0), 0)))
         return NULL; /* throws, on all ranks */
     if (is_bag)
-        return bag_rows(call) ? data : NULL;
+        return bag_count(call) ? data : NULL;
     if (rule->entry == ENTRY_INDEX && dims == 1) {
         int64_t last = learned()->last_total;
         return !last || argument_size(data, 0) == last ? data : NULL;
@@ -122,10 +122,13 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
 
 static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim, int64_t total) {
     struct record record = record_shard(dim, total);
-    record.inner = argument_size(data, dim) / total; /* indices of a bag; else 1 */
     record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
     learned()->last_total = record.total;
+    if (rule->entry == ENTRY_BAG) {
+        bag_enter(call, &record);
+        return;
+    }
     struct tensor *rows = rows_lend(argument_tensor(data), &record, dim); /* layers make something new of their data */
     record_set(rows, record);
     value_replace(data->slot, value_tensor(rows));
@@ -151,7 +154,7 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
     if (!data)
         return false;
     int64_t total = rule->entry == ENTRY_PACKED ? packed_sequences(call)
-                    : rule->entry == ENTRY_BAG  ? bag_rows(call)
+                    : rule->entry == ENTRY_BAG  ? bag_count(call)
                                                 : argument_size(data, dim);
     bool long_enough = is_long_enough(total);
     {

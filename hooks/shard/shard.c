@@ -45,6 +45,7 @@ static int call_count_tensors(const struct value *values, int count) {
 void call_collect(struct shard_call *call) {
     call->argument_count = call->shards = call->partials = call->gathered = 0;
     call->lead = NULL;
+    call->has_own_bags = false;
     for (int i = 0; i < call->value_count; i++) {
         struct value *value = &call->values[i];
         if (value_is_tensor(value))

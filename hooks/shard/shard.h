@@ -37,6 +37,7 @@ struct shard_call {
     struct argument *arguments; /* all tensors among them */
     int argument_count;
     int shards, partials, gathered; /* how many of each kind */
+    bool has_own_bags;              /* embedding_bag: indices, weights and offsets are this rank's already */
     struct argument *lead;          /* the first shard; NULL: none */
     struct record record;           /* the lead's, with the origin of all of them */
 
@@ -310,8 +311,6 @@ bool transform_is_open(const struct shard_call *call);
 /* Argument 0 is a sum of packed elements, of which this rank has its sequences'. */
 bool packed_fits(struct shard_call *call);
 /* How many whole sequences a recurrent layer is given that it could divide; 0: none. */
-/* Of embedding_bag, whose indices are whole: its bags, if all hold as many, one after the other; 0: they do not. */
-int64_t bag_rows(struct shard_call *call);
 int64_t packed_sequences(struct shard_call *call);
 /* Some live sum of packed elements has this tensor's memory: a write that puts anything where its zeros are would be lost. */
 bool packed_is_seen(struct tensor *tensor);

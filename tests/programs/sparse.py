@@ -68,3 +68,7 @@ for mode in ["sum", "mean"]:
     weights = torch.rand(23, 5) if mode == "sum" else None
     bags.weight.grad = None
     print(f"{mode} {bags(words, per_sample_weights=weights).tanh().sum().item():.5f}")
+    bags.weight.grad = None
+    lengths = bags(words.reshape(-1), torch.tensor([0, 1, 1, 5, 9, 30, 31, 31, 40, 60, 60, 90, 91, 92, 93, 94, 95, 96, 100, 110, 115, 115, 115]))
+    functional.cross_entropy(head(lengths), labels).backward()
+    show(f"bags of several lengths, {mode}", bags.weight.grad)
