@@ -33,14 +33,17 @@ static struct tensor *gather_along(struct tensor *own, int dim, const uint64_t *
     return there;
 }
 
-/* _sparse_coo_tensor_unsafe(indices, values, size, dtype, layout, device, pin_memory[, is_coalesced]): the last one since 2.1. */
+/* Takes indices and values. _sparse_coo_tensor_unsafe(indices, values, size, dtype, layout, device, pin_memory[, is_coalesced]): the last one since 2.1. */
 static struct tensor *sparse_make(struct value indices, struct value values, struct tensor *like) {
     static struct operator_reference make = {"aten::_sparse_coo_tensor_unsafe", "", {NULL, NULL}};
     struct sizes sizes = tensor_sizes(like);
     struct value arguments[8] = {indices, values, value_int_list(sizes.data, sizes.count)};
     for (int i = 3; i < 8; i++)
         arguments[i] = value_none();
-    return operator_call(&make, operator_argument_count(&make), arguments, NULL, 0).tensor;
+    struct tensor *made = operator_call(&make, operator_argument_count(&make), arguments, NULL, 0).tensor;
+    value_drop(indices);
+    value_drop(values);
+    return made;
 }
 
 struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
@@ -57,8 +60,6 @@ struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
     struct tensor *sum = sparse_make(all_indices, all_values, gradient);
     value_drop(indices);
     value_drop(values);
-    value_drop(all_indices);
-    value_drop(all_values);
     return sum;
 }
 
@@ -71,7 +72,5 @@ struct tensor *sparse_none(struct tensor *like) {
     struct tensor *none = sparse_make(no_indices, no_values, like);
     value_drop(indices);
     value_drop(values);
-    value_drop(no_indices);
-    value_drop(no_values);
     return none;
 }

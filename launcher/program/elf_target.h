@@ -32,9 +32,8 @@ struct elf_target {
     bool is_dynamic;            /* has PT_INTERP: a dynamic loader will read LD_PRELOAD */
     char interpreter[PATH_MAX]; /* of a script (first word after #!), or PT_INTERP */
     char argument[256];         /* of a script's interpreter: the rest of the first line, one word to the kernel; "" none */
-    char checks
-        [16]; /* what a sanitizer looks at, as in -fsanitize=: "address", "thread", "memory"; "" none, or one that is no matter here */
-    char sanitizer[64]; /* DT_NEEDED name of a sanitizer's runtime that wants to be loaded first; "" none (P19) */
+    char checks[16];            /* what a sanitizer looks at, as in -fsanitize=: "address", "thread", "memory"; "" none of these */
+    char sanitizer[64];         /* DT_NEEDED name of a sanitizer's runtime that wants to be loaded first; "" none (P19) */
 };
 
 /* Reads the file; never fails (kind says). Opens and closes it. */

@@ -155,7 +155,7 @@ static void calibrate_dtype(void) {
         value_drop(tensors[i]);
 }
 
-/* write() of them to a pipe reports EFAULT instead of crashing. */
+/* Written to a pipe they are reported by EFAULT instead of crashing. By system calls: a sanitizer looks at what write() is given. */
 bool calibrate_read_word(const char *address, void **word) {
     static int ends[2] = {-1, -1};
     if (ends[0] < 0 && pipe2(ends, O_CLOEXEC))
