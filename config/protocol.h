@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PROTOCOL_VERSION 10
+#define PROTOCOL_VERSION 11
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -55,6 +55,8 @@ enum protocol_type {
         14, /* shim → launcher, on a connection of its own: struct protocol_claim; denied: another process is this rank. Else it ends */
     PROTOCOL_CHILD_WRITES =
         13, /* a process that the program has started → launcher, on a connection of its own: struct protocol_child; a warning of its files */
+    PROTOCOL_SIGNALLED =
+        15, /* shim → launcher: int32_t, the number of a signal that somebody outside the job has sent to this rank alone */
 };
 
 /* An operator has thrown for a value in one rank's rows, and the program goes on (AR-RANKS-PARTED). */

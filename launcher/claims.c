@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -126,6 +127,15 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     rank->generation++;
 }
 
+void claims_signal(const struct claims *claims, int but, int signal) {
+    for (uint32_t i = 0; i < claims->count; i++) {
+        const struct claims_connection *connection = &claims->connections[i];
+        bool is_rank = connection->descriptor >= 0 && connection->rank >= 0 && (connection->is_granted || connection->is_attached);
+        if (is_rank && connection->rank != but && connection->pid > 1)
+            kill(connection->pid, signal);
+    }
+}
+
 static bool is_local(const struct claims *claims, uint32_t rank) {
     return rank >= claims->first && rank - claims->first < claims->local_size;
 }
@@ -195,6 +205,14 @@ static void handle_problem(struct claims *claims, uint32_t rank, const void *pay
     memcpy(&problem, payload, sizeof problem);
     end_texts(&problem);
     claims->events.problem(claims->events.context, rank, &problem);
+}
+
+static void handle_signalled(struct claims *claims, uint32_t rank, const void *payload, size_t bytes) {
+    int32_t signal;
+    if (bytes != sizeof signal)
+        return;
+    memcpy(&signal, payload, sizeof signal);
+    claims->events.signalled(claims->events.context, rank, signal);
 }
 
 /* A child has no part in its parent's connection: it comes once, with the job's secret, to say why it cannot go on, or what it does. */
@@ -275,4 +293,6 @@ void claims_handle(struct claims *claims, struct claims_connection *connection, 
         claims->events.meeting(claims->events.context, rank, message->payload, bytes);
     else if (message->header.type == PROTOCOL_LOOK)
         claims->events.look(claims->events.context, rank, message->payload, bytes);
+    else if (message->header.type == PROTOCOL_SIGNALLED)
+        handle_signalled(claims, rank, message->payload, bytes);
 }

@@ -12,6 +12,7 @@
 #include "streams/console.h"
 #include "commands/explain.h"
 #include "guard.h"
+#include "heard.h"
 #include "streams/inherited.h"
 #include "streams/input.h"
 #include "lifecycle.h"
@@ -50,12 +51,12 @@ struct job {
     struct rlimit open_files; /* the ranks' */
 
     enum lifecycle_state state;
-    uint64_t deadline_ms;      /* 0: none */
-    uint64_t looked_ms;        /* last look at the board */
-    uint64_t lines_ms;         /* it was told to the other hosts */
-    uint64_t signalled_ms[32]; /* when a signal of the user came to this accel-run itself */
-    uint32_t ended;            /* ranks */
-    int first_failed;          /* -1: none */
+    uint64_t deadline_ms;   /* 0: none */
+    uint64_t looked_ms;     /* last look at the board */
+    uint64_t lines_ms;      /* it was told to the other hosts */
+    struct heard heard[32]; /* by a signal's number */
+    uint32_t ended;         /* ranks */
+    int first_failed;       /* -1: none */
     char failed_where[160];
     int interrupts;      /* Ctrl-C */
     int requests_to_end; /* of the user: Ctrl-C counts one, SIGTERM, SIGHUP and SIGQUIT two */
@@ -96,8 +97,11 @@ void report_failure(struct job *job);
 int signals_open(struct job *job);
 void signals_add(struct job *job);
 
-/* The same signal came to the accel-run of another host. */
-void signals_relayed(struct job *job, int signal);
+/* It came to the accel-run of another host. False: it was heard of before, here or elsewhere. */
+bool signals_of_host(struct job *job, uint32_t host, int signal);
+/* It came to a rank of this host alone, or to one of another host: the other ranks are to have it, too. To the job it is no request. */
+void signals_of_rank(struct job *job, uint32_t rank, int signal);
+void signals_of_ranks(struct job *job, uint32_t host, int signal);
 
 /* board.c: what the ranks write on the board → names, early leavers, stalls. */
 void board_look(struct job *job, uint64_t now_ms);

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool asks_to_end(int signal) {
+bool rank_is_asked_to_end(int signal) {
     return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
 
@@ -17,7 +17,7 @@ int rank_signal(const struct rank *rank, int signal) {
         return -1;
     }
     int status = kill(-rank->pid, signal);
-    if (!status && asks_to_end(signal))
+    if (!status && rank_is_asked_to_end(signal))
         kill(-rank->pid, SIGCONT);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "job.h"
 #include "strays.h"
 
@@ -43,13 +44,13 @@ static void signal_all(struct job *job, int signal) {
 
 /* Ranks are in groups of their own, so the terminal's Ctrl-C comes to us alone: each gets it once (L10). The impatient press again (L14).
  */
-static void interrupt(struct job *job) {
+static void interrupt(struct job *job, bool ranks_have_it) {
     static const enum lifecycle_event events[] = {LIFECYCLE_INTERRUPT, LIFECYCLE_INTERRUPT_2, LIFECYCLE_INTERRUPT_3};
     int count = job->interrupts < 2 ? job->interrupts : 2;
     job->interrupts++;
     job->requests_to_end++;
     job->user_signal = SIGINT;
-    if (count == 0)
+    if (count == 0 && !ranks_have_it)
         signal_all(job, SIGINT);
     supervise_event(job, events[count]);
 }
@@ -74,21 +75,23 @@ static void reap_orphans(struct job *job) {
     strays_reap(&strays);
 }
 
-static bool asks_to_end(int signal) {
-    return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+/* What a user or a scheduler says to the program: it goes to the ranks of all hosts. */
+static bool is_message(int signal) {
+    return rank_is_asked_to_end(signal) || signal == SIGUSR1 || signal == SIGUSR2;
 }
 
-static void handle(struct job *job, int signal) {
+static void handle(struct job *job, int signal, bool ranks_have_it) {
     switch (signal) {
     case SIGINT:
-        interrupt(job);
+        interrupt(job, ranks_have_it);
         break;
     case SIGTERM:
     case SIGHUP:
     case SIGQUIT:
         job->user_signal = signal;
         job->requests_to_end += 2;
-        signal_all(job, signal);
+        if (!ranks_have_it)
+            signal_all(job, signal);
         supervise_event(job, LIFECYCLE_INTERRUPT);
         break;
     case SIGTSTP:
@@ -106,23 +109,52 @@ static void handle(struct job *job, int signal) {
         reap_orphans(job);
         break;
     default:
-        signal_all(job, signal);
+        if (!ranks_have_it)
+            signal_all(job, signal);
     }
+}
+
+/* Of a user, to this accel-run. */
+static void take(struct job *job, int signal) {
+    enum heard_as as = HEARD_NEW;
+    if (is_message(signal)) {
+        as = heard_take(&job->heard[signal], HEARD_HOST, job->hosts ? job->hosts->host : 0, clock_ms());
+        together_signal(job, signal, false);
+    }
+    if (as != HEARD_BEFORE)
+        handle(job, signal, as == HEARD_BY_RANKS);
 }
 
 static void signals_ready(void *context, size_t index, short events) {
     struct job *job = context;
     struct signalfd_siginfo info;
-    while (read(job->signal_descriptor, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (asks_to_end((int)info.ssi_signo))
-            together_signal(job, (int)info.ssi_signo);
-        handle(job, (int)info.ssi_signo);
-    }
+    while (read(job->signal_descriptor, &info, sizeof info) == (ssize_t)sizeof info)
+        take(job, (int)info.ssi_signo);
 }
 
-void signals_relayed(struct job *job, int signal) {
-    if (sigismember(&job->ignored, signal) == 0)
-        handle(job, signal);
+static bool is_ignored(const struct job *job, int signal) {
+    return sigismember(&job->ignored, signal) == 1;
+}
+
+bool signals_of_host(struct job *job, uint32_t host, int signal) {
+    if (!is_message(signal))
+        return false;
+    enum heard_as as = heard_take(&job->heard[signal], HEARD_HOST, host, clock_ms());
+    if (as != HEARD_BEFORE && !is_ignored(job, signal))
+        handle(job, signal, as == HEARD_BY_RANKS);
+    return as != HEARD_BEFORE;
+}
+
+void signals_of_rank(struct job *job, uint32_t rank, int signal) {
+    if (!is_message(signal) || heard_take(&job->heard[signal], HEARD_RANK, rank, clock_ms()) != HEARD_NEW)
+        return;
+    claims_signal(&job->claims, (int)rank, signal);
+    together_signal(job, signal, true);
+}
+
+void signals_of_ranks(struct job *job, uint32_t host, int signal) {
+    if (is_message(signal) && heard_take(&job->heard[signal], HEARD_RANKS_OF, host, clock_ms()) == HEARD_NEW)
+        claims_signal(&job->claims, -1, signal);
 }
 
 void signals_add(struct job *job) {

@@ -73,6 +73,10 @@ static void hear_look(void *context, uint32_t rank, const char *body, uint32_t b
     look_ask(context, rank, body, bytes);
 }
 
+static void hear_signalled(void *context, uint32_t rank, int signal) {
+    signals_of_rank(context, rank, signal);
+}
+
 static void show_line(void *context, uint32_t rank, const char *line, size_t bytes) {
     struct job *job = context;
     notices_line(&job->notices, rank, line, bytes);
@@ -94,8 +98,8 @@ static void raise_open_files(struct job *job) {
 
 static int open_claims(struct job *job) {
     job->claims.ranks = job->ranks;
-    job->claims.events =
-        (struct claims_events){hear_log, hear_problem, hear_report, hear_child, hear_child_writes, hear_meeting, hear_look, job};
+    job->claims.events = (struct claims_events){hear_log,     hear_problem, hear_report,    hear_child, hear_child_writes,
+                                                hear_meeting, hear_look,    hear_signalled, job};
     job->claims.first = job->first;
     job->claims.local_size = job->local_size;
     job->claims.leader_listener = job->hosts ? job->hosts->leader_listener : -1;

@@ -8,6 +8,8 @@
  * Rules
  *  - A signal is kept only while the next collective is near, at the pace of the last ones, and never longer: then the handler runs wherever the rank is, as
  *    it does before training, in other processes, and when the signal comes a second time.
+ *  - What somebody outside the job sends to one rank alone (kill, with the number that the program has printed or written into a file) goes to all: the rank
+ *    tells the launcher, which passes it on as it passes on its own.
  *  - What somebody sends to every process of the job (pkill, scancel --full) comes to a rank twice, from him and from the launcher, which passes its own on:
  *    that is one signal.
  *  - What a thread sends to itself (raise) comes at once, at the same place on all ranks.
@@ -26,6 +28,7 @@
 #include <unistd.h>
 
 #include "link.h"
+#include "sender.h"
 #include "shim.h"
 
 static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
@@ -123,11 +126,23 @@ static bool is_own(void) {
     return pthread_equal(atomic_load(&sender), pthread_self());
 }
 
+/* A child's signal each rank has from its own child. */
+static void tell_others(int number, const siginfo_t *info) {
+    int32_t signal = number;
+    if (info->si_code == SI_USER && !shim_is_worker() && info->si_pid != link_launcher() && sender_is_outside(info->si_pid))
+        link_send(PROTOCOL_SIGNALLED, &signal, sizeof signal);
+}
+
 enum { HELD_NS = 500000000 };
 static _Atomic bool are_held;
 
 void signals_hold(bool is_held) {
     atomic_store(&are_held, is_held);
+}
+
+static void run_now(int number, struct handled *signal, siginfo_t *info, void *context) {
+    take(signal);
+    run_handler(number, signal, info, context);
 }
 
 static void arrive(int number, siginfo_t *info, void *context) {
@@ -137,9 +152,12 @@ static void arrive(int number, siginfo_t *info, void *context) {
         bool goes_on = number != SIGINT && atomic_load(&are_held) && timer_start(signal, number, HELD_NS);
         if (!goes_on && take(signal))
             run_handler(number, signal, &signal->info, context);
-    } else if (is_own() || (!is_twin(signal, info) && !keep(number, signal, info))) {
-        take(signal);
-        run_handler(number, signal, info, context);
+    } else if (is_own()) {
+        run_now(number, signal, info, context);
+    } else if (!is_twin(signal, info)) {
+        tell_others(number, info);
+        if (!keep(number, signal, info))
+            run_now(number, signal, info, context);
     }
     errno = before;
 }

@@ -74,6 +74,44 @@ is_as_alone() {
     done
 }
 
+# process_of RANK
+process_of() {
+    local pid
+    for pid in $(pgrep -P "$bg_pid" -f told); do
+        ! grep -qz "^ACCEL_RUN_RANK=$1\$" "/proc/$pid/environ" || echo "$pid"
+    done
+}
+
+@test "a signal that somebody sends to one rank alone is for all: kill with the number that the program has written" {
+    local python rank signal
+    for rank in 0 2; do
+        for signal in INT TERM; do
+            for python in $(pythons); do
+                rm -rf log
+                spawn_bg "$ACCEL_RUN" -n 3 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" interrupt file
+                retry 600 0.1 grep -qx begun out
+                kill "-$signal" "$(process_of "$rank")"
+                wait_bg
+                [ "$status" -eq 0 ] || show err
+                diff log/rank-0.out log/rank-1.out
+                diff log/rank-0.out log/rank-2.out
+                is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
+                lacks "$(cat err)" AR-RANK
+            done
+        done
+    done
+}
+
+@test "a signal that a child of the program sends comes to each rank once, from its own child" {
+    for python in $(pythons); do
+        "$python" "$REPOSITORY/tests/programs/told.py" child file >expected
+        run -0 --separate-stderr "$ACCEL_RUN" -n 3 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" child file
+        "$REPOSITORY/tests/compare" expected log/rank-0.out
+        "$REPOSITORY/tests/compare" expected log/rank-2.out
+        rm -r log
+    done
+}
+
 @test "where no collective follows a handler runs all the same, and at once when the signal comes again" {
     python=$(pythons | head -n 1)
     spawn_bg "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/told.py" waits file

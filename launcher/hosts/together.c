@@ -9,8 +9,6 @@
 #include "../job.h"
 #include "look.h"
 
-#define SAME_SIGNAL_MS 2000 /* a scheduler that signals all hosts: each has it once */
-
 void together_failed(struct job *job, const struct problem *problem, bool is_rank, bool is_silent) {
     struct together_failure failure = {*problem, is_rank, is_silent};
     if (!job->hosts)
@@ -46,15 +44,10 @@ static void hear_failed(struct job *job, uint32_t host, const char *body, uint32
 
 /* ---- signals of the user */
 
-static uint64_t *last_of(struct job *job, int signal) {
-    return signal > 0 && signal < 32 ? &job->signalled_ms[signal] : NULL;
-}
-
-void together_signal(struct job *job, int signal) {
+void together_signal(struct job *job, int signal, bool is_of_rank) {
     if (!job->hosts)
         return;
-    struct together_asked asked = {signal, job->hosts->host};
-    *last_of(job, signal) = clock_ms();
+    struct together_asked asked = {signal, job->hosts->host, is_of_rank};
     hosts_tell_all(job->hosts, -1, HOSTS_SIGNAL, &asked, sizeof asked);
 }
 
@@ -74,17 +67,12 @@ static void hear_signal(struct job *job, uint32_t host, const char *body, uint32
     if (bytes != sizeof asked)
         return;
     memcpy(&asked, body, sizeof asked);
-    int signal = asked.signal;
     if (asked.host >= job->hosts->count)
         return;
-    bool asks_to_end = signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
-    if (!asks_to_end)
-        return;
-    uint64_t last_ms = *last_of(job, signal);
-    if (!last_ms || clock_ms() - last_ms > SAME_SIGNAL_MS) {
+    if (asked.is_of_rank)
+        signals_of_ranks(job, asked.host, asked.signal);
+    else if (signals_of_host(job, asked.host, asked.signal) && rank_is_asked_to_end(asked.signal))
         say_asked(job, &asked);
-        signals_relayed(job, signal);
-    }
     hosts_tell_all(job->hosts, (int)host, HOSTS_SIGNAL, &asked, sizeof asked);
 }
 

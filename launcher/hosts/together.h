@@ -4,7 +4,7 @@
  * Rules
  *  - The first failure of the job counts, on all hosts: whoever sees it tells the first host, which tells all. Every host prints it and ends its ranks as if
  *    it had happened here.
- *  - A signal of the user that asks for the end goes to the ranks of all hosts, whichever accel-run got it.
+ *  - A signal of the user goes to the ranks of all hosts, whichever accel-run or rank got it.
  *  - When nothing is left on any host, the first one says with which exit status all end.
  *  - What the program looks at on the disk is the first host's, where rank 0 writes (look.h).
  *  - What ranks write on the board and others must see goes along: their lines, and rank 0's answers in meetings (relay.c).
@@ -28,10 +28,10 @@ struct together_failure {
     uint32_t is_rank, is_silent;
 };
 
-/* Who has got the signal. */
+/* Who has got the signal: a host's accel-run, or one of its ranks. */
 struct together_asked {
     int32_t signal;
-    uint32_t host;
+    uint32_t host, is_of_rank;
 };
 
 /* What a rank was doing when its launcher looked last; other hosts' boards have the same. */
@@ -48,7 +48,8 @@ struct together_line {
 void together_begin(struct job *job);
 /* It happened on this host: the others are told. */
 void together_failed(struct job *job, const struct problem *problem, bool is_rank, bool is_silent);
-void together_signal(struct job *job, int signal);
+/* This host's accel-run, or one of its ranks, has got it. */
+void together_signal(struct job *job, int signal, bool is_of_rank);
 /* Before this launcher is stopped (Ctrl-Z), and after. */
 void together_pause(struct job *job);
 void together_resume(struct job *job);

@@ -1,9 +1,10 @@
 """A program that saves when it is told to end.   told.py interrupt|flag|apart FILE, or told.py until STEPS FILE: as many steps, told by nobody.
 apart: a thread of each rank tells it, at another step than the others.   waits: trains, then waits to be told.
-itself: sends itself signals, stops an alarm, and rests until another."""
+child: a child tells it.   itself: sends itself signals, stops an alarm, and rests until another."""
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -48,6 +49,16 @@ def wait():
         print("told", count, flush=True)
 
 
+def told_by_child():
+    for count in (1, 2, 3):
+        for _ in range(3):
+            model(data).sum().backward()
+        subprocess.run(["sh", "-c", "kill -USR1 $PPID"], check=True)
+        while len(told) < count:
+            model(data).sum().backward()
+    print("told", len(told))
+
+
 def tell_itself():
     ways = (lambda: signal.raise_signal(signal.SIGUSR1), lambda: os.kill(os.getpid(), signal.SIGTERM),
             lambda: signal.pthread_kill(threading.get_ident(), signal.SIGUSR1))
@@ -76,7 +87,7 @@ for number in (signal.SIGTERM, signal.SIGUSR1):
     before = signal.signal(number, handler)
     assert before is signal.SIG_DFL and signal.getsignal(number) is handler
 try:
-    {"waits": wait, "itself": tell_itself}.get(how, train)()
+    {"waits": wait, "child": told_by_child, "itself": tell_itself}.get(how, train)()
 except KeyboardInterrupt:
     print("interrupted")
 torch.save(model.state_dict(), path)

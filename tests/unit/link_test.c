@@ -59,7 +59,7 @@ static void open_launcher(void) {
     claims.local_size = RANKS;
     claims.leader_listener = -1;
     claims.segments.world_size = RANKS;
-    claims.events = (struct claims_events){hear_log, hear_problem, hear_report, NULL, NULL, NULL, NULL, NULL};
+    claims.events = (struct claims_events){hear_log, hear_problem, hear_report, NULL, NULL, NULL, NULL, NULL, NULL};
     claims.grant = (struct protocol_grant){.world_size = RANKS, .log_level = 3};
     EXPECT(claims_open(&claims) == 0);
     setenv(PROTOCOL_ENV_SOCKET, claims.name, 1);
