@@ -275,6 +275,10 @@ in_place_share() {
     same_part kept_gradients.py debian wheel
 }
 
+@test "views of some columns of a batch, their rows and copies, share memory as in one process, and draw the same numbers" {
+    same_part columns.py debian wheel
+}
+
 @test "what does not fit is said of whole sizes, what the program's own operators write is written, and training goes on" {
     same_part misfits.py debian wheel
 }

@@ -66,6 +66,7 @@ part() { same_part "$1" "$MATRIX_BUILD"; }
 @test "autograd: large gradients" { part shared_gradients.py; }
 @test "autograd: forward mode" { part forward_mode.py; }
 @test "autograd: what does not fit" { part misfits.py; }
+@test "autograd: views of columns" { part columns.py; }
 @test "autograd: indices outside" { part outside.py; }
 @test "autograd: gradients retained" { part retained.py; }
 @test "autograd: history alone" { part history.py; }

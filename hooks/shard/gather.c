@@ -54,7 +54,7 @@ static struct tensor *empty_laid_out(struct tensor *tensor, size_t dims, const i
     return empty.tensor;
 }
 
-struct tensor *whole_empty(struct tensor *tensor, const struct record *record) {
+static struct tensor *empty_dense(struct tensor *tensor, const struct record *record) {
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
     int dims = layout_dense(tensor, record, sizes, strides);
     for (int i = 0; i < dims; i++) /* an expanded dimension cannot be written to: give it memory of its own */
@@ -98,9 +98,9 @@ static void gather_on_host(const char *label, struct tensor *host, struct tensor
     comm_all_gather(label, tensor_data(host), blocks, bytes);
 }
 
-/* All ranks' rows, without history. */
-static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
-    struct tensor *whole = whole_empty(tensor, record);
+/* All ranks' rows without gaps, and without history. */
+static struct tensor *gather_dense(const char *label, struct tensor *tensor, const struct record *record) {
+    struct tensor *whole = empty_dense(tensor, record);
     bool is_on_device = !tensor_is_on_host(whole);
     struct tensor *host = is_on_device ? host_empty(whole) : whole;
     gather_on_host(label, host, tensor, record);
@@ -108,6 +108,28 @@ static struct tensor *gather_values(const char *label, struct tensor *tensor, co
         host_copy_values(whole, host);
         tensor_release(host);
     }
+    return whole;
+}
+
+static bool same_strides(struct tensor *tensor, const int64_t *strides) {
+    struct sizes own = tensor_strides(tensor), sizes = tensor_sizes(tensor);
+    for (size_t i = 0; i < own.count; i++)
+        if (sizes.data[i] > 1 && own.data[i] != strides[i])
+            return false;
+    return true;
+}
+
+/* All ranks' rows, without history, laid out as in one process: columns of a larger tensor have gaps there, too. So contiguous() copies them, a reshape is a
+   view where it is one there, and random numbers are drawn in the same order. */
+static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
+    int dims = layout_told(tensor, record, sizes, strides);
+    struct tensor *dense = gather_dense(label, tensor, record);
+    if (same_strides(dense, strides))
+        return dense;
+    struct tensor *whole = empty_laid_out(tensor, (size_t)dims, sizes, strides);
+    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(whole), value_tensor(dense), value_bool(false)));
+    tensor_release(dense);
     return whole;
 }
 
@@ -173,15 +195,51 @@ bool gather_is_node(void *node) {
     return pairs_get(&gathered_nodes, node);
 }
 
+/* Once what an expanded tensor repeats. Owned. */
+static struct value unexpanded(struct tensor *tensor, const struct record *record) {
+    int64_t strides[TORCH_DIMS_MAX];
+    struct sizes own = tensor_strides(tensor);
+    memcpy(strides, own.data, own.count * sizeof *strides);
+    strides[record->dim] = 1; /* of one row it may be anything */
+    tensor_retain(tensor);
+    return layout_unexpanded(value_tensor(tensor), strides);
+}
+
+/* Repeats it as often as the tensor does: a view where there is a history, else a tensor of the same memory. Takes values; owned. */
+static struct tensor *expanded_again(struct tensor *values, struct tensor *tensor, const struct record *record) {
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
+    struct sizes wanted = tensor_sizes(tensor), once = tensor_sizes(values), lies = tensor_strides(values);
+    bool is_expanded = false;
+    for (size_t i = 0; i < wanted.count; i++) {
+        bool is_repeated = (int)i != record->dim && wanted.data[i] != once.data[i];
+        sizes[i] = is_repeated ? wanted.data[i] : once.data[i];
+        strides[i] = is_repeated ? 0 : lies.data[i];
+        is_expanded |= is_repeated;
+    }
+    if (!is_expanded)
+        return values;
+    struct value owned = value_tensor(values), again;
+    if (tensor_requires_grad(values)) {
+        again = TORCH_CALL("aten::expand", "", owned, value_int_list(sizes, wanted.count), value_bool(false));
+    } else {
+        again = value_tensor(empty_laid_out(values, wanted.count, sizes, strides));
+        layout_copy(again, owned);
+    }
+    value_drop(owned);
+    return again.tensor;
+}
+
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
-    struct tensor *values = gather_values(label, tensor, record);
-    if (!tensor_is_recorded(tensor))
-        return values;
-    rows_put(values, record, tensor);
-    add_sum_hook(values, label, record->origin);
-    return values;
+    struct value own = unexpanded(tensor, record);
+    struct tensor *values = gather_values(label, own.tensor, record);
+    if (tensor_is_recorded(tensor)) {
+        rows_put(values, record, own.tensor);
+        add_sum_hook(values, label, record->origin);
+    }
+    value_drop(own);
+    return expanded_again(values, tensor, record);
 }
 
 /* Floating sums are taken in double and rounded once, so that a total does not depend on how the rows were divided more than it must. */
@@ -221,14 +279,6 @@ void mark_gathered(struct tensor *tensor, bool is_view) {
     if (tensor == torch_facts.undefined || (!is_view && !tensor_requires_grad(tensor)) || !tensor_is_plain(tensor))
         return;
     record_set(tensor, (struct record){.kind = RECORD_GATHERED, .is_view_of_gathered = is_view});
-}
-
-static bool same_strides(struct tensor *tensor, const int64_t *strides) {
-    struct sizes own = tensor_strides(tensor), sizes = tensor_sizes(tensor);
-    for (size_t i = 0; i < own.count; i++)
-        if (sizes.data[i] > 1 && own.data[i] != strides[i])
-            return false;
-    return true;
 }
 
 struct tensor *gather_as_seen(struct tensor *alias, struct record *record) {

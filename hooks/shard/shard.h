@@ -208,7 +208,8 @@ void decide_replicated(struct shard_call *call, int index);
 /* ---- executing (shard.c, execute.c) */
 /* Narrows the arguments that the decision names. */
 void execute_narrow(struct shard_call *call);
-bool execute_lends(const struct shard_call *call, const struct argument *argument); /* a whole operand: its rows, instead of a slice? */
+void execute_compare(const struct shard_call *call, const struct argument *argument); /* with the other ranks' whole operand */
+bool execute_lends(const struct shard_call *call, const struct argument *argument);   /* a whole operand: its rows, instead of a slice? */
 /* Carries out the decision: narrows, runs opaquely, marks. */
 void execute_local(struct shard_call *call);
 /* Stops the job unless the tensor has as many rows as the record says. */
@@ -258,8 +259,6 @@ struct tensor *gather_as_seen(struct tensor *alias, struct record *record);
 bool gather_is_node(void *node);
 /* Each summed over the ranks. */
 void sum_doubles(const char *label, double *values, size_t count, struct origin origin);
-/* An uninitialised tensor of the whole batch's shape and layout for a shard: same type and device. Owned. */
-struct tensor *whole_empty(struct tensor *tensor, const struct record *record);
 /* Folds the order of a whole tensor's memory into what the ranks compare at their next collective. Communication lock held. */
 void note_layout(struct tensor *whole);
 /* Marks a result as replicated but computed from shards, when that matters (it requires grad, or shares memory with a gathered copy). */

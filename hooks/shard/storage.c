@@ -79,10 +79,15 @@ static struct tensor *blocks_stand_in(struct tensor *tensor, const struct blocks
     return whole;
 }
 
+/* Not so an unfolded or expanded view of a part that has as many elements. */
+static bool is_all_of_storage(struct tensor *tensor) {
+    return storage_elements(tensor) == tensor_elements(tensor) && tensor_is_dense(tensor) && !tensor_own_offset(tensor);
+}
+
 /* Does it consist of blocks, as many on all ranks (and of nothing but the tensor)? */
 static bool blocks_agreed(struct tensor *tensor, const struct record *record, bool is_all_wanted, struct blocks *blocks) {
     OPAQUE_SCOPE;
-    bool is_found = blocks_find(tensor, record, blocks) && (!is_all_wanted || storage_elements(tensor) == tensor_elements(tensor));
+    bool is_found = blocks_find(tensor, record, blocks) && (!is_all_wanted || is_all_of_storage(tensor));
     return all_agree(is_found ? blocks->dims == 3 ? blocks->sizes[0] : 1 : 0);
 }
 

@@ -21,6 +21,9 @@ struct window {
     uint64_t thread;      /* whose it is */
     int idle;             /* calls since a view of the copy was last asked for */
     bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
+    bool
+        is_of_many; /* the source is one of several views that one operator has made: once their base is written autograd refuses to use them */
+    bool is_spent; /* and it has been written: the copy has its values, without their history */
 };
 
 /* Reading element by element (z[i][j].item()) drops each view before the next: a small copy stays for the next few calls, unless something is written. Not
@@ -45,6 +48,14 @@ static void take_rows_anew(struct tensor *source, const struct record *record, s
     value_drop(plain);
 }
 
+static bool is_of_many(struct tensor *source) {
+    void *node = tensor_node(source);
+    const char *class = node ? virtual_class(node) : NULL;
+    if (!class || strstr(class, "Unsafe"))
+        return false;
+    return strstr(class, "SplitBackward") || strstr(class, "SplitWithSizesBackward") || strstr(class, "UnbindBackward");
+}
+
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole) {
     WINDOWS_SCOPE;
     for (const struct window *window = windows; window; window = window->next)
@@ -53,7 +64,7 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     if (shim_has_threads() && record->kind == RECORD_SHARD && !tensor_requires_grad(whole))
         take_rows_anew(source, record, whole);
     struct window *window = malloc(sizeof *window);
-    *window = (struct window){windows, source, *record, whole, threads_own(), 0, false};
+    *window = (struct window){windows, source, *record, whole, threads_own(), .is_of_many = is_of_many(source)};
     tensor_retain(source);
     tensor_retain(whole);
     windows = window;
@@ -81,9 +92,19 @@ void window_stand_for(struct tensor *source, struct tensor *whole) {
     mark_gathered(whole, true);
 }
 
-/* Only we have the copy, and its memory. */
+/* Expanded, with a history: a view (gather_shard). */
+static bool is_view(struct tensor *whole) {
+    struct sizes sizes = tensor_sizes(whole), strides = tensor_strides(whole);
+    for (size_t i = 0; i < sizes.count; i++)
+        if (!strides.data[i] && sizes.data[i] > 1)
+            return tensor_requires_grad(whole);
+    return false;
+}
+
+/* Only we have the copy, and its memory: with a view goes what it is one of. */
 static bool is_closed(const struct window *window) {
-    return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == 1;
+    uint32_t own = is_view(window->whole) ? 2 : 1;
+    return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == own;
 }
 
 static bool may_be_asked_for_again(struct window *window) {
@@ -147,6 +168,19 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
     return true;
 }
 
+/* As libtorch refuses the source, and views of it: all but their values. */
+static void check_unspent(const struct shard_call *call, const struct argument *argument) {
+    struct tensor *tensor = argument_tensor(argument);
+    bool is_of_values = !strcmp(call->op->short_name, "detach") || !strcmp(call->op->short_name, "_local_scalar_dense");
+    bool has_history = argument->record.kind == RECORD_GATHERED && !is_of_values && grad_mode_is_enabled() && tensor_requires_grad(tensor);
+    const struct window *window = has_history ? window_onto(tensor_storage(tensor)) : NULL;
+    if (window && window->is_spent)
+        shim_throw("autograd",
+                   "This is a view and its base or another view of its base has been modified inplace. It is a view of the output of a "
+                   "function that returns multiple views (split, chunk, unbind). Such functions do not allow the output views to be "
+                   "modified inplace. You should replace the inplace operation by an out-of-place one.");
+}
+
 static bool writes_through_view(const struct shard_call *call, const struct argument *argument) {
     return argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered && call_writes(call, argument);
 }
@@ -161,6 +195,8 @@ bool window_before_call(struct shard_call *call) {
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     windows_sweep(through_view);
+    for (int i = 0; i < call->argument_count && call->gathered; i++)
+        check_unspent(call, &call->arguments[i]);
     for (int i = 0; i < call->argument_count && through_view; i++)
         if (writes_through_view(call, &call->arguments[i]) && !window_onto(tensor_storage(argument_tensor(&call->arguments[i]))))
             refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
@@ -225,7 +261,8 @@ static void carry(const struct window *window, const struct window *through, con
 /* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. */
 static void renew(struct window *window) {
     check_unturned(window);
-    bool has_history = has_history_of(window);
+    bool has_history = has_history_of(window) && !window->is_of_many;
+    window->is_spent |= has_history_of(window) && window->is_of_many;
     struct record mark = record_get(window->whole);
     struct value source = seen(window->source, has_history), whole = seen(window->whole, has_history);
     struct value fresh =

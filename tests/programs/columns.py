@@ -1,0 +1,95 @@
+"""Views of some of a batch's columns: their rows, copies and numpy arrays lie in memory as in one process, so that the same things share it.   columns.py"""
+
+import numpy
+import torch
+
+torch.manual_seed(0)
+encoder, decoder = torch.nn.Linear(5, 8), torch.nn.Linear(4, 5)
+data = torch.randn(13, 5)
+
+
+def report(name, *values):
+    print(name, *(f"{value:.5f}" if isinstance(value, float) else value for value in values))
+
+
+def copies():
+    ways = {"contiguous": lambda v: v.contiguous(), "reshape": lambda v: v.reshape(-1), "flatten": lambda v: v.flatten(), "ravel": lambda v: v.ravel(),
+            "to": lambda v: v.to(torch.float32), "unfold": lambda v: v.unfold(0, 2, 2), "numpy": lambda v: torch.from_numpy(v.detach().numpy().reshape(-1)),
+            "transposed": lambda v: v.mT.contiguous(), "in two": lambda v: v[:4].reshape(2, -1),
+            "ascontiguousarray": lambda v: torch.from_numpy(numpy.ascontiguousarray(v.detach().numpy()))}
+    parts = {"all": lambda v: v, "rows": lambda v: v[2:10], "every other": lambda v: v[::2], "columns": lambda v: v.T[:, 2:8], "picked": lambda v: v[[1, 2, 5, 8]],
+             "expanded": lambda v: v[:, :1].expand(13, 4)[8:12], "repeated": lambda v: v[4:8, None].expand(4, 2, 4)}
+    for has_history in (False, True):
+        for way, copy in ways.items():
+            for part, take in parts.items():
+                batch = encoder(data)
+                batch = batch * 1 if has_history else batch.detach()
+                mean, spread = batch.chunk(2, 1) if way == "to" else (batch[:, :4], batch[:, 4:])
+                with torch.set_grad_enabled(has_history):
+                    try:
+                        copied = copy(take(mean if way != "ravel" else spread))
+                        if copied.is_contiguous():
+                            copied += 1
+                        report(f"{way} of {part}", has_history, batch.sum().item(), copied.sum().item(), copied.stride(), copied.is_contiguous())
+                    except RuntimeError as error:
+                        report(f"{way} of {part}", has_history, str(error)[:24])
+
+
+def draws():
+    for part in (lambda v: v[8:], lambda v: v[2:12:3], lambda v: v[:9].T):
+        for draw in (lambda v: v.normal_(), lambda v: v.uniform_(), lambda v: v.bernoulli_(0.5)):
+            mean = encoder(data).detach()[:, 2:6]
+            draw(part(mean))
+            loss = (decoder(mean) - data).pow(2).mean()
+            report("drawn", loss.item(), torch.rand(1).item())
+
+
+def overlapping():
+    batch = encoder(data)
+    lagged = batch.detach()[:, 3:].unfold(1, 2, 1)
+    log = batch.detach().tolist()
+    targets = torch.tensor(lagged.numpy().mean(-1))
+    report("lagged", log[0][3], (batch[:, 1:5] - targets).pow(2).mean().item())
+    written = batch.detach()[:, 4:].unfold(1, 3, 1).numpy()
+    written[:, :, 0] = 7.0
+    report("written", *batch[0].tolist(), batch.sum().item())
+    steps = torch.nn.GRU(5, 6)(torch.randn(4, 13, 5))[0].detach()
+    report("steps", float(steps.numpy().sum()), *torch.tensor(steps[-1:].expand(4, 13, 6).tolist())[0, 0].tolist(), float(steps[1:].unfold(0, 2, 1).numpy().sum()))
+
+
+def layouts():
+    mean, spread = encoder(data).chunk(2, 1)
+    every, block = encoder(data)[:, ::2], encoder(data).view(13, 2, 4)[:, 1]
+    for view in (mean, spread, every, block):
+        rows = view[3:11]
+        report("rows", rows.stride(), rows.is_contiguous(), rows.detach().numpy().strides, rows.detach().numpy().flags["C_CONTIGUOUS"], rows.sum().item())
+        try:
+            rows.view(-1)
+            report("viewed")
+        except RuntimeError:
+            report("not viewed")
+        rows.pow(2).sum().backward(retain_graph=True)
+    report("gradient", encoder.weight.grad.abs().sum().item())
+
+
+def parts_of_a_written_batch():
+    for split in (lambda v: v.split(4, 1), lambda v: v.chunk(2, 1), lambda v: v.unbind(1)):
+        encoder.zero_grad()
+        batch = encoder(data) * 1
+        parts = split(batch)
+        first, before = parts[0][:2], parts[1][2:4].mul(3).sum()
+        batch += 1
+        (batch.sum() + before).backward()
+        report("split", encoder.weight.grad.abs().sum().item(), first.detach().sum().item())
+        try:
+            (first * 2).sum().backward()
+            report("used")
+        except RuntimeError:
+            report("refused")
+
+
+copies()
+draws()
+overlapping()
+layouts()
+parts_of_a_written_batch()
