@@ -21,7 +21,8 @@ struct layout {
 };
 
 static bool has_values(struct tensor *tensor) {
-    return tensor_has_memory(tensor) && tensor_dims(tensor) <= TORCH_DIMS_MAX && tensor_elements(tensor) > 0;
+    return tensor_has_memory(tensor) && tensor_dims(tensor) <= TORCH_DIMS_MAX && tensor_elements(tensor) > 0 &&
+           !tensor_has_no_values(tensor);
 }
 
 static struct layout layout_of(struct tensor *tensor) {

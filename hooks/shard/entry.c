@@ -94,7 +94,7 @@ static bool meets_parameter(const struct shard_call *call, const struct argument
 static struct argument *entry_find(struct shard_call *call, const struct rule *rule, int *dim) {
     bool is_bag = rule->entry == ENTRY_BAG, second = rule->entry == ENTRY_DATA1 || rule->entry == ENTRY_INDEX || is_bag;
     struct argument *data = call_argument(call, second ? 1 : 0);
-    if (!data || data->is_parameter || !meets_parameter(call, data))
+    if (!data || data->is_parameter || tensor_has_no_values(argument_tensor(data)) || !meets_parameter(call, data))
         return NULL;
     int dims = argument_dims(data);
     if (rule->decide == rule_convolution && dims != rule->a)

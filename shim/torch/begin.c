@@ -51,14 +51,9 @@ void torch_selfcheck(void) {
     python_take_again(python);
 }
 
-/* Of the meta device: has nothing to train, and takes other data (x.data = y) only from what has its very keys (VariableHooks::set_data). */
-static bool has_no_values(struct tensor *tensor) {
-    return tensor_is_plain(tensor) && !tensor_data(tensor) && tensor_elements(tensor);
-}
-
 void hook_set_requires_grad(struct tensor *tensor, char requires_grad) {
     ORIGINAL(set_requires_grad)(tensor, requires_grad);
-    if (!requires_grad || !shim_training_begins() || has_no_values(tensor))
+    if (!requires_grad || !shim_training_begins() || tensor_has_no_values(tensor))
         return;
     leaf_ordinal(tensor);
     legacy_begin();
@@ -70,7 +65,7 @@ void hook_set_autograd_meta(struct tensor *tensor, void ***meta) {
     ORIGINAL(set_autograd_meta)(tensor, meta);
     if (!torch_facts.is_bound || !shim_active() || class != torch_facts.leaf_meta)
         return; /* elsewhere the constructor of its node is seen */
-    if (tensor_requires_grad(tensor) && !tensor_node(tensor) && !has_no_values(tensor))
+    if (tensor_requires_grad(tensor) && !tensor_node(tensor) && !tensor_has_no_values(tensor))
         leaf_ordinal(tensor);
 }
 

@@ -146,6 +146,10 @@ bool tensor_is_on_host(struct tensor *tensor) {
     return *tensor_key_set(tensor) & torch_facts.bit_cpu;
 }
 
+bool tensor_has_no_values(struct tensor *tensor) {
+    return tensor_is_plain(tensor) && tensor_elements(tensor) && !*(void **)((char *)tensor_storage(tensor) + torch_facts.storage_data);
+}
+
 size_t tensor_bytes(struct tensor *tensor) {
     return (size_t)tensor_elements(tensor) * dtype_bytes(tensor_dtype(tensor));
 }

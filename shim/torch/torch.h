@@ -154,8 +154,10 @@ bool tensor_is_on_host(struct tensor *tensor);
 static inline bool tensor_is_sparse(struct tensor *tensor) { /* indices and values (COO) */
     return *tensor_key_set(tensor) & torch_facts.bit_sparse;
 }
-size_t tensor_bytes(struct tensor *tensor);     /* of its elements, however they lie */
-bool tensor_is_plain(struct tensor *tensor);    /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
+size_t tensor_bytes(struct tensor *tensor);  /* of its elements, however they lie */
+bool tensor_is_plain(struct tensor *tensor); /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
+/* Of the meta device: has nothing to train, and takes other data (x.data = y) only from what has its very keys (VariableHooks::set_data). */
+bool tensor_has_no_values(struct tensor *tensor);
 bool tensor_has_memory(struct tensor *tensor);  /* plain, and not of a class of Python's that only looks so (fake tensors, wrappers) */
 bool tensor_is_ordinary(struct tensor *tensor); /* plain, on the host, neither conjugated nor negated, with no gradient asked for */
 bool tensor_is_dense(struct tensor *tensor);    /* elements fill their memory without holes or overlap, in some order of dimensions */

@@ -60,3 +60,9 @@ for step in range(2):
     model.zero_grad()
     loss.backward()
     print(f"{held.sum().item():.4f} {twice.sum().item():.4f} {loss.item():.5f} {model.weight.grad.norm().item():.5f}")
+
+# Shapes alone: nothing is divided where there are no values.
+shapes = torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.BatchNorm1d(6), torch.nn.Unflatten(1, (3, 2)), torch.nn.LSTM(2, 4, batch_first=True)).to("meta")
+output = shapes(torch.empty(13, 8, device="meta"))[0]
+torch.nn.functional.cross_entropy(output[:, -1], torch.empty(13, dtype=torch.long, device="meta")).backward()
+print(tuple(output.shape), tuple(shapes[0].weight.grad.shape))
