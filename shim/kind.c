@@ -43,13 +43,17 @@ static void kind_after_fork(void) {
 /* Static destructors of the program run after main and may call hooks (fact 8): values they read must still be whole, so the hooks stay active; only
    a process that is being torn down by exit() keeps its state, nothing is freed here on purpose (P25). */
 
+#define PARTED_CURE                                                                                                                        \
+    "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of randomness that "    \
+    "accel-run does not know, seed it; if its threads take results by the clock, or from a queue, let one do it; if it goes through a "    \
+    "set that is ordered by addresses, let it sort"
+
 static const char *cure_of(const char *id, const char *what) {
     if (strstr(what, "\"" THROWN_NOTE))
         return PROTOCOL_THROWN_CURE;
     if (!strcmp(id, "AR-RANKS-PARTED"))
-        return "All ranks must do the same steps. See docs/troubleshooting.md for this id; if the program draws from a source of "
-               "randomness that accel-run does not know, seed it; if its threads take results by the clock, or from a queue, let one do "
-               "it; if it goes through a set that is ordered by addresses, let it sort.";
+        return shim_has_hosts() ? PARTED_CURE "; are the files that its threads and loader's workers read the same on all hosts?"
+                                : PARTED_CURE ".";
     if (!strcmp(id, "AR-COLLECTIVE-TIMEOUT"))
         return "Is it stopped, or does it wait for something of its own? If it is only slow: --collective-timeout SECONDS.";
     return "See docs/troubleshooting.md for this id.";

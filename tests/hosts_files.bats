@@ -209,3 +209,20 @@ while True:
         wait "${launchers[1]}" || true
     done
 }
+
+@test "what a loader's workers read from each host's own disk is compared: the same files train as one process does, others stop by name" {
+    set_command debian-O2 loaders
+    command+=(from_file 2)
+    mkdir -p plain/.nv
+    for host in host1 host2 plain; do
+        mkdir -p "$host"
+        for ((i = 0; i < 310; i++)); do echo $((i % 7 % 3)); done >"$host/labels.txt"
+    done
+    (cd plain && "${command[@]}" >../plain.out)
+    on_hosts "1 1" 0 "${command[@]}"
+    "$COMPARE" plain.out out1
+    sed -i '201s/.*/2/;200s/.*/2/' host2/labels.txt
+    on_hosts "1 1" 125 "${command[@]}"
+    contains "$(cat err1)" AR-RANKS-PARTED
+    contains "$(cat err1)" "the same on all hosts"
+}

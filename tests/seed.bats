@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # A program that seeds itself from nowhere is one program all the same.
 # Runs beside other files.
+bats_require_minimum_version 1.5.0
 load helpers
 export OMP_NUM_THREADS=1
 
@@ -134,4 +135,29 @@ END
     run "$ACCEL_RUN" -n 2 "$BUILD/venv/bin/python" "$BATS_TEST_TMPDIR/steps.py" rounding 0.01
     [ "$status" -eq 0 ]
     contains "$output" "differ by rounding"
+}
+
+@test "ranks that have other labels for the same data are stopped before they make a step of it" {
+    cat >"$BATS_TEST_TMPDIR/labels.py" <<'END'
+import os, torch
+torch.manual_seed(1)
+rank = int(os.environ["ACCEL_RUN_RANK"])
+model = torch.nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.randn(16, 8)
+for step in range(3):
+    labels = (torch.arange(16) + (step == 2) * (torch.arange(16) == 9) * rank) % 3
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(data), labels)
+    loss.backward()
+    optimizer.step()
+    print("made", step, flush=True)
+END
+    for python in $(pythons); do
+        run -125 --separate-stderr "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/labels.py"
+        contains "$stderr" AR-RANKS-PARTED
+        contains "$stderr" "labels, masks or indices of a batch"
+        contains "$output" "made 1"
+        lacks "$output" "made 2"
+    done
 }

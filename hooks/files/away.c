@@ -43,6 +43,13 @@ static bool is_asked_about(int directory, const char *path, char *absolute) {
     return *path && files_absolute(directory, path, absolute) && !away_is_software(absolute) && !files_is_left_alone(absolute);
 }
 
+/* A worker of a data loader looks at this host's disk, and no other rank sees what it reads for this rank's rows alone: so its loader is read whole, and the
+   batches are compared. */
+static void note_look_of_worker(int directory, const char *path, char *absolute) {
+    if (shim_active() && shim_reads_example() && !meeting_is_here() && is_asked_about(directory, path, absolute))
+        shim_note_draw();
+}
+
 bool away_applies_slowly(int directory, const char *path, char *absolute) {
     int saved_errno = errno;
     bool applies = false;
@@ -53,6 +60,8 @@ bool away_applies_slowly(int directory, const char *path, char *absolute) {
         atomic_store_explicit(&away_asks, 0, memory_order_relaxed);
     else if (is_undecided || first_host_is_away())
         applies = is_asked_about(directory, path, absolute);
+    else
+        note_look_of_worker(directory, path, absolute);
     if (applies && is_undecided) {
         files_place();
         applies = first_host_is_away();

@@ -155,9 +155,9 @@ static void drawn(void) {
     if (!loader)
         return;
     if (atomic_load(&loader->state) == LOADER_DIVIDED)
-        loader_failed(loader,
-                      "began to draw random numbers, to look at results of the training, to change a model, to make parameters, "
-                      "or to write files, while it reads examples (or after an example threw an exception that the program has caught)");
+        loader_failed(loader, "began to draw random numbers, to look at results of the training, to change a model, to make parameters, "
+                              "to write files, or on another host than the first to look at files, while it reads examples (or after an "
+                              "example threw an exception that the program has caught)");
     atomic_store(&loader->spoilt, true);
 }
 

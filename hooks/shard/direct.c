@@ -12,6 +12,7 @@ static bool lend(const struct shard_call *call, struct direct_call *direct) {
         const struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)
             continue;
+        execute_compare(call, argument);
         struct tensor *rows =
             execute_lends(call, argument) ? rows_lend_for_call(argument_tensor(argument), &call->record, argument->narrow) : NULL;
         if (!rows)

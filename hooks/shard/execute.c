@@ -70,11 +70,22 @@ bool execute_lends(const struct shard_call *call, const struct argument *argumen
     return !call->op->written && (makes_new || !dtype_is_differentiable(tensor_dtype(argument_tensor(argument))));
 }
 
+/* Labels, masks and indices that meet the rows of a batch are as much of it as its data, and may come from elsewhere (another host's disk, a worker that was
+   faster). Not numbers, which ranks may have rounded differently. */
+void execute_compare(const struct shard_call *call, const struct argument *argument) {
+    struct tensor *whole = argument_tensor(argument);
+    if (dtype_is_differentiable(tensor_dtype(whole)) || !tensor_is_on_host(whole) || call_writes(call, argument))
+        return;
+    SHIM_NOTE_SCOPE;
+    comm_note("labels, masks or indices of a batch", start_check_tensor(whole));
+}
+
 void execute_narrow(struct shard_call *call) {
     for (int i = 0; i < call->argument_count; i++) {
         struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)
             continue;
+        execute_compare(call, argument);
         struct tensor *rows =
             (execute_lends(call, argument) ? rows_lend : rows_take)(argument_tensor(argument), &call->record, argument->narrow);
         record_clear(rows);

@@ -168,6 +168,8 @@ int main(int argc, char **argv) {
             std::cout << read.data.sum().item<float>() << std::endl;
         first.reset();
         std::thread([&] { run_set(Blobs(310, 1).map(stack), options.workers(0)); }).join();
+    } else if (kind == "from_file") {
+        run(make_data_loader<samplers::SequentialSampler>(datasets::map<FromFile, transforms::Stack<>>(FromFile(310, 1), stack), options), batch);
     } else if (kind == "left") {
         leave_early(options.workers(2));
     } else if (kind == "talking") {

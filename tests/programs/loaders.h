@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <fcntl.h>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -49,6 +50,19 @@ class Blobs : public datasets::Dataset<Blobs> {
 
   protected:
     torch::Tensor features, targets;
+};
+
+// Labels are in a file of the working directory, each example's in a line of its own; all are read for each.
+class FromFile : public Blobs {
+  public:
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        std::ifstream labels("labels.txt");
+        int64_t label = 0;
+        for (size_t i = 0; i <= index; i++)
+            labels >> label;
+        return {features[index], torch::tensor(label)};
+    }
 };
 
 // Examples without a target.
