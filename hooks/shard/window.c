@@ -234,11 +234,15 @@ static bool has_history_of(const struct window *window) {
     return grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
 }
 
-/* Does what was written to one copy lie at the same place in the other? */
+static bool are_one(struct tensor *one, struct tensor *other) {
+    return tensor_same_layout(one, other) && tensor_storage_offset(one) == tensor_storage_offset(other);
+}
+
+/* Does what was written to one copy lie at the same place in the other? Their sources may be different columns. */
 static bool is_at_same_place(const struct window *window, const struct window *through, const struct written *written) {
     return written->dims >= 0 && tensor_dtype(window->whole) == tensor_dtype(through->whole) &&
-           written->dtype == tensor_dtype(window->whole) && tensor_same_layout(window->whole, through->whole) &&
-           tensor_storage_offset(window->whole) == tensor_storage_offset(through->whole) && window->record.kind == through->record.kind;
+           written->dtype == tensor_dtype(window->whole) && are_one(window->whole, through->whole) &&
+           are_one(window->source, through->source) && window->record.kind == through->record.kind;
 }
 
 static struct value written_part(struct tensor *whole, const struct written *written) {

@@ -88,8 +88,26 @@ def parts_of_a_written_batch():
             report("refused")
 
 
+def two_columns():
+    rows = {"rows": lambda v: v[1:3], "later rows": lambda v: v[3:5], "steps": lambda v: v[1:9:2], "most": lambda v: v[1:]}
+    for part, take in rows.items():
+        for split in (lambda v: (v[:, :4], v[:, 4:]), lambda v: v.chunk(2, 1), lambda v: v.unbind(1)[2:4], lambda v: (v[:, ::2], v[:, 1::2])):
+            for has_history in (False, True):
+                with torch.set_grad_enabled(has_history):
+                    batch = (encoder(data) * 2).detach()
+                    one, other = split(batch)
+                    own, others = take(one), rows["rows"](other)
+                    batch.mul_(3)
+                    own.add_(1)
+                    others.add_(1)
+                    before = others.sum().item()
+                    own.mul_(2)
+                    report(f"two columns, {part}", batch.sum().item(), before, own.sum().item(), others.sum().item())
+
+
 copies()
 draws()
 overlapping()
+two_columns()
 layouts()
 parts_of_a_written_batch()
