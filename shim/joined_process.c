@@ -1,28 +1,18 @@
 /* Is a process still the one that it was? */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "joined.h"
+#include "process.h"
 
 /* Clock ticks since boot at which the process was started, and its state; 0: it is gone, or a zombie. */
 static uint64_t look(int32_t pid, char *state) {
-    char path[40], text[1024];
+    char text[PROCESS_TEXT_BYTES];
     unsigned long long ticks = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    ssize_t n = fd < 0 ? -1 : syscall(SYS_read, fd, text, sizeof text - 1);
-    if (fd >= 0)
-        syscall(SYS_close, fd);
-    if (n <= 0)
-        return 0;
-    text[n] = 0;
-    const char *after = strrchr(text, ')'); /* the name in brackets may hold anything */
-    if (!after || sscanf(after + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state, &ticks) != 2)
+    const char *after = process_look(pid, text);
+    if (!after || sscanf(after, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state, &ticks) != 2)
         return 0;
     return *state == 'Z' || *state == 'X' ? 0 : ticks;
 }

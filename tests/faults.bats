@@ -16,12 +16,7 @@ start_training() {
     command=("${command[0]}" "$BUILD/data/fashion" 20 60000 model.pt)
     spawn_bg "$ACCEL_RUN" "$@" "${command[@]}"
     retry 600 0.1 has_output
-    local pid rank
-    rank_pids=()
-    for pid in $(pgrep -P "$bg_pid" -x fashion); do # process numbers wrap around: their order says nothing
-        rank=$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^ACCEL_RUN_RANK=//p')
-        rank_pids[rank]=$pid
-    done
+    find_ranks -x fashion
 }
 
 has_output() {

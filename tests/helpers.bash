@@ -81,6 +81,16 @@ spawn_bg() {
     bg_pid=$!
 }
 
+# find_ranks pgrep-options...: rank_pids[RANK] of the background accel-run, of those of its processes that the options name. Process numbers wrap around:
+# their order says nothing.
+find_ranks() {
+    local pid
+    rank_pids=()
+    for pid in $(pgrep -P "$bg_pid" "$@"); do
+        rank_pids[$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^ACCEL_RUN_RANK=//p')]=$pid
+    done
+}
+
 # wait_bg: until the background process ends; $status is its exit code
 wait_bg() {
     status=0

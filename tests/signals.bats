@@ -74,14 +74,6 @@ is_as_alone() {
     done
 }
 
-# process_of RANK
-process_of() {
-    local pid
-    for pid in $(pgrep -P "$bg_pid" -f told); do
-        ! grep -qz "^ACCEL_RUN_RANK=$1\$" "/proc/$pid/environ" || echo "$pid"
-    done
-}
-
 @test "a signal that somebody sends to one rank alone is for all: kill with the number that the program has written" {
     local python rank signal
     for rank in 0 2; do
@@ -90,7 +82,8 @@ process_of() {
                 rm -rf log
                 spawn_bg "$ACCEL_RUN" -n 3 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" interrupt file
                 retry 600 0.1 grep -qx begun out
-                kill "-$signal" "$(process_of "$rank")"
+                find_ranks -x "python3*"
+                kill "-$signal" "${rank_pids[$rank]}"
                 wait_bg
                 [ "$status" -eq 0 ] || show err
                 diff log/rank-0.out log/rank-1.out
