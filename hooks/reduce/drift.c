@@ -142,9 +142,9 @@ static void examine_numbers(const struct backward *backward) {
         if (numbers_are_far(all[rank], all[0]))
             shim_problem(
                 "AR-NUMBERS-PARTED",
-                "Factors, rates and weights of the loss must come from what all ranks have (steps, losses, seeded draws), not from a "
-                "clock or the process's number.",
-                "rank %u has computed another number than rank 0 for an operator on divided values: the ranks' parts of the "
+                "Targets, factors, rates and weights of the loss must come from what all ranks have (files, steps, losses, seeded draws), "
+                "not from a clock or the process's number.",
+                "rank %u has other numbers than rank 0 in an operator on divided values: the ranks' parts of the "
                 "gradients belong to different losses",
                 rank);
 }

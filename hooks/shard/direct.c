@@ -41,11 +41,12 @@ bool direct_decide(struct direct_call *direct) {
         return false;
     call_check_parameters(&call);
     bool is_watched = read_before_call(&call);
-    if (window_before_call(&call) || is_watched || call_decide(&call, rule_of(call.op)) != RULE_LOCAL || !suits(&call) ||
-        !lend(&call, direct))
+    if (window_before_call(&call) || is_watched || call_decide(&call, rule_of(call.op)) != RULE_LOCAL || !suits(&call))
+        return false;
+    origin_begin_call(&call); /* looks at whole operands, which are lent their rows next */
+    if (!lend(&call, direct))
         return false;
     dispatch_set_divided(true);
-    origin_begin_call(&call);
     direct->record = call.results[0];
     return true;
 }

@@ -269,10 +269,11 @@ static bool is_learned_from(const struct shard_call *call) {
     return shim_is_in_phase(BOARD_BACKWARD); /* in a hook */
 }
 
-static bool is_one_number(const struct shard_call *call, const struct argument *argument) {
+/* Targets, weights of classes and the like. Tensors with more than one element but those that have a history: of parameters, which are compared. */
+static bool is_of_numbers(const struct shard_call *call, const struct argument *argument) {
     struct tensor *tensor = argument_tensor(argument);
     return argument->record.kind == RECORD_NONE && !argument->is_parameter && !schema_writes(call, argument) && has_sizes(tensor) &&
-           tensor_elements(tensor) == 1;
+           (tensor_elements(tensor) == 1 || (!tensor_requires_grad(tensor) && !is_ignored(call, argument)));
 }
 
 /* Not those that meet counts, or a loss without a history: so many words in so many seconds is printed, and nothing learns from it. */
@@ -283,7 +284,7 @@ void origin_meet_numbers(const struct shard_call *call) {
         if (call->values[i].tag == TAG_DOUBLE)
             numbers_meet(call->values[i].real);
     for (int i = 0; i < call->argument_count; i++)
-        if (is_one_number(call, &call->arguments[i]))
+        if (is_of_numbers(call, &call->arguments[i]))
             numbers_meet_tensor(argument_tensor(&call->arguments[i]));
 }
 

@@ -8,9 +8,12 @@
  *  - Compared once a backward, with its gradients (hooks/reduce/drift.c): a comparison for each would cost an exchange each.
  *  - One word stands for all numbers since the last comparison: the sum of their bits, read as integers. The bits of a positive floating-point number are
  *    nearly linear in its logarithm, so what differs by a relative error moves the word by as much, whatever the size of the numbers, in any order.
+ *  - A tensor (targets, class weights, a mask to be added) counts as one number: the mean of its elements' sizes, each with a weight of its own, so that others
+ *    are seen, and the same in another order. Of a large one some hundred elements are looked at.
  *  - Of the main thread only: what other threads do between two of its backwards is each rank's own. Not of the self-check, which the main thread runs on one
  *    rank and, where it comes first, another thread on the next.
  */
+#include <math.h>
 #include <string.h>
 
 #include "../threads.h"
@@ -36,14 +39,63 @@ void numbers_meet(double number) {
     word += bits + (number < 0 ? NEGATIVE : 0);
 }
 
+/* ---- tensors */
+
+enum { ELEMENTS_LOOKED_AT = 512 };
+static const double LEAST = 1e-6; /* what is nearly nothing on one host may be nothing on another, which is far from it by its bits */
+
+static bool is_row_major(const struct sizes *sizes, const struct sizes *strides) {
+    int64_t stride = 1;
+    for (size_t i = sizes->count; i-- > 0; stride *= sizes->data[i])
+        if (sizes->data[i] > 1 && strides->data[i] != stride)
+            return false;
+    return true;
+}
+
+static int64_t place_of(int64_t element, const struct sizes *sizes, const struct sizes *strides) {
+    int64_t place = 0;
+    for (size_t i = sizes->count; i-- > 0; element /= sizes->data[i])
+        place += element % sizes->data[i] * strides->data[i];
+    return place;
+}
+
+static double element_at(const void *data, enum torch_dtype dtype, int64_t place) {
+    uint32_t bits;
+    float single;
+    if (dtype == DTYPE_FLOAT64)
+        return ((const double *)data)[place];
+    if (dtype == DTYPE_FLOAT32)
+        return ((const float *)data)[place];
+    bits = (uint32_t)((const uint16_t *)data)[place] << 16; /* bfloat16: the upper half of a float32 */
+    memcpy(&single, &bits, sizeof single);
+    return single;
+}
+
+/* An odd step does not stay in one column of a table of 64. What is not finite has no size: it is where it is. */
+static double number_of(struct tensor *tensor, const void *data, int64_t elements) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    enum torch_dtype dtype = tensor_dtype(tensor);
+    bool is_packed = is_row_major(&sizes, &strides);
+    int64_t step = elements <= ELEMENTS_LOOKED_AT ? 1 : elements / ELEMENTS_LOOKED_AT | 1, count = 0;
+    double sum = 0, weight = 0;
+    for (int64_t element = 0; element < elements; element += step, count++) {
+        double number = element_at(data, dtype, is_packed ? element : place_of(element, &sizes, &strides));
+        weight = weight < 1 ? weight + 0.6180339887 : weight - 0.3819660113; /* the golden ratio's multiples are all apart */
+        sum += isfinite(number) ? weight * (number < 0 ? -1.5 * number : number) : weight;
+    }
+    return sum / (double)count;
+}
+
 void numbers_meet_tensor(struct tensor *tensor) {
-    if (!tensor_is_plain(tensor) || tensor_is_marked(tensor) || !tensor_is_on_host(tensor) || !tensor_elements(tensor))
+    if (!threads_is_main() || !has_begun || !tensor_is_plain(tensor) || tensor_is_marked(tensor) || !tensor_is_on_host(tensor) ||
+        tensor_has_no_values(tensor))
         return;
     enum torch_dtype dtype = tensor_dtype(tensor);
-    const void *data = tensor_data(tensor);
-    if (!data || (dtype != DTYPE_FLOAT32 && dtype != DTYPE_FLOAT64))
+    int64_t elements = tensor_elements(tensor);
+    const void *data = elements ? tensor_data(tensor) : NULL;
+    if (!data || (dtype != DTYPE_FLOAT32 && dtype != DTYPE_FLOAT64 && dtype != DTYPE_BFLOAT16))
         return;
-    numbers_meet(dtype == DTYPE_FLOAT32 ? (double)*(const float *)data : *(const double *)data);
+    numbers_meet(elements == 1 ? element_at(data, dtype, 0) : LEAST + number_of(tensor, data, elements));
 }
 
 uint64_t numbers_take(void) {

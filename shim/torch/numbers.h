@@ -11,7 +11,7 @@
 void numbers_begin(void);
 /* Notes a number. Any thread; those of the program's main thread count. */
 void numbers_meet(double number);
-/* The same of a tensor's first element: a floating one on the host, else nothing is noted. */
+/* The same of a tensor of fractions on the host, which need not be dense; of others nothing is noted. */
 void numbers_meet_tensor(struct tensor *tensor);
 /* Of all since the last call, on the main thread; 0 on others. */
 uint64_t numbers_take(void);

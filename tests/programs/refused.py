@@ -151,6 +151,30 @@ def number_of_a_composite():
     return torch.nn.functional.cross_entropy(second(first(images)), targets, label_smoothing=number).backward()
 
 
+def numbers_to_learn():
+    numbers = torch.arange(69.0).reshape(23, 3)
+    numbers[14, 2] += 99 * number
+    for _ in range(2):
+        torch.nn.functional.mse_loss(second(first(images)), numbers).backward()
+
+
+def numbers_by_column():
+    numbers = torch.arange(69.0, dtype=torch.float64).reshape(3, 23).t()
+    numbers[14, 2] += 99 * number
+    for _ in range(2):
+        torch.nn.functional.smooth_l1_loss(second(first(images)).double(), numbers).backward()
+
+
+def numbers_in_another_order():
+    return second(first(images)) - torch.tensor([1.0, *([2.0, 3.0] if number < 0.2 else [3.0, 2.0])])
+
+
+def number_of_a_class():
+    weight = torch.tensor([1, 2, number])
+    for _ in range(2):
+        torch.nn.functional.cross_entropy(second(first(images)), targets, weight).backward()
+
+
 out = globals()[sys.argv[1]]()
 torch.nn.functional.cross_entropy(out, targets).backward()
 print("not stopped")
