@@ -183,8 +183,7 @@ in_place_share() {
     stopped debian AR-NUMBERS-PARTED refused.py number_that_flows
     stopped wheel AR-NUMBERS-PARTED refused.py number_after_a_gather
     stopped debian AR-NUMBERS-PARTED refused.py number_of_a_composite
-    stopped debian AR-NUMBERS-PARTED refused.py numbers_to_learn
-    stopped wheel AR-NUMBERS-PARTED refused.py numbers_by_column
+    stopped debian AR-NUMBERS-PARTED refused.py numbers_by_column
     stopped debian AR-NUMBERS-PARTED refused.py numbers_in_another_order
     stopped wheel AR-NUMBERS-PARTED refused.py number_of_a_class
 }

@@ -119,16 +119,28 @@ static bool same_strides(struct tensor *tensor, const int64_t *strides) {
     return true;
 }
 
+/* Is it as in one process one row in memory (the gradient of a sum)? A history of it would lead to one rank's. */
+static bool is_one_row(struct tensor *tensor, struct tensor *dense, const struct record *record) {
+    if (tensor_is_recorded(tensor))
+        return false;
+    struct value first = TORCH_CALL("aten::narrow", "", value_tensor(dense), value_int(record->dim), value_int(0), value_int(1));
+    struct sizes sizes = tensor_sizes(dense);
+    value_replace(&first, TORCH_CALL("aten::expand", "", first, value_int_list(sizes.data, sizes.count), value_bool(false)));
+    struct value are_alike = TORCH_CALL("aten::equal", "", value_tensor(dense), first);
+    value_drop(first);
+    return value_flag(&are_alike);
+}
+
 /* All ranks' rows, without history, laid out as in one process: columns of a larger tensor have gaps there, too. So contiguous() copies them, a reshape is a
    view where it is one there, and random numbers are drawn in the same order. */
 static struct tensor *gather_values(const char *label, struct tensor *tensor, const struct record *record) {
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
     int dims = layout_told(tensor, record, sizes, strides);
     struct tensor *dense = gather_dense(label, tensor, record);
-    if (same_strides(dense, strides))
+    if (same_strides(dense, strides) || (!strides[record->dim] && !is_one_row(tensor, dense, record)))
         return dense;
     struct tensor *whole = empty_laid_out(tensor, (size_t)dims, sizes, strides);
-    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(whole), value_tensor(dense), value_bool(false)));
+    layout_copy(value_tensor(whole), value_tensor(dense));
     tensor_release(dense);
     return whole;
 }

@@ -96,6 +96,11 @@ static bool is_empty(struct tensor *tensor) {
     return storage_elements(tensor) == 0;
 }
 
+/* From its storage's beginning, as the gradient of a sum does. */
+static bool repeats_one_row(struct tensor *tensor, const struct record *record) {
+    return record->kind == RECORD_SHARD && !tensor_strides(tensor).data[record->dim] && !tensor_own_offset(tensor);
+}
+
 struct tensor *storage_stand_in(struct tensor *tensor) {
     struct record record = record_get(tensor);
     struct blocks blocks;
@@ -105,10 +110,13 @@ struct tensor *storage_stand_in(struct tensor *tensor) {
     struct tensor *whole = read_stand_in_at_hand(tensor, &record, false);
     if (whole)
         return whole;
-    if (!blocks_agreed(tensor, &record, false, &blocks))
+    if (!blocks_agreed(tensor, &record, false, &blocks)) {
+        if (repeats_one_row(tensor, &record))
+            return read_stand_in(tensor);
         shim_problem("AR-STORAGE", "Copy it first, e.g. x.clone(), or save x.numpy().",
                      "the program takes the storage (deepcopy, pickle, torch.save, storage()) of a tensor whose rows are divided among the "
                      "ranks, and whose memory does not consist of rows");
+    }
     return blocks_stand_in(tensor, &blocks);
 }
 

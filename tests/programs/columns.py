@@ -105,8 +105,31 @@ def two_columns():
                     report(f"two columns, {part}", batch.sum().item(), before, own.sum().item(), others.sum().item())
 
 
+def one_row_for_all():
+    losses = {"a sum": lambda h: h.sum(), "a sum of columns": lambda h: h.sum(0)[:2].sum(), "of some": lambda h: h[:, :2].sum(), "a mean": lambda h: h.mean()}
+
+    def look(gradient):
+        copy = gradient[1:5].contiguous()
+        copy.mul_(3)
+        report("copied", gradient.sum().item(), copy.sum().item(), gradient.stride(), gradient[1:5].reshape(-1).stride(), gradient[1:5].numpy().strides)
+        try:
+            gradient[1:3].mul_(2)
+            report("written", gradient.sum().item())
+        except RuntimeError as error:
+            report(str(error)[:24])
+        report("seen", gradient.numpy().strides, float(gradient.numpy().sum()))
+
+    for name, loss in losses.items():
+        hidden = encoder(data)
+        hidden.register_hook(look)
+        encoder.zero_grad()
+        loss(hidden).backward()
+        report(f"the gradient of {name}", encoder.weight.grad.sum().item())
+
+
 copies()
 draws()
+one_row_for_all()
 overlapping()
 two_columns()
 layouts()

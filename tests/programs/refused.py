@@ -151,13 +151,6 @@ def number_of_a_composite():
     return torch.nn.functional.cross_entropy(second(first(images)), targets, label_smoothing=number).backward()
 
 
-def numbers_to_learn():
-    numbers = torch.arange(69.0).reshape(23, 3)
-    numbers[14, 2] += 99 * number
-    for _ in range(2):
-        torch.nn.functional.mse_loss(second(first(images)), numbers).backward()
-
-
 def numbers_by_column():
     numbers = torch.arange(69.0, dtype=torch.float64).reshape(3, 23).t()
     numbers[14, 2] += 99 * number
