@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <time.h>
 
+enum { CLOCK_PAUSE_MS = 2000 }; /* what a wait takes more than it was given, where the machine was paused and not only busy */
+
 static inline uint64_t clock_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -172,6 +172,16 @@ static void on_time(struct job *job, uint64_t now_ms) {
     output_settle(job->streams.outputs[1], now_ms, 0);
 }
 
+/* The job was suspended, or the machine paused: nobody was late meanwhile. */
+static void wait_for_events(struct job *job, int timeout_ms) {
+    uint64_t begin_ms = clock_ms();
+    loop_round(&job->loop, timeout_ms);
+    if (timeout_ms < 0 || clock_ms() - begin_ms < (uint64_t)timeout_ms + CLOCK_PAUSE_MS)
+        return;
+    together_resume(job);
+    board_forget_clocks(job);
+}
+
 static void one_round(struct job *job) {
     claims_add(&job->claims, &job->loop);
     streams_add(&job->streams, &job->loop);
@@ -183,7 +193,7 @@ static void one_round(struct job *job) {
         together_add(job, &job->loop);
     for (uint32_t i = 0; i < job->local_size; i++)
         loop_add(&job->loop, job->ranks[i].pidfd, POLLIN, rank_ready, job, i);
-    loop_round(&job->loop, round_timeout(job, clock_ms()));
+    wait_for_events(job, round_timeout(job, clock_ms()));
     on_time(job, clock_ms());
     if (job->state >= LIFECYCLE_SWEEPING && job->state < LIFECYCLE_DONE) {
         struct strays strays = strays_of(job);
@@ -204,7 +214,7 @@ static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
         signals_add(job);
         if (job->hosts)
             together_add(job, &job->loop);
-        loop_round(&job->loop, job->requests_to_end || job->hosts ? LOOK_MS : -1);
+        wait_for_events(job, job->requests_to_end || job->hosts ? LOOK_MS : -1);
         together_on_time(job, clock_ms());
     }
 }

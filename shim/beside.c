@@ -114,7 +114,8 @@ static bool take(uint32_t rank, struct beside *beside) {
 struct wait {
     uint32_t late; /* the rank that is waited for */
     bool is_certain;
-    uint64_t begin_ms, since_ms, deeds; /* since when the other one has done nothing but wait */
+    struct clock_wait clock, idle; /* idle: since when the other one has done nothing but wait */
+    uint64_t deeds;
 };
 
 /* Beside its training, too. */
@@ -124,17 +125,17 @@ static bool waits_for_us(uint32_t rank) {
 
 static bool will_not_come(struct wait *wait) {
     const struct board_deeds *line = line_of(wait->late);
-    uint64_t now = clock_ms(), deeds = atomic_load(&line->count), patience = atomic_load(&are_apart) ? LITTLE_PATIENCE_MS : PATIENCE_MS;
+    uint64_t deeds = atomic_load(&line->count), patience = atomic_load(&are_apart) ? LITTLE_PATIENCE_MS : PATIENCE_MS;
     if (wait->is_certain)
         return atomic_load(&line->has_ended);
-    if (!wait->since_ms || deeds != wait->deeds || !waits_for_us(wait->late))
-        wait->since_ms = now;
+    if (!wait->idle.since_ns || deeds != wait->deeds || !waits_for_us(wait->late))
+        wait->idle = clock_wait_begin();
     wait->deeds = deeds;
-    return atomic_load(&line->has_ended) || now - wait->since_ms >= patience || now - wait->begin_ms >= limit_ms;
+    return atomic_load(&line->has_ended) || clock_waited_ms(&wait->idle) >= patience || clock_waited_ms(&wait->clock) >= limit_ms;
 }
 
 static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
-    struct wait wait = {.late = rank, .is_certain = is_certain, .begin_ms = clock_ms()};
+    struct wait wait = {.late = rank, .is_certain = is_certain, .clock = clock_wait_begin()};
     uint32_t bell = atomic_load(&link_board()->meetings.bell);
     for (unsigned round = 0; !take(rank, beside); round++) {
         if (round < YIELDS) {

@@ -57,7 +57,7 @@ __attribute__((noreturn)) static void unanswered(void) {
 }
 
 /* One question and its answer. */
-static void ask(uint64_t begin_ms) {
+static void ask(struct clock_wait *wait) {
     static uint64_t number;
     question.look.number = ++number;
     if (!link_send_look(&question, (uint32_t)sizeof question.look + question.look.path_bytes))
@@ -66,7 +66,7 @@ static void ask(uint64_t begin_ms) {
         while (!link_receive_look(&answer, sizeof answer)) {
             if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
                 link_wait_for_end();
-            if (clock_ms() - begin_ms >= limit_ms)
+            if (clock_waited_ms(wait) >= limit_ms)
                 unanswered();
         }
     } while (answer.looked.number != number);
@@ -75,16 +75,16 @@ static void ask(uint64_t begin_ms) {
 int first_host_fetch(enum protocol_look_what what, const char *path, uint64_t offset, struct protocol_status *status, const char **data,
                      uint32_t *bytes) {
     int saved_errno = errno;
-    uint64_t begin_ms = clock_ms();
+    struct clock_wait wait = clock_wait_begin();
     size_t length = strlen(path);
     if (length >= sizeof question.path)
         return ENAMETOOLONG;
     is_asking = true;
     question.look = (struct protocol_look){.offset = offset, .what = what, .path_bytes = (uint32_t)length};
     memcpy(question.path, path, length + 1);
-    for (ask(begin_ms); answer.looked.error == PROTOCOL_LOOK_LATER; ask(begin_ms)) {
+    for (ask(&wait); answer.looked.error == PROTOCOL_LOOK_LATER; ask(&wait)) {
         poll(NULL, 0, AGAIN_MS);
-        if (clock_ms() - begin_ms >= limit_ms)
+        if (clock_waited_ms(&wait) >= limit_ms)
             unanswered();
     }
     is_asking = false;

@@ -49,11 +49,12 @@ static void name(uint32_t late, uint64_t still_ms, char state) {
 }
 
 void joined_stall_look(uint32_t late) {
-    static _Atomic uint64_t seen, since_ms;
+    static _Atomic uint64_t seen, since_ms, looked_ms;
     struct join_page *page = joined_page();
     struct join_rank *rank = &page->ranks[late];
     uint64_t mark = mark_of(late), now = clock_ms();
-    if (atomic_exchange(&seen, mark) != mark)
+    bool was_stopped = now - atomic_exchange(&looked_ms, now) >= CLOCK_PAUSE_MS;
+    if (atomic_exchange(&seen, mark) != mark || was_stopped)
         atomic_store(&since_ms, now);
     uint64_t still_ms = now - atomic_load(&since_ms);
     joined_stall_settle();

@@ -76,7 +76,7 @@ struct wait {
     bool (*is_over)(const struct wait *wait);
     uint64_t number;
     uint32_t late; /* the rank that is waited for */
-    uint64_t since_ms;
+    struct clock_wait clock;
 };
 
 void meeting_nap(uint32_t bell) {
@@ -106,9 +106,9 @@ static bool is_in_collective(uint32_t late) {
 }
 
 /* Gives up when the job is being stopped, or at the deadline. */
-static void look_up(const struct wait *wait) {
+static void look_up(struct wait *wait) {
     const struct board_arrival *own = &room()->arrivals[shim_rank()];
-    uint64_t waited_ms = clock_ms() - wait->since_ms;
+    uint64_t waited_ms = clock_waited_ms(&wait->clock);
     look_for_end(wait->late);
     if (waited_ms >= PARTED_MS && is_in_collective(wait->late) && !may_be_helped(waited_ms) && !wait->is_over(wait))
         shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s', while rank %u does not, and waits for it in \"%.*s\"", shim_rank(),
@@ -129,7 +129,7 @@ static void await(struct wait *wait) {
     if (wait->is_over(wait))
         return;
     show_waiting(1);
-    wait->since_ms = clock_ms();
+    wait->clock = clock_wait_begin();
     for (unsigned round = 0; !wait->is_over(wait); round++) {
         if (round < YIELDS) {
             sched_yield();
@@ -148,9 +148,9 @@ static void await(struct wait *wait) {
 /* On a thread that does not meet: until rank 0 has ended, too; at the deadline it goes on. */
 static void await_aside(const struct wait *wait) {
     int saved_errno = errno;
-    uint64_t begin_ms = clock_ms();
+    struct clock_wait clock = clock_wait_begin();
     void *python = python_let_go();
-    while (!atomic_load(&link_board()->deeds[0].has_ended) && clock_ms() - begin_ms < limit_ms) {
+    while (!atomic_load(&link_board()->deeds[0].has_ended) && clock_waited_ms(&clock) < limit_ms) {
         uint32_t bell = atomic_load(&room()->bell);
         if (wait->is_over(wait))
             break;

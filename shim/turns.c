@@ -18,17 +18,22 @@ enum { STAYS = 2000, YIELDS = 64, NAP_NS = 50000 };
 
 static pthread_mutex_t comm_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+static uint64_t since_of(struct clock_wait *wait) {
+    clock_waited_ns(wait);
+    return wait->since_ns;
+}
+
 /* Rank 0 is seldom far behind: for a moment nobody else could go on either. Later a core is worth more. Returns what is known then. */
-static enum comm_turn stay(enum comm_turn (*take)(uint64_t since_ns), uint64_t since_ns, unsigned round) {
-    enum comm_turn whose = take(since_ns);
+static enum comm_turn stay(enum comm_turn (*take)(uint64_t since_ns), struct clock_wait *wait, unsigned round) {
+    enum comm_turn whose = take(since_of(wait));
     for (int i = 0; i < STAYS && round < YIELDS && whose == COMM_TURN_UNKNOWN; i++) {
         sched_yield();
-        whose = take(since_ns);
+        whose = take(since_of(wait));
     }
     return whose;
 }
 
-static void step_aside(pthread_mutex_t *mutex, unsigned round) {
+static void step_aside(pthread_mutex_t *mutex, struct clock_wait *wait, unsigned round) {
     struct timespec nap = {0, NAP_NS};
     pthread_mutex_unlock(mutex);
     void *python = python_let_go();
@@ -36,8 +41,10 @@ static void step_aside(pthread_mutex_t *mutex, unsigned round) {
         sched_yield();
     else
         ORIGINAL(nanosleep)(&nap, NULL);
+    clock_waited_ns(wait);
     python_take_again(python);
     python_lock(mutex);
+    wait->looked_ns = clock_ns(); /* another thread has had both meanwhile: that is waiting */
 }
 
 static bool always(const void *unused) {
@@ -85,16 +92,16 @@ bool shim_comm_lock_while(bool (*is_needed)(const void *context), const void *co
     regions_refuse();
     if (has_it_already())
         return true;
-    uint64_t since_ns = clock_ns();
+    struct clock_wait wait = clock_wait_begin();
     if (!threads_is_main())
         atomic_store_explicit(&others_have_come, true, memory_order_relaxed);
     comm_ask_turn(false);
     take_it();
     for (unsigned round = 0; is_needed(context); round++) {
-        if (stay(comm_take_turn, since_ns, round) == COMM_TURN_TAKEN)
+        if (stay(comm_take_turn, &wait, round) == COMM_TURN_TAKEN)
             return true;
         atomic_store_explicit(&holder, 0, memory_order_relaxed);
-        step_aside(&comm_mutex, round);
+        step_aside(&comm_mutex, &wait, round);
         atomic_store_explicit(&holder, pthread_self(), memory_order_relaxed);
     }
     shim_comm_unlock(NULL);
@@ -135,29 +142,36 @@ __attribute__((noreturn)) static void waited_too_long(const char *what) {
 
 void shim_nap(uint64_t *since_ns, const char *what) {
     struct timespec nap = {0, NAP_NS};
+    uint64_t looked_ns = clock_ns();
     if (!*since_ns)
-        *since_ns = clock_ns();
-    if (clock_ns() - *since_ns > limit_ms * (uint64_t)1000000)
+        *since_ns = looked_ns;
+    if (looked_ns - *since_ns > limit_ms * (uint64_t)1000000)
         waited_too_long(what);
     ORIGINAL(nanosleep)(&nap, NULL);
+    *since_ns += clock_pause_ns(&looked_ns);
+}
+
+static bool locks_for_a_moment(pthread_mutex_t *mutex) {
+    const uint64_t second = 1000000000, until_ns = clock_ns() + second;
+    const struct timespec until = {(time_t)(until_ns / second), (long)(until_ns % second)};
+    return !pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
 }
 
 /* A hook in the backward that has the lock may wait for this thread. */
-static void lock_in_time(pthread_mutex_t *mutex, uint64_t since_ns) {
+static void lock_in_time(pthread_mutex_t *mutex, struct clock_wait *wait) {
     if (!pthread_mutex_trylock(mutex))
         return;
     void *python = python_let_go();
-    const uint64_t second = 1000000000, until_ns = since_ns + limit_ms * (uint64_t)1000000;
-    const struct timespec until = {(time_t)(until_ns / second), (long)(until_ns % second)};
-    if (pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until))
-        waited_too_long("a backward");
+    while (!locks_for_a_moment(mutex))
+        if (clock_waited_ns(wait) > limit_ms * (uint64_t)1000000)
+            waited_too_long("a backward");
     python_take_again(python);
 }
 
 void shim_backward_lock(pthread_mutex_t *mutex) {
-    uint64_t since_ns = clock_ns();
+    struct clock_wait wait = clock_wait_begin();
     comm_ask_turn(true);
-    lock_in_time(mutex, since_ns);
-    for (unsigned round = 0; stay(comm_take_backward, since_ns, round) != COMM_TURN_TAKEN; round++)
-        step_aside(mutex, round);
+    lock_in_time(mutex, &wait);
+    for (unsigned round = 0; stay(comm_take_backward, &wait, round) != COMM_TURN_TAKEN; round++)
+        step_aside(mutex, &wait, round);
 }

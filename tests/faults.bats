@@ -23,6 +23,10 @@ has_output() {
     [ -s "$BATS_TEST_TMPDIR/out" ]
 }
 
+has_grown_since() { # BYTES
+    [ "$(stat -c %s out)" -gt "$1" ]
+}
+
 nothing_is_left() {
     wait_pids_gone "${rank_pids[@]}" "$bg_pid"
     [ -z "$(find /dev/shm /tmp -maxdepth 1 -name '*accel*' -newer "$BATS_TEST_TMPDIR/out" 2>/dev/null)" ]
@@ -72,11 +76,7 @@ nothing_is_left() {
     kill -STOP "${rank_pids[1]}"
     retry 200 0.1 grep -q "rank 1" err
     kill -CONT "${rank_pids[1]}"
-    size=$(stat -c %s out)
-    has_grown() {
-        [ "$(stat -c %s out)" -gt "$size" ]
-    }
-    retry 300 0.1 has_grown
+    retry 300 0.1 has_grown_since "$(stat -c %s out)"
     kill -TERM "$bg_pid"
     wait_bg
     nothing_is_left
@@ -89,6 +89,28 @@ nothing_is_left() {
     [ "$status" -eq 125 ]
     grep -q "AR-COLLECTIVE-TIMEOUT" err
     grep -q "rank 1" err
+    nothing_is_left
+}
+
+@test "a job that is suspended for longer than its deadlines, by Ctrl-Z or a job scheduler, goes on: nobody was late" {
+    start_training -n 2 --collective-timeout 6 --stall-timeout 6
+    kill -STOP "${rank_pids[1]}" # so that rank 0 waits
+    is_asleep() {
+        grep -q '^State:.S' "/proc/${rank_pids[0]}/status"
+    }
+    retry 50 0.1 is_asleep
+    kill -TSTP "$bg_pid"
+    sleep 7 # that long they are stopped
+    kill -CONT "$bg_pid"
+    retry 300 0.1 has_grown_since "$(stat -c %s out)"
+    [ ! -s err ] || ! grep "AR-" err
+    kill -STOP "$bg_pid" "${rank_pids[@]}"
+    sleep 7
+    kill -CONT "$bg_pid" "${rank_pids[@]}"
+    retry 300 0.1 has_grown_since "$(stat -c %s out)"
+    [ ! -s err ] || ! grep "AR-" err
+    kill -TERM "$bg_pid"
+    wait_bg
     nothing_is_left
 }
 

@@ -127,12 +127,13 @@ static void ring_bell(void) {
 /* One sleep of at most BARRIER_NAP_MS; 1 when all have come. */
 static int nap(uint32_t *next) {
     struct timespec limit = {0, BARRIER_NAP_MS * 1000000};
-    uint64_t now = clock_ns();
     barrier_look_up();
     if (segment.options.look) {
         segment.options.look(*next);
     }
-    if (now >= segment.deadline_ns && !leader_will_say(now)) {
+    int is_late = segment_is_late();
+    uint64_t now = segment.looked_ns;
+    if (is_late && !leader_will_say(now)) {
         fail_late();
     }
     if (now < segment.deadline_ns && segment.deadline_ns - now < (uint64_t)limit.tv_nsec) {

@@ -196,7 +196,7 @@ __attribute__((noreturn)) static void fail_late(uint32_t host) {
 /* Sleeps until a socket is ready, at most NAP_MS. */
 static void nap(uint32_t late) {
     barrier_look_up();
-    if (clock_ns() >= segment.deadline_ns) {
+    if (segment_is_late()) {
         fail_late(late);
     }
     for (uint32_t host = 0; host < segment.hosts; host++) {

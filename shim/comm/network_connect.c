@@ -53,7 +53,7 @@ void network_fail_gone(uint32_t host, const char *how) {
     char text[TEXT];
     for (int slept = 0; slept < MOMENT_MS; slept += NAP_MS) { /* not spent asleep: the deadline of a test may be shorter */
         barrier_look_up();
-        if (clock_ns() >= segment.deadline_ns) {
+        if (segment_is_late()) {
             break;
         }
         nap_ms(NAP_MS);
@@ -76,7 +76,7 @@ __attribute__((noreturn)) static void fail_connect(uint32_t host, const char *wh
 
 static void look_up(uint32_t host, const char *what) {
     barrier_look_up();
-    if (clock_ns() >= segment.deadline_ns) {
+    if (segment_is_late()) {
         fail_connect(host, what);
     }
 }
@@ -260,7 +260,8 @@ static void accept_all(struct own_descriptor *peers) {
 void network_connect(struct own_descriptor *peers) {
     int saved_errno = errno;
     segment.label = "start";
-    segment.deadline_ns = clock_ns() + segment.options.collective_timeout_ms * (uint64_t)1000000;
+    segment.looked_ns = clock_ns();
+    segment.deadline_ns = segment.looked_ns + segment.options.collective_timeout_ms * (uint64_t)1000000;
     for (uint32_t host = 0; host < segment.hosts; host++) {
         peers[host] = (struct own_descriptor){-1, 0, 0};
     }

@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 
+#include "clock.h"
 #include "comm.h"
 
 #define SEGMENT_LABEL_CHARS 64
@@ -82,6 +83,7 @@ struct segment {
     size_t ring_offset;                 /* where the next turn begins */
     uint64_t entered_ns;                /* when the collective in progress was entered */
     uint64_t deadline_ns;               /* and when it is given up */
+    uint64_t looked_ns;                 /* when that was last looked at */
     const char *label;                  /* of the collective in progress */
     uint64_t left_ns;                   /* when the last one was left */
     uint64_t pause_ns, pause_before_ns; /* the longest time between two, in this step and in the one before */
@@ -95,6 +97,12 @@ struct segment {
 
 /* The one of this process; options.world_size is 0 while not open. */
 extern struct segment segment;
+
+/* Has the collective in progress waited too long? */
+static inline int segment_is_late(void) {
+    segment.deadline_ns += clock_pause_ns(&segment.looked_ns);
+    return segment.looked_ns >= segment.deadline_ns;
+}
 
 static inline struct segment_control *segment_control(uint32_t rank) {
     return (struct segment_control *)(segment.controls + (size_t)rank * BOARD_COMM_CONTROL_BYTES);

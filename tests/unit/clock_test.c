@@ -1,0 +1,22 @@
+// sources:
+#include "unit.h"
+
+#include "../../shim/comm/clock.h"
+
+#define SECOND (uint64_t)1000000000
+
+TEST("a process that was stopped while it waited has not waited meanwhile") {
+    struct clock_wait wait = clock_wait_begin();
+    wait.since_ns -= 100 * SECOND; /* as if it had been stopped 90 seconds ago, for 90 seconds, and 10 seconds after it began */
+    wait.looked_ns -= 90 * SECOND;
+    uint64_t waited_ms = clock_waited_ms(&wait);
+    EXPECT(waited_ms >= 10000 && waited_ms < 40000);
+    EXPECT(clock_waited_ms(&wait) < 40000);
+}
+
+TEST("one that is only slow waits on, and its wait ends") {
+    struct clock_wait wait = clock_wait_begin();
+    wait.since_ns -= 100 * SECOND;
+    wait.looked_ns -= SECOND / 2;
+    EXPECT(clock_waited_ms(&wait) >= 100000);
+}
