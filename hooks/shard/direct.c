@@ -6,21 +6,27 @@ static bool suits(const struct shard_call *call) {
     return call->result_count == 1 && (kind == RECORD_SHARD || kind == RECORD_PARTIAL) && call->scale == 1;
 }
 
-/* False: a whole operand cannot be lent its rows. Those lent before it are given back by whoever asked. */
-static bool lend(const struct shard_call *call, struct direct_call *direct) {
+/* On other ranks it may be otherwise, where the words of a tensor were not found (shim/torch/calibrate.c): nothing is told to them before that is known. */
+static bool can_lend(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++) {
+        const struct argument *argument = &call->arguments[i];
+        if (argument->narrow >= 0 &&
+            !(execute_lends(call, argument) && rows_can_be_lent(argument_tensor(argument), &call->record, argument->narrow)))
+            return false;
+    }
+    return true;
+}
+
+/* Each whole operand becomes its rows, which are given back by whoever asked. */
+static void lend(const struct shard_call *call, struct direct_call *direct) {
     for (int i = 0; i < call->argument_count; i++) {
         const struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)
             continue;
         execute_compare(call, argument);
-        struct tensor *rows =
-            execute_lends(call, argument) ? rows_lend_for_call(argument_tensor(argument), &call->record, argument->narrow) : NULL;
-        if (!rows)
-            return false;
-        *argument->slot = value_tensor(rows);
+        *argument->slot = value_tensor(rows_lend_for_call(argument_tensor(argument), &call->record, argument->narrow));
         direct->lent |= 1u << argument->position;
     }
-    return true;
 }
 
 /* Values only borrow the tensors, but for those that are lent. */
@@ -41,11 +47,10 @@ bool direct_decide(struct direct_call *direct) {
         return false;
     call_check_parameters(&call);
     bool is_watched = read_before_call(&call);
-    if (window_before_call(&call) || is_watched || call_decide(&call, rule_of(call.op)) != RULE_LOCAL || !suits(&call))
+    if (window_before_call(&call) || is_watched || call_decide(&call, rule_of(call.op)) != RULE_LOCAL || !suits(&call) || !can_lend(&call))
         return false;
     origin_begin_call(&call); /* looks at whole operands, which are lent their rows next */
-    if (!lend(&call, direct))
-        return false;
+    lend(&call, direct);
     dispatch_set_divided(true);
     direct->record = call.results[0];
     return true;

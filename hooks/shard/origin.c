@@ -165,11 +165,13 @@ static uint64_t of_whole(struct tensor *tensor, bool is_read) {
     return data ? checksum_mix(word, of_first_element(data, tensor_dtype(tensor), elements == 1)) : word;
 }
 
-static bool is_ignored(const struct shard_call *call, const struct argument *argument) {
+static bool is_not_read(const struct shard_call *call, const struct argument *argument) {
     enum { BETA = 3 };
-    if (call->op->origin_kind == ORIGIN_PICKED)
-        return true;
     return call->op->origin_kind == ORIGIN_ADDED && argument->position == 0 && call_real(call, BETA, 1) == 0;
+}
+
+static bool is_ignored(const struct shard_call *call, const struct argument *argument) {
+    return call->op->origin_kind == ORIGIN_PICKED || is_not_read(call, argument);
 }
 
 static uint64_t of_argument(const struct shard_call *call, const struct argument *argument) {
@@ -273,7 +275,8 @@ static bool is_learned_from(const struct shard_call *call) {
 static bool is_of_numbers(const struct shard_call *call, const struct argument *argument) {
     struct tensor *tensor = argument_tensor(argument);
     return argument->record.kind == RECORD_NONE && !argument->is_parameter && !schema_writes(call, argument) && has_sizes(tensor) &&
-           (tensor_elements(tensor) == 1 || (!tensor_requires_grad(tensor) && !is_ignored(call, argument)));
+           !is_not_read(call, argument) &&
+           (tensor_elements(tensor) == 1 || (!tensor_requires_grad(tensor) && call->op->origin_kind != ORIGIN_PICKED));
 }
 
 /* Not those that meet counts, or a loss without a history: so many words in so many seconds is printed, and nothing learns from it. */

@@ -41,12 +41,17 @@ static void copies_unlock(int *unused) {
 
 /* ---- copies */
 
+/* Of what lies there: whoever looks conjugates or negates by himself. */
 static struct tensor *alias_of(struct tensor *tensor) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
-    struct tensor *alias = TORCH_CALL("aten::detach", "", value_tensor(tensor)).tensor;
-    record_clear(alias);
-    return alias;
+    struct value alias = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    if (*tensor_key_set(tensor) & torch_facts.bit_conjugate)
+        value_replace(&alias, TORCH_CALL("aten::_conj", "", alias));
+    if (*tensor_key_set(tensor) & torch_facts.bit_negative)
+        value_replace(&alias, TORCH_CALL("aten::_neg_view", "", alias));
+    record_clear(alias.tensor);
+    return alias.tensor;
 }
 
 static bool is_watched(const struct copy *copy) {

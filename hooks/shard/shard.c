@@ -268,7 +268,7 @@ static void shard_call(struct dispatch_call *dispatch) {
         origin_meet_numbers(&call);
     bool is_read = read_before_call(&call), has_windows = window_before_call(&call);
     __attribute__((cleanup(free_written))) struct all_written written = {.list = NULL};
-    if ((is_read || has_windows) && (call.op->is_in_place || call.op->is_out))
+    if (is_read || has_windows)
         written = find_written(&call);
     call_execute(&call, rule);
     for (int i = 0; i < written.count; i++) {

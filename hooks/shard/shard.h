@@ -365,7 +365,8 @@ struct tensor *window_stand_in(struct tensor *source);
 void window_stand_for(struct tensor *source, struct tensor *whole);
 /* The shim has written to what the program may have: all copies of it are made anew. */
 void window_written(struct tensor *tensor);
-void window_replaced(struct tensor *source); /* x.data = y: its copies are not x's any more */
+/* Before x.data = y, and after it: copies of what x has had are not x's any more. */
+void window_replaced(struct tensor *source, bool is_done);
 /* The copy that there is of a tensor, or NULL. Owned. */
 struct tensor *window_whole(struct tensor *source);
 /* Before an operator; true: there are windows, which what it writes may matter to. Refuses what cannot be written back. */

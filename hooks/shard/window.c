@@ -141,13 +141,27 @@ struct tensor *window_whole(struct tensor *source) {
     return NULL;
 }
 
-void window_replaced(struct tensor *source) {
+/* Another tensor may have the memory, too (x = h.detach()): what is written to one still reaches the other. */
+static void leave(struct window *window, bool is_done) {
+    struct tensor *source = window->source;
+    window->is_left |= is_done;
+    if (is_done || tensor_is_recorded(source) || record_get(source).kind != window->record.kind)
+        return;
+    OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    window->source = TORCH_CALL("aten::detach", "", value_tensor(source)).tensor;
+    record_set(window->source, window->record);
+    tensor_release(source);
+}
+
+void window_replaced(struct tensor *source, bool is_done) {
     if (!atomic_load_explicit(&window_count, memory_order_relaxed) ||
         dispatch_is_opaque()) /* a tensor of ours, perhaps with the list in hand */
         return;
     WINDOWS_SCOPE;
     for (struct window *window = windows; window; window = window->next)
-        window->is_left |= window->source == source;
+        if (window->source == source)
+            leave(window, is_done);
 }
 
 static struct window *window_onto(const void *storage) {
@@ -168,6 +182,20 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
     return true;
 }
 
+static bool has_history_of(const struct window *window) {
+    return grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
+}
+
+static bool are_one(struct tensor *one, struct tensor *other) {
+    return tensor_same_layout(one, other) && tensor_storage_offset(one) == tensor_storage_offset(other);
+}
+
+/* Does each element of one copy stand for what the one at the same place in the other stands for? Their sources may be different columns. */
+static bool have_same_place(const struct window *one, const struct window *other) {
+    return are_one(one->whole, other->whole) && are_one(one->source, other->source) && !tensor_is_lazy(one->source) &&
+           !tensor_is_lazy(other->source) && one->record.kind == other->record.kind;
+}
+
 /* As libtorch refuses the source, and views of it: all but their values. */
 static void check_unspent(const struct shard_call *call, const struct argument *argument) {
     struct tensor *tensor = argument_tensor(argument);
@@ -185,6 +213,33 @@ static bool writes_through_view(const struct shard_call *call, const struct argu
     return argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered && call_writes(call, argument);
 }
 
+static struct value same_part(struct tensor *whole, struct tensor *part) {
+    struct sizes sizes = tensor_sizes(part), strides = tensor_strides(part);
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
+    value_replace(&plain, TORCH_CALL("aten::as_strided", "", plain, value_int_list(sizes.data, sizes.count),
+                                     value_int_list(strides.data, strides.count), value_int(tensor_storage_offset(part))));
+    mark_gathered(plain.tensor, true);
+    return plain;
+}
+
+/* What is read through a view of another copy of what is written is read from that one: they may have elements in common, in whose order libtorch writes
+   (h[:, 0][1:] += h[:, 0][:-1]), or which it refuses. */
+static void read_from_written(const struct shard_call *call, struct argument *argument) {
+    struct tensor *read = argument_tensor(argument);
+    for (int i = 0; i < call->argument_count; i++) {
+        if (&call->arguments[i] == argument || !writes_through_view(call, &call->arguments[i]))
+            continue;
+        const struct window *from = window_onto(tensor_storage(read)),
+                            *to = window_onto(tensor_storage(argument_tensor(&call->arguments[i])));
+        if (from && to && from != to && !from->is_left && !to->is_left && !has_history_of(from) && !has_history_of(to) &&
+            tensor_storage(from->source) == tensor_storage(to->source) && tensor_dtype(from->whole) == tensor_dtype(to->whole) &&
+            have_same_place(from, to)) {
+            value_replace(argument->slot, same_part(to->whole, read));
+            return;
+        }
+    }
+}
+
 bool window_before_call(struct shard_call *call) {
     bool through_view = false;
     for (int i = 0; i < call->argument_count && call->gathered; i++)
@@ -200,6 +255,9 @@ bool window_before_call(struct shard_call *call) {
     for (int i = 0; i < call->argument_count && through_view; i++)
         if (writes_through_view(call, &call->arguments[i]) && !window_onto(tensor_storage(argument_tensor(&call->arguments[i]))))
             refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
+    for (int i = 0; i < call->argument_count && through_view; i++)
+        if (call->arguments[i].record.kind == RECORD_GATHERED && !call_writes(call, &call->arguments[i]))
+            read_from_written(call, &call->arguments[i]);
     return windows != NULL;
 }
 
@@ -230,19 +288,10 @@ static struct value seen(struct tensor *tensor, bool has_history) {
     return value_tensor(tensor);
 }
 
-static bool has_history_of(const struct window *window) {
-    return grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
-}
-
-static bool are_one(struct tensor *one, struct tensor *other) {
-    return tensor_same_layout(one, other) && tensor_storage_offset(one) == tensor_storage_offset(other);
-}
-
-/* Does what was written to one copy lie at the same place in the other? Their sources may be different columns. */
+/* Does what was written to one copy lie at the same place in the other? */
 static bool is_at_same_place(const struct window *window, const struct window *through, const struct written *written) {
     return written->dims >= 0 && tensor_dtype(window->whole) == tensor_dtype(through->whole) &&
-           written->dtype == tensor_dtype(window->whole) && are_one(window->whole, through->whole) &&
-           are_one(window->source, through->source) && window->record.kind == through->record.kind;
+           written->dtype == tensor_dtype(window->whole) && have_same_place(window, through);
 }
 
 static struct value written_part(struct tensor *whole, const struct written *written) {

@@ -48,17 +48,47 @@ static void free_targets(struct targets *targets) {
     free(targets->list);
 }
 
-/* Dense tensors of one memory that are not the same elements in the same order: libtorch refuses to write one while it reads the other (its
-   at::get_overlap_status). The wholes have no memory in common, so that it would not see it. */
+/* The same elements in the same order, perhaps as another tensor (h[:, 0] and h[:, 0]). */
+static bool is_same_view(struct tensor *one, struct tensor *other) {
+    return one == other ||
+           (tensor_data(one) == tensor_data(other) && tensor_dtype(one) == tensor_dtype(other) && tensor_same_layout(one, other));
+}
+
+/* A byte for each byte that the two lie in: which of them the first has; or, once that is known, are any of them the other's? */
+static bool visit_bytes(struct tensor *tensor, const char *begin, char *bytes, bool is_first) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    int64_t width = (int64_t)dtype_bytes(tensor_dtype(tensor)), elements = tensor_elements(tensor);
+    for (int64_t element = 0; element < elements; element++) {
+        char *at = bytes + ((const char *)tensor_data(tensor) - begin);
+        int64_t left = element;
+        for (size_t i = sizes.count; i-- > 0; left /= sizes.data[i])
+            at += left % sizes.data[i] * strides.data[i] * width;
+        if (is_first)
+            memset(at, 1, (size_t)width);
+        else if (memchr(at, 1, (size_t)width))
+            return true;
+    }
+    return false;
+}
+
+/* Tensors of one memory with elements in common that are not the same in the same order: libtorch refuses to write one while it reads the other, if they are
+   dense (its at::get_overlap_status), or what it reads depends on what it has written. The wholes have no memory in common. */
 static bool overlaps(struct tensor *one, struct tensor *other) {
-    struct sizes a = tensor_strides(one), b = tensor_strides(other);
+    enum { BYTES_MAX = 1 << 28 };
     const char *begin = tensor_data(one), *other_begin = tensor_data(other);
-    size_t bytes = (size_t)tensor_elements(one) * dtype_bytes(tensor_dtype(one)),
-           other_bytes = (size_t)tensor_elements(other) * dtype_bytes(tensor_dtype(other));
-    if (!tensor_is_dense(one) || !tensor_is_dense(other) || begin >= other_begin + other_bytes || other_begin >= begin + bytes)
+    const char *end = begin + extent_bytes(one), *other_end = other_begin + extent_bytes(other);
+    if (begin >= other_end || other_begin >= end || is_same_view(one, other))
         return false;
-    bool is_same = begin == other_begin && bytes == other_bytes && a.count == b.count;
-    return !is_same || memcmp(a.data, b.data, a.count * sizeof *a.data);
+    if (tensor_is_dense(one) && tensor_is_dense(other))
+        return true;
+    const char *least = begin < other_begin ? begin : other_begin, *most = end > other_end ? end : other_end;
+    char *bytes = most - least <= BYTES_MAX ? calloc((size_t)(most - least), 1) : NULL;
+    if (!bytes)
+        return false;
+    visit_bytes(one, least, bytes, true);
+    bool are_shared = visit_bytes(other, least, bytes, false);
+    free(bytes);
+    return are_shared;
 }
 
 /* Operators of libtorch's write what they read element by element, or refuse an overlap; others, and lists, may count on shared memory, which the wholes do
@@ -75,13 +105,28 @@ static void refuse_shared(const struct shard_call *call) {
         }
 }
 
-/* The whole wherever the call has the tensor: libtorch refuses what would read what it has written. */
-static void put_whole(const struct shard_call *call, struct tensor *own, struct tensor *whole) {
-    for (int i = 0; i < call->argument_count; i++)
-        if (argument_tensor(&call->arguments[i]) == own) {
-            tensor_retain(whole);
-            value_replace(call->arguments[i].slot, value_tensor(whole));
-        }
+/* Another view of the same elements may take its whole, unless each has a history of its own. */
+static bool is_as_good_as(const struct argument *argument, struct tensor *own, const struct record *record) {
+    struct tensor *tensor = argument_tensor(argument);
+    const struct record *its = &argument->record;
+    if (tensor == own)
+        return true;
+    return its->kind == RECORD_SHARD && record->kind == RECORD_SHARD && its->dim == record->dim && record_same_rows(its, record) &&
+           tensor_storage(tensor) == tensor_storage(own) && is_same_view(tensor, own) && !tensor_requires_grad(tensor) &&
+           !tensor_requires_grad(own) && !tensor_is_lazy(tensor) && !tensor_is_lazy(own);
+}
+
+/* The whole wherever the call has the tensor, which libtorch refuses to read and write, and its memory wherever it has another view of the same. */
+static void put_whole(const struct shard_call *call, struct tensor *own, struct tensor *whole, const struct record *record) {
+    for (int i = 0; i < call->argument_count; i++) {
+        if (!is_as_good_as(&call->arguments[i], own, record))
+            continue;
+        tensor_retain(whole);
+        struct value value = value_tensor(whole);
+        if (argument_tensor(&call->arguments[i]) != own)
+            value_replace(&value, TORCH_CALL("aten::detach", "", value));
+        value_replace(call->arguments[i].slot, value);
+    }
 }
 
 /* Puts wholes into the places of all that is written. */
@@ -99,7 +144,7 @@ static struct targets gather_targets(struct shard_call *call) {
         struct tensor *whole = execute_gather_argument(call, argument);
         tensor_retain(own);
         targets.list[targets.count++] = (struct target){own, whole, record};
-        put_whole(call, own, whole);
+        put_whole(call, own, whole, &record);
     }
     call_collect(call);
     return targets;

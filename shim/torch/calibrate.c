@@ -55,6 +55,8 @@ void calibrate_keys(void) {
     torch_facts.bit_parameter = key_bit(torch_facts.key_parameter);
     torch_facts.bit_tracer = key_bit(key_by_name("Tracer"));
     torch_facts.bit_zero = key_bit(key_by_name("ZeroTensor"));
+    torch_facts.bit_conjugate = key_bit(key_by_name("Conjugate"));
+    torch_facts.bit_negative = key_bit(key_by_name("Negative"));
     torch_facts.bit_wrapped = key_bit(key_by_name("FuncTorchGradWrapper"));
     torch_facts.bits_transform =
         key_bit(key_by_name("FuncTorchDynamicLayerFrontMode")) | key_bit(key_by_name("FuncTorchDynamicLayerBackMode"));

@@ -371,6 +371,7 @@ struct record_move record_move_begin(struct tensor *from, struct tensor *to) {
     loans_return_of(to);
     loans_return_of(from);
     if (move.is_active) {
+        dispatch_client.replaced(to, false);
         move.source = source_of(from, to);
         move.was_parameter = tensor_is_parameter(to);
         record_clear(to);
@@ -385,7 +386,7 @@ void record_move_end(const struct record_move *move, struct tensor *to) {
         tensor_mark_parameter(to);
     record_copy(move->source, to);
     tensor_release(move->source);
-    dispatch_client.replaced(to);
+    dispatch_client.replaced(to, true);
 }
 
 /* x.data = y, Module::to, Module::clone: the tensor takes over y's key set, and with it loses the mark of a leaf or gains one of divided rows. */

@@ -53,7 +53,7 @@ static int64_t *word_at(struct tensor *tensor, long offset) {
     return (int64_t *)((char *)tensor + offset);
 }
 
-static bool can_be_lent(struct tensor *whole, const struct record *record, int dim) {
+bool rows_can_be_lent(struct tensor *whole, const struct record *record, int dim) {
     bool suits = torch_facts.lends_rows && dim == 0 && record->outer == 1 && record_local(record) > 0;
     return suits && *word_at(whole, torch_facts.version) /* an inference tensor has none */ && tensor_is_ordinary(whole) &&
            is_contiguous(whole);
@@ -82,7 +82,7 @@ static struct tensor *lend_copy(struct tensor *whole, const struct record *recor
 }
 
 struct tensor *rows_lend_for_call(struct tensor *whole, const struct record *record, int dim) {
-    if (!can_be_lent(whole, record, dim))
+    if (!rows_can_be_lent(whole, record, dim))
         return NULL;
     struct tensor *shell = shell_lend(whole);
     return shell ? cut_to_rows(shell, record) : lend_copy(whole, record);
@@ -94,7 +94,7 @@ void rows_give_back(struct tensor *lent) {
 }
 
 struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim) {
-    return can_be_lent(whole, record, dim) ? lend_copy(whole, record) : rows_take(whole, record, dim);
+    return rows_can_be_lent(whole, record, dim) ? lend_copy(whole, record) : rows_take(whole, record, dim);
 }
 
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows) {

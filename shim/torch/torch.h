@@ -28,7 +28,7 @@ struct torch_facts {
     int backend_count;       /* low bits of a key set */
     int functionality_count; /* entries of offset/mask */
     uint16_t offset[256], mask[256];
-    uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd, bit_sparse, bit_zero;
+    uint64_t bit_shard, bit_parameter, bit_tracer, bit_cpu, bit_autograd, bit_sparse, bit_zero, bit_conjugate, bit_negative;
     uint64_t bits_mode;                   /* Python is told of every operator (TorchDispatchMode) */
     uint64_t bits_transform, bit_wrapped; /* torch.func: within one of its transforms; a tensor that one has wrapped to differentiate */
     uint64_t plain_keys;                  /* of an ordinary tensor on the host */
@@ -119,6 +119,10 @@ static inline uint64_t *tensor_key_set(struct tensor *tensor) {
 }
 static inline bool tensor_is_marked(struct tensor *tensor) { /* may have a record */
     return *tensor_key_set(tensor) & torch_facts.bit_shard;
+}
+/* Are its elements conjugated or negated as they are read (z.conj(), z.conj().imag)? */
+static inline bool tensor_is_lazy(struct tensor *tensor) {
+    return *tensor_key_set(tensor) & (torch_facts.bit_conjugate | torch_facts.bit_negative);
 }
 static inline bool tensor_is_parameter(struct tensor *tensor) {
     return *tensor_key_set(tensor) & torch_facts.bit_parameter;
@@ -300,7 +304,7 @@ struct dispatch_client {
        anew; a collective. */
     void (*stand_for)(struct tensor *tensor, struct tensor *whole);
     void (*written)(struct tensor *tensor);
-    void (*replaced)(struct tensor *tensor); /* x.data = y: it has another memory from now on */
+    void (*replaced)(struct tensor *tensor, bool is_done); /* x.data = y: before, and once it has another memory */
     /* A hook of the program's on the gradient of what this node of the graph has computed has run, after those of the client's: what it has made of it. */
     void (*hook_returned)(void *node, struct tensor *gradient);
 };
@@ -340,6 +344,7 @@ struct tensor *rows_take(struct tensor *whole, const struct record *record, int 
    its first dimension: the memory and its version are the whole's, as ever, but autograd does not know of a view. */
 struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim);
 /* The same for one call of the caller's, which whole outlives, at a tenth of the cost; NULL: only at more. Given back after the call, not released. */
+bool rows_can_be_lent(struct tensor *whole, const struct record *record, int dim);
 struct tensor *rows_lend_for_call(struct tensor *whole, const struct record *record, int dim);
 void rows_give_back(struct tensor *lent);
 /* Writes the rows, with their history, into the whole tensor's: where that is expanded, the rows are, too. */

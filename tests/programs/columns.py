@@ -1,5 +1,8 @@
 """Views of some of a batch's columns: their rows, copies and numpy arrays lie in memory as in one process, so that the same things share it.   columns.py"""
 
+import copy
+import pickle
+
 import numpy
 import torch
 
@@ -20,14 +23,14 @@ def copies():
     parts = {"all": lambda v: v, "rows": lambda v: v[2:10], "every other": lambda v: v[::2], "columns": lambda v: v.T[:, 2:8], "picked": lambda v: v[[1, 2, 5, 8]],
              "expanded": lambda v: v[:, :1].expand(13, 4)[8:12], "repeated": lambda v: v[4:8, None].expand(4, 2, 4)}
     for has_history in (False, True):
-        for way, copy in ways.items():
+        for way, way_of in ways.items():
             for part, take in parts.items():
                 batch = encoder(data)
                 batch = batch * 1 if has_history else batch.detach()
                 mean, spread = batch.chunk(2, 1) if way == "to" else (batch[:, :4], batch[:, 4:])
                 with torch.set_grad_enabled(has_history):
                     try:
-                        copied = copy(take(mean if way != "ravel" else spread))
+                        copied = way_of(take(mean if way != "ravel" else spread))
                         if copied.is_contiguous():
                             copied += 1
                         report(f"{way} of {part}", has_history, batch.sum().item(), copied.sum().item(), copied.stride(), copied.is_contiguous())
@@ -127,8 +130,44 @@ def one_row_for_all():
         report(f"the gradient of {name}", encoder.weight.grad.sum().item())
 
 
+def as_they_are_read():
+    for view in (lambda z: z.conj(), lambda z: z.conj().imag):
+        batch = torch.view_as_complex(encoder(data).detach().view(13, 4, 2))
+        lazy = view(batch)
+        report("copied", copy.deepcopy(lazy).sum().abs().item(), pickle.loads(pickle.dumps(lazy))[3].sum().abs().item())
+        row, others = (batch.imag if lazy.is_neg() else batch)[2], lazy[2:4]
+        row.mul_(3)
+        before = others.sum().abs().item()
+        others.add_(2)
+        report("written in turn", before, row.sum().abs().item(), others.sum().abs().item(), batch.sum().abs().item())
+
+
+def shared():
+    def column(batch):
+        return batch[:, 0]
+
+    order = torch.arange(13).roll(5)
+    for write in (lambda b: column(b)[1:].add_(column(b)[:-1]), lambda b: b[:, :4][1:].copy_(b[:, :4][:-1]), lambda b: column(b).index_add_(0, order, column(b)),
+                  lambda b: column(b).put_(order, column(b)), lambda b: b[1:].copy_(b.detach()[:-1])):
+        batch = encoder(data).detach()
+        try:
+            write(batch)
+            report("shared", batch.sum().item(), batch[7:].sum().item())
+        except RuntimeError as error:
+            report(str(error)[:24])
+    batch = encoder(data).detach()
+    other = batch.detach()
+    row = other[2]
+    other.data = torch.zeros(13, 8)
+    row.add_(100)
+    batch.mul_(2)
+    report("left", batch.sum().item(), row.sum().item(), other.sum().item())
+
+
 copies()
 draws()
+as_they_are_read()
+shared()
 one_row_for_all()
 overlapping()
 two_columns()
