@@ -24,7 +24,7 @@ static void lend(const struct shard_call *call, struct direct_call *direct) {
         if (argument->narrow < 0)
             continue;
         execute_compare(call, argument);
-        *argument->slot = value_tensor(rows_lend_for_call(argument_tensor(argument), &call->record, argument->narrow));
+        *argument->slot = value_tensor(rows_lend_for_call(argument_tensor(argument), &call->record));
         direct->lent |= 1u << argument->position;
     }
 }

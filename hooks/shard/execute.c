@@ -71,7 +71,7 @@ bool execute_lends(const struct shard_call *call, const struct argument *argumen
 }
 
 /* Labels, masks and indices that meet the rows of a batch are as much of it as its data, and may come from elsewhere (another host's disk, a worker that was
-   faster). Not numbers, which ranks may have rounded differently. */
+   faster). Numbers, which ranks may have rounded differently, are compared with the gradients (origin_meet_numbers). */
 void execute_compare(const struct shard_call *call, const struct argument *argument) {
     struct tensor *whole = argument_tensor(argument);
     if (dtype_is_differentiable(tensor_dtype(whole)) || !tensor_is_on_host(whole) || call_writes(call, argument))

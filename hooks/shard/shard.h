@@ -329,6 +329,7 @@ bool bounds_hold(struct shard_call *call, int position, int64_t size);
 /* From the first element to the end of the last. */
 size_t extent_bytes(struct tensor *tensor);
 uint64_t extent_checksum(struct tensor *tensor);
+bool extent_meets(struct tensor *one, struct tensor *other); /* in any byte; false also where they lie too far apart to be looked through */
 /* What the program has written to the whole goes back to the rows of the rank that has them, own; a partial sum becomes rank 0's. */
 void extent_write_back(struct tensor *own, struct tensor *whole, const struct record *record);
 

@@ -21,8 +21,8 @@ struct window {
     uint64_t thread;      /* whose it is */
     int idle;             /* calls since a view of the copy was last asked for */
     bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
-    bool
-        is_of_many; /* the source is one of several views that one operator has made: once their base is written autograd refuses to use them */
+    /* The source is one of several views that one operator has made: once their base is written autograd refuses to use them. */
+    bool is_of_many;
     bool is_spent; /* and it has been written: the copy has its values, without their history */
 };
 
@@ -213,13 +213,12 @@ static bool writes_through_view(const struct shard_call *call, const struct argu
     return argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered && call_writes(call, argument);
 }
 
-static struct value same_part(struct tensor *whole, struct tensor *part) {
-    struct sizes sizes = tensor_sizes(part), strides = tensor_strides(part);
+static struct value part_of(struct tensor *whole, const struct written *written) {
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
-    value_replace(&plain, TORCH_CALL("aten::as_strided", "", plain, value_int_list(sizes.data, sizes.count),
-                                     value_int_list(strides.data, strides.count), value_int(tensor_storage_offset(part))));
-    mark_gathered(plain.tensor, true);
-    return plain;
+    struct value part = TORCH_CALL("aten::as_strided", "", plain, value_int_list(written->sizes, (size_t)written->dims),
+                                   value_int_list(written->strides, (size_t)written->dims), value_int(written->offset));
+    value_drop(plain);
+    return part;
 }
 
 /* What is read through a view of another copy of what is written is read from that one: they may have elements in common, in whose order libtorch writes
@@ -231,10 +230,13 @@ static void read_from_written(const struct shard_call *call, struct argument *ar
             continue;
         const struct window *from = window_onto(tensor_storage(read)),
                             *to = window_onto(tensor_storage(argument_tensor(&call->arguments[i])));
-        if (from && to && from != to && !from->is_left && !to->is_left && !has_history_of(from) && !has_history_of(to) &&
-            tensor_storage(from->source) == tensor_storage(to->source) && tensor_dtype(from->whole) == tensor_dtype(to->whole) &&
-            have_same_place(from, to)) {
-            value_replace(argument->slot, same_part(to->whole, read));
+        if (tensor_dims(read) <= TORCH_DIMS_MAX && from && to && from != to && !from->is_left && !to->is_left && !has_history_of(from) &&
+            !has_history_of(to) && tensor_storage(from->source) == tensor_storage(to->source) &&
+            tensor_dtype(from->whole) == tensor_dtype(to->whole) && have_same_place(from, to)) {
+            struct written region = window_region(read);
+            struct value part = part_of(to->whole, &region);
+            mark_gathered(part.tensor, true);
+            value_replace(argument->slot, part);
             return;
         }
     }
@@ -294,18 +296,10 @@ static bool is_at_same_place(const struct window *window, const struct window *t
            written->dtype == tensor_dtype(window->whole) && have_same_place(window, through);
 }
 
-static struct value written_part(struct tensor *whole, const struct written *written) {
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
-    struct value part = TORCH_CALL("aten::as_strided", "", plain, value_int_list(written->sizes, (size_t)written->dims),
-                                   value_int_list(written->strides, (size_t)written->dims), value_int(written->offset));
-    value_drop(plain);
-    return part;
-}
-
 /* From copy to copy: all ranks have the same. */
 static void carry(const struct window *window, const struct window *through, const struct written *written) {
     check_unturned(window);
-    struct value to = written_part(window->whole, written), from = written_part(through->whole, written);
+    struct value to = part_of(window->whole, written), from = part_of(through->whole, written);
     value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
     value_drop(to);
     value_drop(from);

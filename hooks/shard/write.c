@@ -54,41 +54,16 @@ static bool is_same_view(struct tensor *one, struct tensor *other) {
            (tensor_data(one) == tensor_data(other) && tensor_dtype(one) == tensor_dtype(other) && tensor_same_layout(one, other));
 }
 
-/* A byte for each byte that the two lie in: which of them the first has; or, once that is known, are any of them the other's? */
-static bool visit_bytes(struct tensor *tensor, const char *begin, char *bytes, bool is_first) {
-    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
-    int64_t width = (int64_t)dtype_bytes(tensor_dtype(tensor)), elements = tensor_elements(tensor);
-    for (int64_t element = 0; element < elements; element++) {
-        char *at = bytes + ((const char *)tensor_data(tensor) - begin);
-        int64_t left = element;
-        for (size_t i = sizes.count; i-- > 0; left /= sizes.data[i])
-            at += left % sizes.data[i] * strides.data[i] * width;
-        if (is_first)
-            memset(at, 1, (size_t)width);
-        else if (memchr(at, 1, (size_t)width))
-            return true;
-    }
-    return false;
-}
-
 /* Tensors of one memory with elements in common that are not the same in the same order: libtorch refuses to write one while it reads the other, if they are
    dense (its at::get_overlap_status), or what it reads depends on what it has written. The wholes have no memory in common. */
 static bool overlaps(struct tensor *one, struct tensor *other) {
-    enum { BYTES_MAX = 1 << 28 };
     const char *begin = tensor_data(one), *other_begin = tensor_data(other);
     const char *end = begin + extent_bytes(one), *other_end = other_begin + extent_bytes(other);
     if (begin >= other_end || other_begin >= end || is_same_view(one, other))
         return false;
     if (tensor_is_dense(one) && tensor_is_dense(other))
         return true;
-    const char *least = begin < other_begin ? begin : other_begin, *most = end > other_end ? end : other_end;
-    char *bytes = most - least <= BYTES_MAX ? calloc((size_t)(most - least), 1) : NULL;
-    if (!bytes)
-        return false;
-    visit_bytes(one, least, bytes, true);
-    bool are_shared = visit_bytes(other, least, bytes, false);
-    free(bytes);
-    return are_shared;
+    return extent_meets(one, other);
 }
 
 /* Operators of libtorch's write what they read element by element, or refuse an overlap; others, and lists, may count on shared memory, which the wholes do

@@ -44,14 +44,6 @@ void numbers_meet(double number) {
 enum { ELEMENTS_LOOKED_AT = 512 };
 static const double LEAST = 1e-6; /* what is nearly nothing on one host may be nothing on another, which is far from it by its bits */
 
-static bool is_row_major(const struct sizes *sizes, const struct sizes *strides) {
-    int64_t stride = 1;
-    for (size_t i = sizes->count; i-- > 0; stride *= sizes->data[i])
-        if (sizes->data[i] > 1 && strides->data[i] != stride)
-            return false;
-    return true;
-}
-
 static int64_t place_of(int64_t element, const struct sizes *sizes, const struct sizes *strides) {
     int64_t place = 0;
     for (size_t i = sizes->count; i-- > 0; element /= sizes->data[i])
@@ -75,7 +67,7 @@ static double element_at(const void *data, enum torch_dtype dtype, int64_t place
 static double number_of(struct tensor *tensor, const void *data, int64_t elements) {
     struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
     enum torch_dtype dtype = tensor_dtype(tensor);
-    bool is_packed = is_row_major(&sizes, &strides);
+    bool is_packed = tensor_is_contiguous(tensor);
     int64_t step = elements <= ELEMENTS_LOOKED_AT ? 1 : elements / ELEMENTS_LOOKED_AT | 1, count = 0;
     double sum = 0, weight = 0;
     for (int64_t element = 0; element < elements; element += step, count++) {

@@ -40,15 +40,6 @@ struct tensor *rows_take(struct tensor *whole, const struct record *record, int 
     return rows.tensor;
 }
 
-static bool is_contiguous(struct tensor *tensor) {
-    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
-    int64_t stride = 1;
-    for (size_t dim = sizes.count; dim-- > 0; stride *= sizes.data[dim])
-        if (strides.data[dim] != stride)
-            return false;
-    return true;
-}
-
 static int64_t *word_at(struct tensor *tensor, long offset) {
     return (int64_t *)((char *)tensor + offset);
 }
@@ -56,7 +47,7 @@ static int64_t *word_at(struct tensor *tensor, long offset) {
 bool rows_can_be_lent(struct tensor *whole, const struct record *record, int dim) {
     bool suits = torch_facts.lends_rows && dim == 0 && record->outer == 1 && record_local(record) > 0;
     return suits && *word_at(whole, torch_facts.version) /* an inference tensor has none */ && tensor_is_ordinary(whole) &&
-           is_contiguous(whole);
+           tensor_is_contiguous(whole);
 }
 
 /* The first dimension's size changes none of the flags that a contiguous tensor keeps of its strides, unless there is nothing in it. */
@@ -81,9 +72,7 @@ static struct tensor *lend_copy(struct tensor *whole, const struct record *recor
     return cut_to_rows(copy, record);
 }
 
-struct tensor *rows_lend_for_call(struct tensor *whole, const struct record *record, int dim) {
-    if (!rows_can_be_lent(whole, record, dim))
-        return NULL;
+struct tensor *rows_lend_for_call(struct tensor *whole, const struct record *record) {
     struct tensor *shell = shell_lend(whole);
     return shell ? cut_to_rows(shell, record) : lend_copy(whole, record);
 }

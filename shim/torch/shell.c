@@ -102,7 +102,7 @@ static bool is_laid_out_as_expected(struct tensor *tensor, long sizes) {
 /* Lent, kept as autograd would, given back: it goes on to be the rows, and is the only one more that has the storage. */
 static bool are_right(struct tensor *whole, const struct record *record) {
     uint32_t owners = tensor_owners(tensor_storage(whole));
-    struct value lent = value_tensor(rows_lend_for_call(whole, record, 0)), sliced = value_tensor(rows_take(whole, record, 0));
+    struct value lent = value_tensor(rows_lend_for_call(whole, record)), sliced = value_tensor(rows_take(whole, record, 0));
     struct tensor *shell = lent.tensor;
     tensor_retain(shell);
     rows_give_back(shell);
@@ -110,7 +110,7 @@ static bool are_right(struct tensor *whole, const struct record *record) {
     value_drop(sliced);
     bool is_kept = value_flag(&equal) && tensor_owners(tensor_storage(whole)) == owners + 1 && shells[0].tensor != shell;
     tensor_release(shell);
-    shell = rows_lend_for_call(whole, record, 0);
+    shell = rows_lend_for_call(whole, record);
     rows_give_back(shell);
     return is_kept && shells[0].tensor == shell && tensor_owners(tensor_storage(whole)) == owners;
 }

@@ -167,6 +167,15 @@ bool tensor_is_ordinary(struct tensor *tensor) {
     return keys == torch_facts.plain_keys && tensor_is_plain(tensor) && !tensor_requires_grad(tensor);
 }
 
+bool tensor_is_contiguous(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    int64_t stride = 1;
+    for (size_t dim = sizes.count; dim-- > 0; stride *= sizes.data[dim])
+        if (strides.data[dim] != stride)
+            return false;
+    return true;
+}
+
 bool tensor_is_dense(struct tensor *tensor) {
     struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
     int64_t covered = 1, elements = tensor_elements(tensor);

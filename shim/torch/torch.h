@@ -162,9 +162,10 @@ size_t tensor_bytes(struct tensor *tensor);  /* of its elements, however they li
 bool tensor_is_plain(struct tensor *tensor); /* strided TensorImpl itself, no subclass (sparse, quantised, nested, functional wrapper) */
 /* Of the meta device: has nothing to train, and takes other data (x.data = y) only from what has its very keys (VariableHooks::set_data). */
 bool tensor_has_no_values(struct tensor *tensor);
-bool tensor_has_memory(struct tensor *tensor);  /* plain, and not of a class of Python's that only looks so (fake tensors, wrappers) */
-bool tensor_is_ordinary(struct tensor *tensor); /* plain, on the host, neither conjugated nor negated, with no gradient asked for */
-bool tensor_is_dense(struct tensor *tensor);    /* elements fill their memory without holes or overlap, in some order of dimensions */
+bool tensor_has_memory(struct tensor *tensor);    /* plain, and not of a class of Python's that only looks so (fake tensors, wrappers) */
+bool tensor_is_ordinary(struct tensor *tensor);   /* plain, on the host, neither conjugated nor negated, with no gradient asked for */
+bool tensor_is_contiguous(struct tensor *tensor); /* row by row, also in dimensions of one element, of which a stride may be anything */
+bool tensor_is_dense(struct tensor *tensor);      /* elements fill their memory without holes or overlap, in some order of dimensions */
 bool tensor_same_layout(struct tensor *one, struct tensor *other); /* the same type, sizes and strides */
 bool tensor_requires_grad(struct tensor *tensor);
 void *tensor_node(struct tensor *tensor);                /* grad_fn's Node*, or NULL */
@@ -343,9 +344,9 @@ struct tensor *rows_take(struct tensor *whole, const struct record *record, int 
 /* The same for an operator that reads them and makes something new: whole requires no gradient. At a third of the cost where it is contiguous and cut along
    its first dimension: the memory and its version are the whole's, as ever, but autograd does not know of a view. */
 struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim);
-/* The same for one call of the caller's, which whole outlives, at a tenth of the cost; NULL: only at more. Given back after the call, not released. */
 bool rows_can_be_lent(struct tensor *whole, const struct record *record, int dim);
-struct tensor *rows_lend_for_call(struct tensor *whole, const struct record *record, int dim);
+/* The same of what can be lent, for one call of the caller's, which whole outlives, at a tenth of the cost. Given back after the call, not released. */
+struct tensor *rows_lend_for_call(struct tensor *whole, const struct record *record);
 void rows_give_back(struct tensor *lent);
 /* Writes the rows, with their history, into the whole tensor's: where that is expanded, the rows are, too. */
 void rows_put(struct tensor *whole, const struct record *record, struct tensor *rows);
