@@ -229,33 +229,44 @@ void *hook_wrap_outputs_third(void *result, struct tensor *const *const *inputs,
 }
 
 void *hook_wrap_outputs_fourth(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
-                               void *const *node, void *c, void *d, void *e, void *f, void *g) {
+                               void *const *node, void *c, void *d, void *e, void *f) {
     struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
     wrapping.tensor_comes_first = true;
     struct custom *custom = wrapping_begin(&wrapping);
     WRAPPING_SCOPE(custom);
-    ORIGINAL(wrap_outputs_fourth)(result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
+    ORIGINAL(wrap_outputs_fourth)(result, inputs, a, b, outputs, output_count, node, c, d, e, f);
     wrapping_end(&wrapping, custom, result);
     return result;
 }
 
-void *hook_wrap_outputs_again(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+void *hook_wrap_outputs_fifth(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
                               void *const *node, void *c, void *d, void *e, void *f, void *g) {
     struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
     wrapping.tensor_comes_first = true;
     struct custom *custom = wrapping_begin(&wrapping);
     WRAPPING_SCOPE(custom);
-    ORIGINAL(wrap_outputs_again)(result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
+    ORIGINAL(wrap_outputs_fifth)(result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
     wrapping_end(&wrapping, custom, result);
     return result;
 }
 
-void *hook_wrap_outputs_fifth(void *result, struct tensor *const *inputs, size_t input_count, void *a, void *b, struct array_ref outputs,
+void *hook_wrap_outputs_sixth(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
                               void *const *node, void *c, void *d, void *e, void *f, void *g) {
+    struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
+    wrapping.tensor_comes_first = true;
+    struct custom *custom = wrapping_begin(&wrapping);
+    WRAPPING_SCOPE(custom);
+    ORIGINAL(wrap_outputs_sixth)(result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
+    wrapping_end(&wrapping, custom, result);
+    return result;
+}
+
+void *hook_wrap_outputs_seventh(void *result, struct tensor *const *inputs, size_t input_count, void *a, void *b, struct array_ref outputs,
+                                void *const *node, void *c, void *d, void *e, void *f, void *g) {
     struct wrapping wrapping = {inputs, true, input_count, outputs.data, true, outputs.count, *node};
     struct custom *custom = wrapping_begin(&wrapping);
     WRAPPING_SCOPE(custom);
-    ORIGINAL(wrap_outputs_fifth)(result, inputs, input_count, a, b, outputs, node, c, d, e, f, g);
+    ORIGINAL(wrap_outputs_seventh)(result, inputs, input_count, a, b, outputs, node, c, d, e, f, g);
     wrapping_end(&wrapping, custom, result);
     return result;
 }
