@@ -54,6 +54,14 @@ void python_take_again(void *state) {
         take(state);
 }
 
+void python_keep_state(void) {
+    const struct python_api *python = python_api();
+    if (!python || !python->is_alive())
+        return;
+    python->lock();
+    python_let_go();
+}
+
 void python_lock(pthread_mutex_t *mutex) {
     if (!pthread_mutex_trylock(mutex))
         return;

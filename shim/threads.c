@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "python.h"
 #include "shim.h"
 
 enum { KINDS_MAX = 1 << 20 };
 
 _Atomic uint8_t threads_are_several;
+_Atomic bool threads_keep_python;
 
 static pthread_t main_thread;
 static pthread_key_t own_word, own_life;
@@ -89,7 +91,8 @@ static uint64_t word_of_place(const void *address, const Dl_info *info) {
 
 /* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. */
 static bool is_helper(const char *file) {
-    static const char *const libraries[] = {"libgomp", "libomp", "libiomp", "libopenblas", "libblis", "libmkl"};
+    static const char *const libraries[] = {"libgomp", "libomp",    "libiomp",   "libopenblas", "libblis",  "libmkl",
+                                            "libcuda", "libnvidia", "libcublas", "libcudnn",    "libnvrtc", "libcupti"};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
         if (!strncmp(file, libraries[i], strlen(libraries[i])))
             return true;
@@ -115,6 +118,7 @@ struct birth {
     void *(*start)(void *);
     void *argument;
     uint64_t word;
+    bool keeps_python;
 };
 
 static struct pairs births; /* pthread_t → struct threads_birth, which outlives its thread until the number is used again */
@@ -142,6 +146,8 @@ static void *begin(void *given) {
     free(given);
     pthread_setspecific(own_word, (void *)(uintptr_t)birth.word);
     pthread_setspecific(own_life, &living);
+    if (birth.keeps_python)
+        python_keep_state();
     void *result = birth.start(birth.argument);
     remember_birth((uintptr_t)pthread_self(), (struct threads_birth){birth.word, birth.argument, true});
     return result;
@@ -155,7 +161,7 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
     if (!birth)
         return ORIGINAL(pthread_create)(thread, attributes, start, argument);
     struct threads_birth known = {threads_word_of_new(kind), argument, false};
-    *birth = (struct birth){start, argument, known.word};
+    *birth = (struct birth){start, argument, known.word, atomic_load(&threads_keep_python)};
     atomic_store(&threads_are_several, 1);
     atomic_fetch_add(&living, 1);
     int error = ORIGINAL(pthread_create)(thread, attributes, begin, birth);

@@ -1,8 +1,10 @@
 /*
  * The first libtorch event of a training process: claim, calibrate, register, check. Also the hook rows that are such events.
  */
-#include "../shim.h"
+#include "../python.h"
 #include "../resolve.h"
+#include "../shim.h"
+#include "../threads.h"
 #include "functions.h"
 
 static bool row_exists(const struct hook_row *row) {
@@ -44,10 +46,19 @@ void torch_begin(void) {
     direct_begin();
 }
 
-/* A self-check in Python: the engine refuses to run while the interpreter's lock is held, so it is given up for that time. */
+/*
+ * A self-check in Python: the engine refuses to run while the interpreter's lock is held, so it is given up for that time.
+ *
+ * It is the first backward of the process, in the middle of `import torch`. Where there is an accelerator the engine starts the thread that works for it, and
+ * with it pybind11, which takes the state of the interpreter that its first thread happens to have for one that lasts; but that thread has one of a moment,
+ * freed at once and used from there on. With CPython 3.12 the program's first backward crashed (PyTorch 2.11.0+cu130 on an H200; on tests/fake's accelerator,
+ * too). In a plain run the interpreter's own thread is the first.
+ */
 void torch_selfcheck(void) {
     void *python = python_let_go();
+    atomic_store(&threads_keep_python, true);
     selfcheck_run();
+    atomic_store(&threads_keep_python, false);
     python_take_again(python);
 }
 
