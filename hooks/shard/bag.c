@@ -9,6 +9,7 @@ static bool bags_are_rows(struct tensor *offsets, const struct record *record) {
     struct value expected =
         TORCH_CALL("aten::arange", "start_step", value_int(0), value_int(record_total(record)), value_int(record->inner),
                    value_int(tensor_dtype(offsets)), value_none(), value_none(), value_none());
+    value_replace(&expected, value_tensor(host_to_device_of(expected.tensor, offsets)));
     struct value same = TORCH_CALL("aten::equal", "", expected, value_tensor(offsets));
     value_drop(expected);
     return value_flag(&same);

@@ -272,6 +272,7 @@ RULE_FUNCTION(packed_recurrent) {
         if (argument->position == STATES && argument->record.kind != RECORD_SHARD)
             value_replace(argument->slot, value_tensor(rows_take(argument_tensor(argument), &record, 1)));
     }
+    recurrent_make_states_dense(call, 1);
     value_replace(&call->values[ELEMENTS], own_elements(&packing, call->values[ELEMENTS]));
     tensor_retain(packing.own_sizes.tensor);
     value_replace(&call->values[SIZES], packing.own_sizes);

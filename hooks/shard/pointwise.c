@@ -67,6 +67,14 @@ RULE_FUNCTION(prelu) {
     return RULE_LOCAL;
 }
 
+/* log_sigmoid_forward(self) -> (output, buffer for its backward): the buffer is empty on a GPU. */
+RULE_FUNCTION(log_sigmoid) {
+    enum rule_outcome outcome = rule_pointwise(call, rule);
+    if (outcome == RULE_LOCAL && !tensor_is_on_host(argument_tensor(call->lead)))
+        decide_replicated(call, 1);
+    return outcome;
+}
+
 RULE_FUNCTION(triangle) { /* tril, triu work on the last two dimensions */
     return call->record.dim < argument_dims(call->lead) - 2 ? rule_pointwise(call, rule) : RULE_GATHER;
 }

@@ -157,6 +157,25 @@ bool recurrent_layers_fit(const struct shard_call *call, int packed) {
     return layers <= LAYERS_MAX && (all->end - all->begin) / layers <= TORCH_DIMS_MAX;
 }
 
+/* cuDNN's kernels want the first states in one piece ("rnn: hx is not contiguous"), as the program's are: rows of their dimension 1 are not. */
+void recurrent_make_states_dense(struct shard_call *call, int packed) {
+    enum { CONTIGUOUS = 0 };
+    for (int i = 0; i < call->argument_count; i++) {
+        struct value *slot = call->arguments[i].slot;
+        if (call->arguments[i].position == STATES + packed && !tensor_is_on_host(slot->tensor) && !tensor_is_contiguous(slot->tensor))
+            value_replace(slot, TORCH_CALL("aten::contiguous", "", *slot, value_int(CONTIGUOUS)));
+    }
+}
+
+/* The states' rows now, so that they can be made dense. */
+static void narrow_states(struct shard_call *call) {
+    execute_narrow(call);
+    for (int i = 0; i < call->argument_count; i++)
+        call->arguments[i].narrow = -1;
+    OPAQUE_SCOPE;
+    recurrent_make_states_dense(call, 0);
+}
+
 /* ---- the rule */
 
 /* a: SEQUENCE (input, states, parameters, ..., batch_first); CELL (input, states, weights and biases): rows in dimension 0 of all. Packed
@@ -180,6 +199,8 @@ RULE_FUNCTION(recurrent) {
         run_layers(call);
         return RULE_DONE;
     }
+    if (!cell && !tensor_is_on_host(argument_tensor(input)))
+        narrow_states(call);
     decide_shard(call, 0, dim);
     decide_shard(call, 1, state_dim);
     return RULE_LOCAL;

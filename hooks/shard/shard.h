@@ -149,6 +149,7 @@ RULE_FUNCTION(baddbmm);
 RULE_FUNCTION(mv);
 RULE_FUNCTION(dot);
 RULE_FUNCTION(prelu);
+RULE_FUNCTION(log_sigmoid);
 RULE_FUNCTION(row_loss);
 RULE_FUNCTION(ctc_loss);
 RULE_FUNCTION(multinomial);
@@ -295,10 +296,9 @@ uint64_t entry_layer(const struct shard_call *call);
  */
 /* at::dropout with a mask of all rows, of which the own are taken. Takes output; owned. */
 typedef struct value recurrent_drop_out(const void *context, struct value output, double p);
-/* Is there dropout between layers, in training? */
-bool recurrent_drops_out(const struct shard_call *call, int packed);
-/* Are there no more layers, and no more parameters in each, than lists of ours hold? */
-bool recurrent_layers_fit(const struct shard_call *call, int packed);
+bool recurrent_drops_out(const struct shard_call *call, int packed);  /* is there dropout between layers, in training? */
+bool recurrent_layers_fit(const struct shard_call *call, int packed); /* no more layers, and parameters in each, than lists of ours hold? */
+void recurrent_make_states_dense(struct shard_call *call, int packed); /* of an accelerator, in place */
 /* results[3], owned: output, then the states of all layers; returns how many states (one or two). input: of padded sequences time first; taken. */
 int recurrent_run_layers(struct shard_call *call, int packed, struct value input, recurrent_drop_out *drop_out, const void *context,
                          struct value *results);
