@@ -33,6 +33,15 @@ on_device() {
     done
 }
 
+@test "a C++ program that counts accelerators, for which their library opens a device, before it makes a model" {
+    set_command wheel-O2 counted
+    command+=("$BUILD/fake/libaccelerator.so")
+    run_in "$BATS_TEST_TMPDIR/plain" "${command[@]}"
+    [ "$(cat "$BATS_TEST_TMPDIR/plain/status")" -eq 0 ] || { show "$BATS_TEST_TMPDIR/plain/err" && return 1; }
+    run_in "$BATS_TEST_TMPDIR/3" "$ACCEL_RUN" -n 3 "${command[@]}"
+    "$COMPARE" "$BATS_TEST_TMPDIR/plain/out" "$BATS_TEST_TMPDIR/3/out" || { show "$BATS_TEST_TMPDIR/3/err" && return 1; }
+}
+
 @test "the address of divided rows on an accelerator is refused by name" {
     on_device device_pointer.py
     run_in "$BATS_TEST_TMPDIR/2" "$ACCEL_RUN" -n 2 "${command[@]}"

@@ -98,6 +98,11 @@ enum files_place files_place_slowly(void) {
     return place;
 }
 
+enum files_place files_place_of(const char *path) {
+    bool is_undecided = atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_UNDECIDED;
+    return is_undecided && path && files_is_left_alone(path) ? FILES_PASS : files_place();
+}
+
 enum files_place files_place_early(const char *path) {
     int saved_errno = errno;
     enum files_place place = FILES_PASS;
@@ -217,13 +222,13 @@ bool files_is_left_alone(const char *real) {
     static const char *const roots[] = {"/dev/", "/proc/", "/sys/"};
     /* Python's compiled modules, libraries' and compilers' caches: made for several processes at a time, by names and renames of their own. */
     static const char *const folders[] = {"/__pycache__/", "/.nv/", "/.triton/"};
+    char folder[PATH_MAX + 1]; /* the name itself may be one */
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
         if (!strncmp(real, roots[i], strlen(roots[i])) && strncmp(real, "/dev/shm/", 9)) /* files in memory are the program's as any */
             return true;
-    static const char modules[] = "/__pycache__";
-    size_t length = strlen(real);
+    snprintf(folder, sizeof folder, "%s/", real);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (strstr(real, folders[i]))
+        if (strstr(folder, folders[i]))
             return true;
-    return (length >= strlen(modules) && !strcmp(real + length - strlen(modules), modules)) || scratch_has(real);
+    return scratch_has(real);
 }

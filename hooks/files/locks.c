@@ -96,9 +96,10 @@ static int lock(const struct call *call) {
 
 static enum files_place place_of(int descriptor) {
     char path[PATH_MAX];
-    enum files_place place = files_place();
+    bool has_path = atomic_load_explicit(&files_watched, memory_order_relaxed) && files_path_of(descriptor, path);
+    enum files_place place = files_place_of(has_path ? path : NULL);
     if (place == FILES_EARLY)
-        place = files_path_of(descriptor, path) ? files_place_early(path) : FILES_PASS;
+        place = has_path ? files_place_early(path) : FILES_PASS;
     return place;
 }
 

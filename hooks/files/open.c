@@ -173,7 +173,7 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
         pipes_refuse_to_read(directory, path);
     if (!writes(flags) || !files_has_place(directory, path) || pipes_is_number(path))
         return OPEN_PASS;
-    if ((place = files_place()) == FILES_PASS) {
+    if ((place = files_place_of(path)) == FILES_PASS) {
         if (!is_lock(path))
             others_tell(directory, path, "writes");
         return OPEN_PASS;

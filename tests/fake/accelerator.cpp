@@ -11,6 +11,9 @@
 #include <torch/library.h>
 #include <ATen/ATen.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 namespace {
 const uintptr_t far_away = uintptr_t(1) << 62; // a device address is the host's with this bit: nothing is mapped there
 
@@ -32,8 +35,18 @@ struct Memory final : c10::Allocator {
 Memory memory;
 REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &memory)
 
+// As a GPU's driver does while it counts.
+c10::DeviceIndex count_devices() {
+    close(open("/dev/null", O_RDWR));
+    return 1;
+}
+
 // One device whose work is done when a call returns.
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::PrivateUse1> {
+    c10::DeviceIndex deviceCount() const noexcept override {
+        static const c10::DeviceIndex count = count_devices(); // as c10::cuda::device_count() keeps it: not to be entered again meanwhile
+        return count;
+    }
     c10::Device getDevice() const override { return {c10::DeviceType::PrivateUse1, 0}; }
     c10::Device exchangeDevice(c10::Device) const override { return getDevice(); }
     c10::Stream getStream(c10::Device) const noexcept override { return c10::Stream(c10::Stream::DEFAULT, getDevice()); }

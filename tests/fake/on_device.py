@@ -24,6 +24,8 @@ if device.endswith(".so"):
     torch._register_device_module("fake", module)
     device = "fake"
 torch.set_default_device(device)
+torch.backends.cudnn.allow_tf32 = False  # three digits, of which kernels for other numbers of rows leave other ones
+torch.backends.cudnn.deterministic = True
 sys.argv = sys.argv[2:]
 sys.path[0] = os.path.dirname(os.path.abspath(program))
 runpy.run_path(program, run_name="__main__")
