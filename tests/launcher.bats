@@ -99,9 +99,9 @@ END
 }
 
 @test "what users set for Open MPI stays, as a program that starts mpirun needs it" {
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_CXX=clang++ ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr \
-        "$ACCEL_RUN" -n 2 sh -c 'echo $OMPI_ALLOW_RUN_AS_ROOT $OMPI_ALLOW_RUN_AS_ROOT_CONFIRM $OMPI_CXX'
-    [ "$output" = "1 1 clang++" ]
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_CXX=clang++ OMPI_MCA_plm=isolated ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr \
+        "$ACCEL_RUN" -n 2 sh -c 'echo $OMPI_ALLOW_RUN_AS_ROOT $OMPI_ALLOW_RUN_AS_ROOT_CONFIRM $OMPI_CXX $OMPI_MCA_plm'
+    [ "$output" = "1 1 clang++ isolated" ]
     lacks "$stderr" AR-ENV-REMOVED
 }
 

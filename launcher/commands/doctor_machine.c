@@ -116,11 +116,10 @@ static void check_gpus(struct doctor *doctor, const struct machine *machine) {
                      *machine->driver ? "; driver: " : "", machine->driver);
         return;
     }
-    findings_add(
-        &doctor->findings, FINDING_WARN, "gpus", "AR-DEVICE",
-        "train on the CPU (CUDA_VISIBLE_DEVICES= in front of the command), or compare the first steps with -n 1",
-        "%u: %s; driver: %s. All ranks use the GPU that the program names, and exchange through the host's memory: not yet tried on one",
-        machine->gpu_count, models, *machine->driver ? machine->driver : "unknown");
+    findings_add(&doctor->findings, FINDING_WARN, "gpus", "AR-DEVICE",
+                 "train on the CPU (CUDA_VISIBLE_DEVICES= in front of the command), or compare the first steps with -n 1",
+                 "%u: %s; driver: %s. All ranks use the GPU that the program names, and exchange through the host's memory",
+                 machine->gpu_count, models, *machine->driver ? machine->driver : "unknown");
     check_nccl(doctor);
     if (machine->gpu_count > 1)
         check_peers(doctor);

@@ -391,6 +391,10 @@ bool engines_hides(const struct engine *engine, const char *variable) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (name_matches(variable, kept[i], strlen(kept[i])))
             return false;
+    /* settings of Open MPI's, which images have (a GPU image has OMPI_MCA_plm), unless it has started this */
+    bool is_setting = name_matches(variable, "OMPI_MCA_", 9) || name_matches(variable, "PMIX_MCA_", 9);
+    if (is_setting && engine && engine->family == ENGINE_FAMILIES)
+        return false;
     for (int family = 0; family < ENGINE_FAMILIES; family++) {
         const char *list = rows[family].removed, *word;
         size_t length;
