@@ -10,15 +10,6 @@ static struct value plain_of(struct tensor *tensor) {
     return plain;
 }
 
-/* Until somebody has run this on a GPU. */
-static void warn_once(void) {
-    static _Atomic bool warned;
-    if (shim_rank() == 0 && !atomic_exchange(&warned, true))
-        shim_warning("AR-DEVICE", "compare the first steps with those of -n 1",
-                     "the ranks exchange what is on an accelerator through the host's memory. This was tried on an accelerator without "
-                     "hardware only");
-}
-
 /* Element by element; neither keeps a history. */
 void host_copy_values(struct tensor *to, struct tensor *from) {
     struct value plain_to = plain_of(to), plain_from = plain_of(from);
@@ -28,7 +19,6 @@ void host_copy_values(struct tensor *to, struct tensor *from) {
 }
 
 struct tensor *host_empty(struct tensor *like) {
-    warn_once();
     struct sizes sizes = tensor_sizes(like), strides = tensor_strides(like);
     struct value size_list = value_int_list(sizes.data, sizes.count), dtype = value_int(tensor_dtype(like));
     if (!tensor_is_dense(like))

@@ -1,5 +1,7 @@
 // What an operator costs, in nanoseconds, on tensors so small that the kernel's work is nothing: on a parameter, on what becomes a divided tensor in
 // ranks, on a tensor of neither kind. Run plainly and in a rank; the difference is what accel-run adds.
+//
+//   operators [device]
 #include <chrono>
 #include <cstdio>
 #include <torch/torch.h>
@@ -18,12 +20,14 @@ template <typename Body> void cost(const char *name, Body body) {
 }
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+    const torch::Device device(argc > 1 ? argv[1] : "cpu");
     torch::manual_seed(1);
     torch::set_num_threads(1);
     torch::nn::Linear layer(8, 8);
-    torch::Tensor weight = layer->weight, batch = torch::randn({16, 8}), labels = torch::zeros({16, 8});
-    torch::Tensor rows = layer(batch).detach(), plain = torch::randn({16, 8});
+    layer->to(device);
+    torch::Tensor weight = layer->weight, batch = torch::randn({16, 8}, device), labels = torch::zeros({16, 8}, device);
+    torch::Tensor rows = layer(batch).detach(), plain = torch::randn({16, 8}, device);
     torch::NoGradGuard off;
     cost("neither: x + y", [&] { return plain + labels; });
     cost("divided: relu", [&] { return rows.relu(); });

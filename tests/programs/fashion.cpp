@@ -1,6 +1,6 @@
 // A convolutional classifier on Fashion-MNIST.
 //
-//   fashion [data folder] [epochs] [training images] [model file]
+//   fashion [data folder] [epochs] [training images] [model file] [device]
 //
 // The data folder holds the four uncompressed idx files (train-images-idx3-ubyte, ...).
 #include <torch/torch.h>
@@ -39,13 +39,13 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-template <typename Loader> void train(int epoch, Net &model, Loader &loader, torch::optim::Optimizer &optimizer, size_t images) {
+template <typename Loader> void train(int epoch, Net &model, Loader &loader, torch::optim::Optimizer &optimizer, size_t images, torch::Device device) {
     model->train();
     size_t batch_index = 0, seen = 0;
     double running_loss = 0.0;
     int64_t correct = 0;
     for (auto &batch : loader) {
-        auto data = batch.data, targets = batch.target;
+        auto data = batch.data.to(device), targets = batch.target.to(device);
         optimizer.zero_grad();
         auto output = model->forward(data);
         auto loss = torch::nll_loss(output, targets);
@@ -63,15 +63,15 @@ template <typename Loader> void train(int epoch, Net &model, Loader &loader, tor
     }
 }
 
-template <typename Loader> void test(Net &model, Loader &loader, size_t images) {
+template <typename Loader> void test(Net &model, Loader &loader, size_t images, torch::Device device) {
     torch::NoGradGuard no_grad;
     model->eval();
     double loss = 0.0;
     int64_t correct = 0;
     for (const auto &batch : loader) {
-        auto output = model->forward(batch.data);
-        loss += torch::nll_loss(output, batch.target, /*weight=*/{}, torch::Reduction::Sum).template item<double>();
-        correct += output.argmax(1).eq(batch.target).sum().template item<int64_t>();
+        auto targets = batch.target.to(device), output = model->forward(batch.data.to(device));
+        loss += torch::nll_loss(output, targets, /*weight=*/{}, torch::Reduction::Sum).template item<double>();
+        correct += output.argmax(1).eq(targets).sum().template item<int64_t>();
     }
     std::printf("Test set: Average loss: %.4f | Accuracy: %.4f (%lld/%zu)\n", loss / images, static_cast<double>(correct) / images,
                 static_cast<long long>(correct), images);
@@ -82,9 +82,11 @@ int main(int argc, char **argv) {
     const int epochs = argc > 2 ? std::atoi(argv[2]) : 1;
     const size_t limit = argc > 3 ? std::atoi(argv[3]) : 60000;
     const std::string file = argc > 4 ? argv[4] : "";
+    const torch::Device device(argc > 5 ? argv[5] : "cpu");
 
     torch::manual_seed(1);
     Net model;
+    model->to(device);
     using torch::data::datasets::MNIST;
     auto train_set = MNIST(folder).map(torch::data::transforms::Normalize<>(0.2860, 0.3530)).map(torch::data::transforms::Stack<>());
     const size_t train_images = std::min(limit, train_set.size().value());
@@ -97,9 +99,9 @@ int main(int argc, char **argv) {
     torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-3));
     torch::optim::StepLR scheduler(optimizer, /*step_size=*/1, /*gamma=*/0.7);
     for (int epoch = 1; epoch <= epochs; epoch++) {
-        train(epoch, model, *train_loader, optimizer, train_images);
+        train(epoch, model, *train_loader, optimizer, train_images, device);
         scheduler.step();
-        test(model, *test_loader, test_images);
+        test(model, *test_loader, test_images, device);
     }
     if (!file.empty()) {
         torch::save(model, file);

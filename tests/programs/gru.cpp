@@ -1,6 +1,6 @@
 // A language model with a two-layer GRU: batch first, hidden state carried from batch to batch, gradients clipped.
 //
-//   gru [tokens] [epochs]
+//   gru [tokens] [epochs] [device]
 #include <torch/torch.h>
 
 #include <cmath>
@@ -47,18 +47,20 @@ static torch::Tensor make_text(int64_t length) {
 int main(int argc, char **argv) {
     const int64_t length = argc > 1 ? std::atol(argv[1]) : 16 * 20 * 15 + 16;
     const int epochs = argc > 2 ? std::atoi(argv[2]) : 3;
+    const torch::Device device(argc > 3 ? argv[3] : "cpu");
     torch::manual_seed(11);
 
     auto text = make_text(length);
     const int64_t per_row = length / batch_size;
-    auto ids = text.slice(0, 0, per_row * batch_size).reshape({batch_size, -1});
+    auto ids = text.slice(0, 0, per_row * batch_size).reshape({batch_size, -1}).to(device);
 
     LanguageModel model;
+    model->to(device);
     torch::nn::CrossEntropyLoss criterion;
     torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(4e-3));
 
     for (int epoch = 1; epoch <= epochs; epoch++) {
-        auto hidden = torch::zeros({2, batch_size, 96});
+        auto hidden = torch::zeros({2, batch_size, 96}, device);
         int64_t step = 0;
         double running = 0;
         for (int64_t i = 0; i + sequence < ids.size(1); i += sequence, step++) {
@@ -83,8 +85,8 @@ int main(int argc, char **argv) {
 
     // Generate a few tokens greedily.
     torch::NoGradGuard no_grad;
-    auto token = torch::full({1, 1}, 5, torch::kLong);
-    auto hidden = torch::zeros({2, 1, 96});
+    auto token = torch::full({1, 1}, 5, torch::TensorOptions(device).dtype(torch::kLong));
+    auto hidden = torch::zeros({2, 1, 96}, device);
     std::printf("generated:");
     for (int i = 0; i < 10; i++) {
         torch::Tensor output;

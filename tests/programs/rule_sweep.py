@@ -1,11 +1,11 @@
 """Operators of torch, each in a small network: a layer, the operator, a loss, backward. Prints the loss and what the gradients are, so that
 a run of several ranks can be compared with a plain one. Cases that are stopped by name can be left out:
 
-    rule_sweep.py [--schemas FILE] [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce] [--mark] | --orders FILE | --complete
+    rule_sweep.py [--schemas FILE] [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce] [--mark] | --orders FILE | --complete | --names
 
 --schemas: the operators of libtorch with arguments made from their schemas (rule_sweep_schemas.py) instead of the cases written by hand.
 --orders: for each line of FILE, "MUTANT NAME,NAME...", these cases with $ACCEL_MUTANT (tests/mutate).
---complete: only says which modules and functions of this build have no case.
+--complete: only says which modules and functions of this build have no case. --names: only names the cases.
 """
 import inspect
 import math
@@ -108,6 +108,8 @@ def follow(path):
 def main():
     if "--complete" in sys.argv:
         sys.exit("\n".join(missing()) or 0)
+    if "--names" in sys.argv:
+        return print("\n".join(CASES))
     if "--orders" in sys.argv:
         return follow(sys.argv[sys.argv.index("--orders") + 1])
     skip, only, first = names("--skip"), names("--only"), names("--from")

@@ -11,7 +11,8 @@ class Tools:
     """What a case may use for a batch of `rows` rows: inputs, targets, a layer of each kind."""
 
     def __init__(self, rows):
-        generator = torch.Generator().manual_seed(rows)
+        device = torch.empty(0).device
+        generator = torch.Generator("cuda" if device.type == "cuda" else "cpu").manual_seed(rows)  # of where tensors are made unless told otherwise
         self.rows = rows
         self.flat = torch.randn(rows, 8, generator=generator)
         self.image = torch.randn(rows, 3, SIDE, SIDE, generator=generator)

@@ -1,6 +1,6 @@
 // A word model with a transformer encoder: sequence first, causal mask, dropout, cross entropy with label smoothing.
 //
-//   transformer [steps per epoch] [epochs]
+//   transformer [steps per epoch] [epochs] [device]
 #include <torch/torch.h>
 
 #include <cmath>
@@ -59,16 +59,18 @@ TORCH_MODULE(WordModel);
 int main(int argc, char **argv) {
     const int64_t steps = argc > 1 ? std::atol(argv[1]) : 12;
     const int epochs = argc > 2 ? std::atoi(argv[2]) : 3;
+    const torch::Device device(argc > 3 ? argv[3] : "cpu");
     torch::manual_seed(5);
 
     auto start = torch::randint(0, vocabulary, {1, batch_size}, torch::kLong);
     auto pace = torch::randint(1, 6, {1, batch_size}, torch::kLong);
-    auto data = (start + pace * torch::arange(steps * sequence + 1).unsqueeze(1)).remainder(vocabulary); // (time, batch)
+    auto data = (start + pace * torch::arange(steps * sequence + 1).unsqueeze(1)).remainder(vocabulary).to(device); // (time, batch)
 
     WordModel model;
+    model->to(device);
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
     torch::optim::StepLR scheduler(optimizer, 1, 0.9);
-    auto mask = torch::nn::TransformerImpl::generate_square_subsequent_mask(sequence);
+    auto mask = torch::nn::TransformerImpl::generate_square_subsequent_mask(sequence).to(device);
     namespace F = torch::nn::functional;
 
     std::cout << std::fixed << std::setprecision(4);
