@@ -18,6 +18,11 @@ int64_t argument_elements(const struct argument *argument) {
     return elements;
 }
 
+bool argument_is_one_row(const struct argument *argument) {
+    const struct record *record = &argument->record;
+    return record->kind == RECORD_SHARD && record_total(record) > 1 && !tensor_strides(argument_tensor(argument)).data[record->dim];
+}
+
 struct argument *call_argument(struct shard_call *call, int position) {
     if (position >= call->value_count)
         return NULL;

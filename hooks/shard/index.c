@@ -180,7 +180,7 @@ static bool decide_put(struct shard_call *call) {
 /* index_put, index_put_(self, indices, values, accumulate), _index_put_impl_. Other forms are gathered, or refused when they write. */
 RULE_FUNCTION(index_put) {
     struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
-    if (!self || self->record.kind != RECORD_SHARD || !values)
+    if (!self || self->record.kind != RECORD_SHARD || !values || (call->op->is_in_place && argument_is_one_row(self)))
         return RULE_GATHER;
     call->lead = self;
     call->record = self->record;

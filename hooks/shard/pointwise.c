@@ -50,7 +50,7 @@ static bool fits_in_place(const struct shard_call *call) {
 
 RULE_FUNCTION(pointwise) {
     int dim;
-    if (call->op->is_in_place && !fits_in_place(call))
+    if (call->op->is_in_place && (!fits_in_place(call) || (call->argument_count > 1 && argument_is_one_row(&call->arguments[0]))))
         return RULE_GATHER;
     if (!decide_broadcast(call, &dim))
         return RULE_GATHER;

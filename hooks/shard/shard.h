@@ -172,6 +172,8 @@ static inline struct tensor *argument_tensor(const struct argument *argument) {
 int argument_dims(const struct argument *argument);
 int64_t argument_size(const struct argument *argument, int dim);
 int64_t argument_elements(const struct argument *argument);
+bool argument_is_one_row(
+    const struct argument *argument); /* divided rows that are one in memory (expanded): a write by one rank is all ranks' */
 /* The tensor argument at a schema position (not in a list), or NULL when it is none, undefined or absent. */
 struct argument *call_argument(struct shard_call *call, int position);
 /* A scalar or flag argument; fallback when absent or none. */
@@ -290,10 +292,8 @@ void entry_learn_time(const struct record *record);
 /* Tells a layer from others, by its operator and the sizes of its parameters; never 0. */
 uint64_t entry_layer(const struct shard_call *call);
 
-/*
- * Layer by layer (recurrent.c), because dropout between layers draws for all rows. Arguments are those of lstm.input, or, when packed is 1, of lstm.data, where
- * the sizes stand after the first and all others one place further.
- */
+/* Layer by layer (recurrent.c), because dropout between layers draws for all rows. Arguments are those of lstm.input, or, when packed is 1, of lstm.data, where
+   the sizes stand after the first and all others one place further. */
 /* at::dropout with a mask of all rows, of which the own are taken. Takes output; owned. */
 typedef struct value recurrent_drop_out(const void *context, struct value output, double p);
 bool recurrent_drops_out(const struct shard_call *call, int packed);  /* is there dropout between layers, in training? */
