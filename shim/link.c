@@ -366,6 +366,10 @@ bool link_say_as_child(uint32_t type, struct protocol_claim *message, uint32_t b
     return is_said;
 }
 
+const char *shim_driver_cache_folder(void) {
+    return getenv("CUDA_CACHE_PATH");
+}
+
 const char *shim_temporary_folder(void) {
     return getenv("TMPDIR");
 }

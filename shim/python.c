@@ -56,10 +56,8 @@ void python_take_again(void *state) {
 
 void python_keep_state(void) {
     const struct python_api *python = python_api();
-    if (!python || !python->is_alive())
-        return;
     python->lock();
-    python_let_go();
+    python->leave();
 }
 
 void python_lock(pthread_mutex_t *mutex) {

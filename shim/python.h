@@ -46,7 +46,7 @@ const struct python_api *python_api(void);
    its own system calls. The result is for python_take_again(). */
 void *python_let_go(void);
 void python_take_again(void *state);
-/* Gives this thread, which has none yet, a state of the interpreter that lasts as long as the process; does not keep the lock. */
+/* Gives this thread, which has none yet, a state of the interpreter, which is alive, that lasts as long as the process; does not keep the lock. */
 void python_keep_state(void);
 /* Locks a mutex whose owner may need the interpreter's lock meanwhile (a tensor that it releases may have a Python object): who waits for it gives that up. */
 void python_lock(pthread_mutex_t *mutex);

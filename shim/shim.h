@@ -92,6 +92,7 @@ bool shim_own_name(const char *begin, uint32_t rank, char *name, size_t room);
 
 /* $TMPDIR, as the program may have set it meanwhile; NULL: none. */
 const char *shim_temporary_folder(void);
+const char *shim_driver_cache_folder(void); /* where a GPU's driver keeps what it has compiled; NULL: where it always does */
 
 /* True in a process that is likely to train: libtorch is mapped, or it is a Python interpreter. Allocates nothing. Any thread. */
 bool shim_may_train(void);

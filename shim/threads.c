@@ -12,7 +12,7 @@
 enum { KINDS_MAX = 1 << 20 };
 
 _Atomic uint8_t threads_are_several;
-_Atomic bool threads_keep_python;
+_Atomic uint64_t threads_keep_python;
 
 static pthread_t main_thread;
 static pthread_key_t own_word, own_life;
@@ -91,8 +91,8 @@ static uint64_t word_of_place(const void *address, const Dl_info *info) {
 
 /* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. */
 static bool is_helper(const char *file) {
-    static const char *const libraries[] = {"libgomp", "libomp",    "libiomp",   "libopenblas", "libblis",  "libmkl",
-                                            "libcuda", "libnvidia", "libcublas", "libcudnn",    "libnvrtc", "libcupti"};
+    static const char *const libraries[] = {"libgomp",   "libomp",     "libiomp",   "libopenblas", "libblis",   "libmkl",   "libcuda.so",
+                                            "libcudart", "libnvidia-", "libcublas", "libcudnn",    "libnvrtc.", "libcupti."};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
         if (!strncmp(file, libraries[i], strlen(libraries[i])))
             return true;
@@ -161,7 +161,7 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
     if (!birth)
         return ORIGINAL(pthread_create)(thread, attributes, start, argument);
     struct threads_birth known = {threads_word_of_new(kind), argument, false};
-    *birth = (struct birth){start, argument, known.word, atomic_load(&threads_keep_python)};
+    *birth = (struct birth){start, argument, known.word, atomic_load(&threads_keep_python) == (uint64_t)pthread_self()};
     atomic_store(&threads_are_several, 1);
     atomic_fetch_add(&living, 1);
     int error = ORIGINAL(pthread_create)(thread, attributes, begin, birth);
@@ -178,6 +178,7 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
 static void after_fork_in_child(void) {
     pthread_mutex_init(&made_mutex, NULL);
     atomic_store(&living, 0);
+    atomic_store(&threads_keep_python, 0);
 }
 
 __attribute__((constructor)) static void threads_start(void) {

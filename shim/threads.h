@@ -21,7 +21,8 @@
 
 extern _Atomic uint8_t threads_are_several; /* somebody has made a second one */
 
-extern _Atomic bool threads_keep_python; /* those that are made now keep a state of the interpreter (shim/torch/begin.c) */
+extern _Atomic uint64_t
+    threads_keep_python; /* what this pthread_t makes keeps a state of the interpreter (shim/torch/begin.c); 0: nothing */
 
 /* Is there one besides the main thread now? Not helpers of kernels. */
 bool threads_are_living(void);

@@ -63,7 +63,15 @@ $(O)/fake/libaccelerator.so: tests/fake/accelerator.cpp
 .PHONY: programs check-device
 programs: $(TEST_PROGRAMS) $(ACCELERATOR)
 
-# Core programs, and every module, function and operator family, on the accelerator, plain against 2 and 3 ranks: a quarter of an hour on two cores. On a GPU:
-# DEVICE=cuda, and DEVICE_PYTHON=python3, say, where PyTorch is there already.
-check-device: all $(if $(DEVICE),,$(ACCELERATOR))
-	tests/device $(O)/accel-run $(or $(DEVICE_PYTHON),$(O)/venv/bin/python) $(or $(DEVICE),$(abspath $(ACCELERATOR)))
+# Core programs, and every module, function and operator family, on the accelerator, plain against 2 and 3 ranks: a quarter of an hour on two cores. On a GPU, C++
+# programs too: DEVICE=cuda DEVICE_PYTHON=python3, an interpreter whose PyTorch has CUDA.
+DEVICE_PYTHON ?= $(O)/venv/bin/python
+DEVICE_PROGRAMS = $(if $(filter cuda,$(DEVICE)),$(addprefix $(O)/programs/cuda/,fashion gru transformer))
+$(O)/programs/cuda/%: tests/programs/%.cpp
+	@mkdir -p $(@D)
+	$(Q)torch=$$($(DEVICE_PYTHON) -c 'import torch; print(torch.__path__[0])') && $(CXX) -std=c++20 -O1 -pthread -isystem $$torch/include \
+		-isystem $$torch/include/torch/csrc/api/include -o $@ $< -L$$torch/lib -Wl,-rpath,$$torch/lib -Wl,--allow-shlib-undefined \
+		-Wl,--no-as-needed -ltorch -ltorch_cpu -ltorch_cuda -lc10
+
+check-device: all $(DEVICE_PROGRAMS) $(if $(DEVICE),,$(ACCELERATOR))
+	tests/device $(O)/accel-run $(DEVICE_PYTHON) $(or $(DEVICE),$(abspath $(ACCELERATOR))) $(if $(DEVICE_PROGRAMS),--programs $(O)/programs/cuda)

@@ -121,7 +121,7 @@ bool change_begin(struct change *change, enum meeting_kind kind, int directory, 
     change->is_met = change->is_brought = change->is_early = false;
     change->acts = true;
     change->news = 0;
-    enum files_place place = files_place_of(path);
+    enum files_place place = files_place_of(second ? second : path);
     if (place == FILES_PASS && others_do[kind])
         others_tell(directory, path, others_do[kind]);
     if (place == FILES_EARLY && path)

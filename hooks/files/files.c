@@ -98,11 +98,6 @@ enum files_place files_place_slowly(void) {
     return place;
 }
 
-enum files_place files_place_of(const char *path) {
-    bool is_undecided = atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_UNDECIDED;
-    return is_undecided && path && files_is_left_alone(path) ? FILES_PASS : files_place();
-}
-
 enum files_place files_place_early(const char *path) {
     int saved_errno = errno;
     enum files_place place = FILES_PASS;
@@ -218,17 +213,33 @@ void files_locate(const char *path, char *real) {
     errno = saved_errno;
 }
 
-bool files_is_left_alone(const char *real) {
+static bool is_in_drivers_cache(const char *real) {
+    const char *folder = shim_driver_cache_folder();
+    size_t length = folder ? strlen(folder) : 0;
+    return length && !strncmp(real, folder, length) && (real[length] == '/' || !real[length]);
+}
+
+/* A device, or in a cache. */
+static bool is_shared_by_all(const char *real) {
     static const char *const roots[] = {"/dev/", "/proc/", "/sys/"};
     /* Python's compiled modules, libraries' and compilers' caches: made for several processes at a time, by names and renames of their own. */
     static const char *const folders[] = {"/__pycache__/", "/.nv/", "/.triton/"};
-    char folder[PATH_MAX + 1]; /* the name itself may be one */
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
         if (!strncmp(real, roots[i], strlen(roots[i])) && strncmp(real, "/dev/shm/", 9)) /* files in memory are the program's as any */
             return true;
-    snprintf(folder, sizeof folder, "%s/", real);
+    static const char modules[] = "/__pycache__";
+    size_t length = strlen(real);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (strstr(folder, folders[i]))
+        if (strstr(real, folders[i]))
             return true;
-    return scratch_has(real);
+    return is_in_drivers_cache(real) || (length >= strlen(modules) && !strcmp(real + length - strlen(modules), modules));
+}
+
+bool files_is_left_alone(const char *real) {
+    return is_shared_by_all(real) || scratch_has(real);
+}
+
+enum files_place files_place_of(const char *path) {
+    bool is_undecided = atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_UNDECIDED && !atomic_load(&process);
+    return is_undecided && path && is_shared_by_all(path) ? FILES_PASS : files_place();
 }

@@ -32,8 +32,8 @@ static inline enum files_place files_place(void) {
     return files_place_slowly();
 }
 
-/* The same for a change under this name (NULL: not known): what is every process's own does not claim the rank. A GPU's driver opens devices, and its cache,
-   while libtorch counts them, which the self-check would do again within. */
+/* The same for a change that leaves something under this name (NULL: not known): a device, or what is in a cache, does not claim the rank. A GPU's driver opens
+   such while libtorch counts devices, which the self-check would do again within. */
 enum files_place files_place_of(const char *path);
 
 /* FILES_EARLY, about to change what stands under this name: where that is the job's concern it meets from now on, if it can. Never claims the rank. Keeps

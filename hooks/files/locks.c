@@ -96,7 +96,10 @@ static int lock(const struct call *call) {
 
 static enum files_place place_of(int descriptor) {
     char path[PATH_MAX];
-    bool has_path = atomic_load_explicit(&files_watched, memory_order_relaxed) && files_path_of(descriptor, path);
+    int saved_errno = errno;
+    bool is_undecided = atomic_load_explicit(&files_watched, memory_order_relaxed) && atomic_load(&shim_kind_now) == SHIM_UNDECIDED;
+    bool has_path = is_undecided && files_path_of(descriptor, path);
+    errno = saved_errno;
     enum files_place place = files_place_of(has_path ? path : NULL);
     if (place == FILES_EARLY)
         place = has_path ? files_place_early(path) : FILES_PASS;

@@ -18,9 +18,15 @@ int64_t argument_elements(const struct argument *argument) {
     return elements;
 }
 
-bool argument_is_one_row(const struct argument *argument) {
-    const struct record *record = &argument->record;
-    return record->kind == RECORD_SHARD && record_total(record) > 1 && !tensor_strides(argument_tensor(argument)).data[record->dim];
+/* Every rank has two rows at least, so that the stride says the same on all of them. */
+bool call_writes_to_one_row(const struct shard_call *call) {
+    const struct argument *self = &call->arguments[0];
+    if (!call->op->is_in_place || self->record.kind != RECORD_SHARD || tensor_strides(argument_tensor(self)).data[self->record.dim])
+        return false;
+    for (int i = 1; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind == RECORD_SHARD || call->arguments[i].narrow >= 0)
+            return true;
+    return false;
 }
 
 struct argument *call_argument(struct shard_call *call, int position) {

@@ -128,7 +128,7 @@ static void run_seen(const struct shard_call *call) {
     struct running own __attribute__((cleanup(end_running))) = {.outer = pthread_getspecific(running_key), .call = call};
     own.storages = malloc((size_t)(call->argument_count + 1) * sizeof *own.storages);
     for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].narrow < 0)
+        if (call->arguments[i].narrow == -1)
             own.storages[own.count++] = tensor_storage(argument_tensor(&call->arguments[i]));
     pthread_setspecific(running_key, &own);
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);

@@ -180,11 +180,11 @@ static bool decide_put(struct shard_call *call) {
 /* index_put, index_put_(self, indices, values, accumulate), _index_put_impl_. Other forms are gathered, or refused when they write. */
 RULE_FUNCTION(index_put) {
     struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
-    if (!self || self->record.kind != RECORD_SHARD || !values || (call->op->is_in_place && argument_is_one_row(self)))
+    if (!self || self->record.kind != RECORD_SHARD || !values)
         return RULE_GATHER;
     call->lead = self;
     call->record = self->record;
-    if (!decide_masked_put(call) && !decide_put(call))
+    if ((!decide_masked_put(call) && !decide_put(call)) || call_writes_to_one_row(call))
         return RULE_GATHER;
     decide_shard(call, 0, self->record.dim);
     return RULE_LOCAL;

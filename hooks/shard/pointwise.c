@@ -50,9 +50,9 @@ static bool fits_in_place(const struct shard_call *call) {
 
 RULE_FUNCTION(pointwise) {
     int dim;
-    if (call->op->is_in_place && (!fits_in_place(call) || (call->argument_count > 1 && argument_is_one_row(&call->arguments[0]))))
+    if (call->op->is_in_place && !fits_in_place(call))
         return RULE_GATHER;
-    if (!decide_broadcast(call, &dim))
+    if (!decide_broadcast(call, &dim) || call_writes_to_one_row(call))
         return RULE_GATHER;
     decide_shard(call, 0, dim);
     return RULE_LOCAL;

@@ -162,8 +162,10 @@ void recurrent_make_states_dense(struct shard_call *call, int packed) {
     enum { CONTIGUOUS = 0 };
     for (int i = 0; i < call->argument_count; i++) {
         struct value *slot = call->arguments[i].slot;
-        if (call->arguments[i].position == STATES + packed && !tensor_is_on_host(slot->tensor) && !tensor_is_contiguous(slot->tensor))
-            value_replace(slot, TORCH_CALL("aten::contiguous", "", *slot, value_int(CONTIGUOUS)));
+        if (call->arguments[i].position != STATES + packed || tensor_is_on_host(slot->tensor) || tensor_is_contiguous(slot->tensor))
+            continue;
+        value_replace(slot, TORCH_CALL("aten::contiguous", "", *slot, value_int(CONTIGUOUS)));
+        call->arguments[i].narrow = -2;
     }
 }
 
@@ -171,7 +173,8 @@ void recurrent_make_states_dense(struct shard_call *call, int packed) {
 static void narrow_states(struct shard_call *call) {
     execute_narrow(call);
     for (int i = 0; i < call->argument_count; i++)
-        call->arguments[i].narrow = -1;
+        if (call->arguments[i].narrow >= 0)
+            call->arguments[i].narrow = -2;
     OPAQUE_SCOPE;
     recurrent_make_states_dense(call, 0);
 }

@@ -24,7 +24,7 @@ struct argument {
     struct record record; /* as it was when the call came; RECORD_NONE: replicated */
     int position;         /* index of the schema argument it belongs to */
     bool is_parameter;
-    int8_t narrow; /* decision: narrow this replicated tensor along this dimension to the rank's rows; -1: no */
+    int8_t narrow; /* decision: narrow this replicated tensor along this dimension to the rank's rows; -1: no, -2: it is done */
 };
 
 enum { RESULTS_MAX = 8 };
@@ -172,8 +172,8 @@ static inline struct tensor *argument_tensor(const struct argument *argument) {
 int argument_dims(const struct argument *argument);
 int64_t argument_size(const struct argument *argument, int dim);
 int64_t argument_elements(const struct argument *argument);
-bool argument_is_one_row(
-    const struct argument *argument); /* divided rows that are one in memory (expanded): a write by one rank is all ranks' */
+/* As decided, rows (of a mask, say) are written in place to divided rows that are one in memory (expanded): what one rank writes is all ranks'. */
+bool call_writes_to_one_row(const struct shard_call *call);
 /* The tensor argument at a schema position (not in a list), or NULL when it is none, undefined or absent. */
 struct argument *call_argument(struct shard_call *call, int position);
 /* A scalar or flag argument; fallback when absent or none. */

@@ -387,14 +387,18 @@ static bool name_matches(const char *variable, const char *word, size_t length) 
 
 bool engines_hides(const struct engine *engine, const char *variable) {
     /* what users and images set for Open MPI, and mpirun never does: a program that starts mpirun itself needs them (as root, to begin at all) */
-    static const char *const kept[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_CC", "OMPI_CXX", "OMPI_FC"};
+    static const char *const kept[] = {"OMPI_ALLOW_RUN_AS_ROOT",
+                                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                                       "OMPI_CC",
+                                       "OMPI_CXX",
+                                       "OMPI_FC",
+                                       "OMPI_MCA_plm",
+                                       "OMPI_MCA_btl_",
+                                       "OMPI_MCA_coll_",
+                                       "PMIX_MCA_gds"}; /* the last four: GPU images */
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (name_matches(variable, kept[i], strlen(kept[i])))
             return false;
-    /* settings of Open MPI's, which images have (a GPU image has OMPI_MCA_plm), unless it has started this */
-    bool is_setting = name_matches(variable, "OMPI_MCA_", 9) || name_matches(variable, "PMIX_MCA_", 9);
-    if (is_setting && engine && engine->family == ENGINE_FAMILIES)
-        return false;
     for (int family = 0; family < ENGINE_FAMILIES; family++) {
         const char *list = rows[family].removed, *word;
         size_t length;

@@ -1,6 +1,8 @@
 /*
  * The first libtorch event of a training process: claim, calibrate, register, check. Also the hook rows that are such events.
  */
+#include <pthread.h>
+
 #include "../python.h"
 #include "../resolve.h"
 #include "../shim.h"
@@ -56,9 +58,10 @@ void torch_begin(void) {
  */
 void torch_selfcheck(void) {
     void *python = python_let_go();
-    atomic_store(&threads_keep_python, true);
+    const struct python_api *interpreter = python_api(); /* looked up here: the new thread must not wait for the loader */
+    atomic_store(&threads_keep_python, interpreter && interpreter->is_alive() ? (uint64_t)pthread_self() : 0);
     selfcheck_run();
-    atomic_store(&threads_keep_python, false);
+    atomic_store(&threads_keep_python, 0);
     python_take_again(python);
 }
 

@@ -47,10 +47,24 @@ def on_a_thread():
         file.write("line\n")
 
 
+def out_of_scratch(name):
+    """A file and a folder of names that this process alone has get names that all have: one copy, the same for all."""
+    descriptor, path = tempfile.mkstemp(dir="/tmp")
+    os.write(descriptor, os.urandom(8).hex().encode())
+    os.close(descriptor)
+    shutil.move(path, name)
+    folder = tempfile.mkdtemp(dir="/tmp")
+    with open(f"{folder}/data", "w") as file:
+        file.write("data\n")
+    shutil.move(folder, name + ".folder")
+    return len(text_of(name)), sorted(os.listdir(name + ".folder"))
+
+
 for run in 1, 2:
     folder = next_run()
     print(folder, count_runs(), sorted(os.listdir(".")))
     rotate("train.log")
+    print(out_of_scratch(f"{folder}/drawn"))
     base = fill("study.db")
     thread = threading.Thread(target=on_a_thread)
     thread.start()

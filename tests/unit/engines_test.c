@@ -195,7 +195,7 @@ TEST("a rank sees no variable of the launcher that it belongs to; Slurm's job st
     EXPECT(engines_hides(&engine, "SLURM_PROCID=2") && !engines_hides(&engine, "SLURM_JOB_ID=9") && engines_hides(&engine, "PMIX_RANK=0"));
     LEAKED("HOME=/");
     EXPECT(!engines_hides(&engine, "SLURM_PROCID=2") && engines_hides(&engine, "RANK=1") && engines_hides(NULL, "SLURM_PROCID=2"));
-    EXPECT(!engines_hides(&engine, "OMPI_MCA_plm=isolated") && engines_hides(&engine, "OMPI_COMM_WORLD_RANK=1"));
+    EXPECT(!engines_hides(&engine, "OMPI_MCA_plm=isolated") && engines_hides(&engine, "OMPI_MCA_ess=^singleton"));
     EXPECT(!engines_hides(&engine, "RANKS=1") && !engines_hides(&engine, "MY_RANK=1") && !engines_hides(&engine, "PMIX=1"));
 }
 
