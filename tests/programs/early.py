@@ -50,7 +50,7 @@ def on_a_thread():
 def out_of_scratch(name):
     """A file and a folder of names that this process alone has get names that all have: one copy, the same for all."""
     descriptor, path = tempfile.mkstemp(dir="/tmp")
-    os.write(descriptor, os.urandom(8).hex().encode())
+    os.write(descriptor, b"drawn")
     os.close(descriptor)
     shutil.move(path, name)
     folder = tempfile.mkdtemp(dir="/tmp")
