@@ -213,10 +213,16 @@ void files_locate(const char *path, char *real) {
     errno = saved_errno;
 }
 
+const char *files_below(const char *path, const char *folder) {
+    size_t length = strlen(folder);
+    while (length && folder[length - 1] == '/')
+        length--;
+    return length && !strncmp(path, folder, length) && path[length] == '/' ? path + length + 1 : NULL;
+}
+
 static bool is_in_drivers_cache(const char *real) {
     const char *folder = shim_driver_cache_folder();
-    size_t length = folder ? strlen(folder) : 0;
-    return length && !strncmp(real, folder, length) && (real[length] == '/' || !real[length]);
+    return folder && files_below(real, folder);
 }
 
 /* A device, or in a cache. */

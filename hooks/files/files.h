@@ -54,6 +54,8 @@ bool files_clean(const char *path, char *out);
 /* Before the claim: should a look claim the rank, because another host's answer may count? */
 bool files_look_may_claim(void);
 
+/* What stands behind the folder and a slash; NULL: it is not below it. */
+const char *files_below(const char *path, const char *folder);
 /* True for names that are every process's own business: devices, caches that programs share, this rank's scratch files. real: without links */
 bool files_is_left_alone(const char *real);
 /* Devices and sockets: neither files nor pipes, which the ranks meet for. */

@@ -13,31 +13,23 @@
 
 static _Atomic bool is_told;
 
-/* What stands behind the folder and a slash; NULL: it is not below it. */
-static const char *below(const char *path, const char *folder) {
-    size_t length = strlen(folder);
-    while (length && folder[length - 1] == '/')
-        length--;
-    return length && !strncmp(path, folder, length) && path[length] == '/' ? path + length + 1 : NULL;
-}
-
 /* Unless the program itself runs in a folder there that it has not drawn. own: where it runs. */
 static bool is_temporary(const char *real, const char *own) {
     const char *folders[] = {"/tmp", "/var/tmp", "/dev/shm", shim_temporary_folder()};
     char first[NAME_MAX + 1];
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        const char *name = folders[i] ? below(real, folders[i]) : NULL;
+        const char *name = folders[i] ? files_below(real, folders[i]) : NULL;
         if (!name)
             continue;
         snprintf(first, sizeof first, "%.*s", (int)strcspn(name, "/"), name);
-        return !below(own, folders[i]) || !below(real, own) || scratch_may_be_drawn(first);
+        return !files_below(own, folders[i]) || !files_below(real, own) || scratch_may_be_drawn(first);
     }
     return false;
 }
 
 /* Not where the folder that it runs in is. */
 static bool is_hidden(const char *real, const char *own) {
-    const char *name = below(real, own);
+    const char *name = files_below(real, own);
     return (name && name[0] == '.') || strstr(name ? name : real, "/.");
 }
 

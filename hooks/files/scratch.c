@@ -18,10 +18,8 @@ static _Atomic uint32_t used;
 bool scratch_may_be_in(const char *real) {
     const char *folders[] = {"/tmp", "/var/tmp", "/dev/shm", shim_temporary_folder()};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        size_t length = folders[i] ? strlen(folders[i]) : 0;
-        while (length && folders[i][length - 1] == '/')
-            length--;
-        if (length && !strncmp(real, folders[i], length) && real[length] == '/' && !strchr(real + length + 1, '/'))
+        const char *name = folders[i] ? files_below(real, folders[i]) : NULL;
+        if (name && !strchr(name, '/'))
             return true;
     }
     return false;

@@ -197,24 +197,25 @@ static struct wrapping wrapping_of(struct tensor *const *const *inputs, void *ou
                              .node = *node};
 }
 
-void *hook_wrap_outputs_first(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
-                              void *const *node, void *c, void *d) {
+/* 1.13, 2.1 */
+static void *wrap_early(__typeof__(&hook_wrap_outputs_first) original, void *result, struct tensor *const *const *inputs, void *a, void *b,
+                        void *outputs, size_t output_count, void *const *node, void *c, void *d) {
     struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
     struct custom *custom = wrapping_begin(&wrapping);
     WRAPPING_SCOPE(custom);
-    ORIGINAL(wrap_outputs_first)(result, inputs, a, b, outputs, output_count, node, c, d);
+    original(result, inputs, a, b, outputs, output_count, node, c, d);
     wrapping_end(&wrapping, custom, result);
     return result;
 }
 
+void *hook_wrap_outputs_first(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+                              void *const *node, void *c, void *d) {
+    return wrap_early(ORIGINAL(wrap_outputs_first), result, inputs, a, b, outputs, output_count, node, c, d);
+}
+
 void *hook_wrap_outputs_second(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
                                void *const *node, void *c, void *d) {
-    struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
-    struct custom *custom = wrapping_begin(&wrapping);
-    WRAPPING_SCOPE(custom);
-    ORIGINAL(wrap_outputs_second)(result, inputs, a, b, outputs, output_count, node, c, d);
-    wrapping_end(&wrapping, custom, result);
-    return result;
+    return wrap_early(ORIGINAL(wrap_outputs_second), result, inputs, a, b, outputs, output_count, node, c, d);
 }
 
 void *hook_wrap_outputs_third(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
@@ -239,26 +240,26 @@ void *hook_wrap_outputs_fourth(void *result, struct tensor *const *const *inputs
     return result;
 }
 
-void *hook_wrap_outputs_fifth(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
-                              void *const *node, void *c, void *d, void *e, void *f, void *g) {
+/* 2.13, 2.15 by vector */
+static void *wrap_late(__typeof__(&hook_wrap_outputs_fifth) original, void *result, struct tensor *const *const *inputs, void *a, void *b,
+                       void *outputs, size_t output_count, void *const *node, void *c, void *d, void *e, void *f, void *g) {
     struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
     wrapping.tensor_comes_first = true;
     struct custom *custom = wrapping_begin(&wrapping);
     WRAPPING_SCOPE(custom);
-    ORIGINAL(wrap_outputs_fifth)(result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
+    original(result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
     wrapping_end(&wrapping, custom, result);
     return result;
 }
 
+void *hook_wrap_outputs_fifth(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
+                              void *const *node, void *c, void *d, void *e, void *f, void *g) {
+    return wrap_late(ORIGINAL(wrap_outputs_fifth), result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
+}
+
 void *hook_wrap_outputs_sixth(void *result, struct tensor *const *const *inputs, void *a, void *b, void *outputs, size_t output_count,
                               void *const *node, void *c, void *d, void *e, void *f, void *g) {
-    struct wrapping wrapping = wrapping_of(inputs, outputs, output_count, node);
-    wrapping.tensor_comes_first = true;
-    struct custom *custom = wrapping_begin(&wrapping);
-    WRAPPING_SCOPE(custom);
-    ORIGINAL(wrap_outputs_sixth)(result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
-    wrapping_end(&wrapping, custom, result);
-    return result;
+    return wrap_late(ORIGINAL(wrap_outputs_sixth), result, inputs, a, b, outputs, output_count, node, c, d, e, f, g);
 }
 
 void *hook_wrap_outputs_seventh(void *result, struct tensor *const *inputs, size_t input_count, void *a, void *b, struct array_ref outputs,
