@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# What others find of the program's files at each moment: listings, other programs, the end of a pipe; after a kill, an abort, on a full disk.
+# Runs beside other files.
+bats_require_minimum_version 1.5.0
+load helpers
+load files
+FILES=$BUILD/programs/debian-O2/files
+export OMP_NUM_THREADS=1
+export BATS_TEST_TIMEOUT=300
+
+@test "a new file can be listed from its opening on, as in one process" {
+    program '
+for i in range(20):
+    sum(range(os.getpid() % 3 * 100000))
+    with open("file%d" % i, "w"):
+        print(i, len(os.listdir(".")))'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
+@test "a file that is closed, or renamed while it is open, as another thread lists its folder is there, whole" {
+    program 'os.mkdir("saves")
+sys.setswitchinterval(1e-5)
+is_over = threading.Event()
+def lists():
+    while not is_over.is_set():
+        os.listdir("saves")
+other = threading.Thread(target=lists)
+other.start()
+lost = 0
+for i in range(600):
+    name = f"saves/{i}"
+    with open(name, "w") as file:
+        file.write("x" * 100)
+        if i % 2:
+            os.fsync(file.fileno())
+            os.rename(name, name := f"saves/renamed-{i}")
+    lost += not os.path.exists(name)
+is_over.set()
+other.join()
+print(lost, len(os.listdir("saves")))'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    grep -qx '0 600' "$RANKS.out"
+}
+
+@test "a file that is still open when the training goes on is there when the program is killed; one that is being saved is not" {
+    program '
+log = open("log", "w")
+log.write("begins\n")
+log.flush()
+train()
+saved = open("saved", "w")
+saved.write("piece")
+saved.flush()
+os.kill(os.getpid(), 9)'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py") && return 1
+    [ "$(ls -A "$RANKS")" = log ]
+    [ "$(cat "$RANKS/log")" = begins ]
+}
+
+@test "a checkpoint that a thread is writing while the training goes on is not there when the program is killed, the old one is" {
+    program '
+with open("checkpoint", "w") as file:
+    file.write("old")
+begun = threading.Event()
+def save():
+    with open("checkpoint", "w") as file:
+        file.write("piece")
+        file.flush()
+        begun.set()
+        threading.Event().wait()
+threading.Thread(target=save, daemon=True).start()
+begun.wait()
+train()
+train()
+os.kill(os.getpid(), 9)'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py") && return 1
+    [ "$(cat "$RANKS/checkpoint")" = old ]
+}
+
+@test "a program that ends by _exit or is aborted leaves what it wrote" {
+    program '
+file = open("file", "w")
+file.write("text")
+file.flush()
+os.abort() if sys.argv[1:] else os._exit(0)'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py")
+    [ "$(cat "$RANKS/file")" = text ]
+    rm "$RANKS/file"
+    (ulimit -c 0 && cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" abort) && return 1
+    [ "$(cat "$RANKS/file")" = text ]
+}
+
+@test "a file that only one rank would change stops the job by name" {
+    program '
+if os.environ["ACCEL_RUN_RANK"] == "1":
+    os.mkdir("mine")
+open("ours", "w")'
+    run "$ACCEL_RUN" -n 2 --collective-timeout 20 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -eq 125 ]
+    contains "$output" AR-FILE-PARTED
+    contains "$output" "rank 0 opens for writing 'ours', while rank 1 makes the directory 'mine'"
+    [ ! -e mine ]
+}
+
+@test "a disk that is full fails the write on all ranks, as in one process" {
+    requires root
+    mkdir "$BATS_TEST_TMPDIR/small"
+    mount -t tmpfs -o size=16m none "$BATS_TEST_TMPDIR/small" || skip "needs the right to mount"
+    local result=0
+    (cd "$BATS_TEST_TMPDIR/small" && "$ACCEL_RUN" -n 2 --log-dir "$LOG" "$FILES" . full) || result=$?
+    cat "$BATS_TEST_TMPDIR"/log/*.out
+    umount "$BATS_TEST_TMPDIR/small"
+    [ $result -eq 0 ]
+    [ "$(cat "$LOG/rank-0.out")" = "3 of 3 failed" ]
+    diff "$LOG/rank-0.out" "$LOG/rank-1.out"
+}
+
+@test "killed at any moment: every file is the old or the new one, whole" {
+    "$REPOSITORY/tests/soak-files" 4
+}
+
+@test "a named pipe gets what the program writes once, and is made, renamed and removed as by one process" {
+    program 'os.mkfifo("own")
+try:
+    os.open("own", os.O_WRONLY | os.O_NONBLOCK)
+except OSError as error:
+    print(error.errno)
+with open("pipe", "w") as pipe:
+    for step in range(3):
+        train()
+        print("step", step, file=pipe, flush=True)
+thread = threading.Thread(target=lambda: os.rename("own", "other"))
+thread.start()
+thread.join()
+print(sorted(os.listdir()), os.path.exists("own"))
+os.unlink("other")
+os.unlink("pipe")
+print(os.path.lexists("other"))'
+    mkfifo "$PLAIN/pipe" "$RANKS/pipe"
+    cat "$PLAIN/pipe" >"$PLAIN.came" 3>&- &
+    local reader=$!
+    cat "$RANKS/pipe" >"$RANKS.came" 3>&- &
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    wait "$reader" $!
+    diff "$PLAIN.came" "$RANKS.came"
+    [ "$(wc -l <"$RANKS.came")" -eq 3 ]
+}
+
+@test "a named pipe that a rank reads stops the job by name, before the pipe is opened; one of the rank's own does not" {
+    cd "$RANKS" && mkfifo pipe
+    program 'open("pipe")'
+    run -125 "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    contains "$output" "AR-PIPE: the pipe 'pipe' is opened for reading"
+    program 'import ctypes
+libc = ctypes.CDLL(None)
+libc.freopen.restype = libc.fdopen.restype = ctypes.c_void_p
+libc.freopen(b"pipe", b"r", ctypes.c_void_p(libc.fdopen(0, b"r")))'
+    run -125 "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    contains "$output" "AR-PIPE"
+    printf '%s\n' 'print(open("pipe").read())' 'import torch' >early.py
+    run -125 "$ACCEL_RUN" -n 2 /usr/bin/python3 early.py
+    contains "$output" "AR-PIPE"
+    rm pipe early.py
+    program 'import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    name = os.path.join(folder, "pipe")
+    os.mkfifo(name)
+    thread = threading.Thread(target=lambda: open(name, "w").write("through"))
+    thread.start()
+    print(open(name).read())
+    thread.join()'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
+@test "what accel-run is started with under a number is written by its name in /dev/fd by rank 0 alone" {
+    program 'open("/dev/fd/7", "w").write("once\n")
+train()'
+    "$ACCEL_RUN" -n 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" 7>"$RANKS/log"
+    [ "$(cat "$RANKS/log")" = once ]
+}
