@@ -237,6 +237,16 @@ TEST("all 65536 float16 and bfloat16 numbers survive widening and rounding") {
     every_half(COMM_BFLOAT16);
 }
 
+#if defined(__x86_64__)
+TEST("float16's subnormal numbers survive in a thread that flushes float32's to zero") {
+    enum { DENORMALS_ARE_ZERO = 1 << 6, FLUSH_TO_ZERO = 1 << 15 };
+    unsigned modes = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(modes | DENORMALS_ARE_ZERO | FLUSH_TO_ZERO);
+    every_half(COMM_FLOAT16);
+    __builtin_ia32_ldmxcsr(modes);
+}
+#endif
+
 TEST("stores past the cache copy every byte and no other, from and to any address") {
     static unsigned char from[3000], to[3000];
     for (int chunk = 0; chunk < 3; chunk++) {
