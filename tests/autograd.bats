@@ -323,6 +323,18 @@ in_place_share() {
     stopped wheel AR-HIGHER-ORDER refused.py cond
 }
 
+@test "functions that would be given a rank's part of gradients, or of what is saved for them, stop by name" {
+    local build
+    for build in debian wheel; do
+        stopped "$build" AR-COMM-HOOK refused.py comm_hook
+        stopped "$build" AR-SAVED-HOOK refused.py saved_hook
+    done
+}
+
+@test "backwards from, and gradients at, places of the graph whose tensors are gone; gradients that are leaves, or a Reducer's memory" {
+    same_part graph_edges.py debian wheel
+}
+
 @test "transforms of divided features, by torch.func, compute what one process does, forward and back through them" {
     same_part transforms.py debian wheel
 }

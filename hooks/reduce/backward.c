@@ -54,6 +54,14 @@ void hook_accumulate_grad_base(void *node, struct tensor **variable) {
     leaf_constructed(node, leaf);
 }
 
+/* gradient_as_bucket_view=True: what is there is a view of the Reducer's memory, to which it copies the gradient that arrives. */
+static void own_copy(struct tensor **slot) {
+    OPAQUE_SCOPE;
+    struct tensor *copy = TORCH_CALL("aten::clone", "", value_tensor(*slot), value_none()).tensor;
+    tensor_release(*slot);
+    *slot = copy;
+}
+
 /* First arrival of this backward at a leaf: put aside what is there. */
 static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     for (size_t i = backward->count; i-- > 0;)
@@ -67,12 +75,15 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     struct tensor **slot = tensor_grad_slot(leaf);
     bool has_gradient = *slot && *slot != torch_facts.undefined;
     bool was_zero = has_gradient && before_is_left_in_place(leaf, *slot);
-    bool put_aside = has_gradient && !was_zero;
+    bool put_aside = has_gradient && !was_zero, copy = put_aside && boundary_has_reducer() && tensor_is_plain(*slot);
+    if (copy)
+        own_copy(slot);
     backward->leaves[backward->count++] = (struct leaf_gradient){.leaf = leaf,
                                                                  .ordinal = leaf_ordinal(leaf),
                                                                  .arrival = backward->arrivals++,
                                                                  .before = put_aside ? *slot : NULL,
                                                                  .was_zero = was_zero,
+                                                                 .is_copied = copy,
                                                                  .is_half = pairs_get(&backward->halves, leaf)};
     if (put_aside)
         *slot = torch_facts.undefined;

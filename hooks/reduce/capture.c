@@ -25,7 +25,10 @@ static struct record record_of_edge(const char *edge, size_t edge_bytes) {
         record.origin.calls = leaf_ordinal(leaf) + 1;
         return record;
     }
-    return record_of_output(node, edge_output(edge, edge_bytes));
+    struct record record = record_of_output(node, edge_output(edge, edge_bytes));
+    if (record.kind == RECORD_NONE)
+        edges_find(node, edge_output(edge, edge_bytes), &record);
+    return record;
 }
 
 bool capture_is_of_wrapped(const struct vector *edges, size_t edge_bytes) {

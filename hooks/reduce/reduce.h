@@ -26,6 +26,7 @@ struct leaf_gradient {
     size_t arrival;        /* which gradient of the backward this was: 0, 1, ... */
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
     bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
+    bool is_copied;        /* `before` is a copy: DistributedDataParallel may write to its memory meanwhile (boundary.c) */
     bool is_shown;         /* `before` is back, for a hook that runs before the new gradient is there */
     bool is_half;          /* the gradient passes through float16 */
     bool is_settled;       /* what stands in the leaf's slot is final, whatever becomes of the others */
@@ -40,6 +41,17 @@ struct backward {
     struct pairs halves; /* leaves whose gradient comes through float16: half.c */
     uint64_t numbers;    /* what the program has computed since the one before: drift.c */
 };
+
+/* Grad mode is off until the end of the block, as where the engine accumulates. */
+static inline char no_grad_begin(void) {
+    char enabled = grad_mode_is_enabled();
+    ORIGINAL(set_grad_mode)(0);
+    return enabled;
+}
+static inline void no_grad_end(const char *enabled) {
+    ORIGINAL(set_grad_mode)(*enabled);
+}
+#define NO_GRAD_SCOPE __attribute__((cleanup(no_grad_end), unused)) char no_grad_scope_ = no_grad_begin()
 
 /* ---- what a leaf has as its gradient before (before.c) */
 /* Is what there is accumulated into where it lies? */
@@ -98,6 +110,9 @@ bool seeds_are_marked(const struct vector *inputs);
 struct vector seeds_vector(struct seeds *seeds); /* borrowed */
 void seeds_release(struct seeds *seeds);
 
+/* What was kept of a tensor whose place in the graph the program has as a GradientEdge (edges.c). False: there is none. */
+bool edges_find(void *node, uint32_t output, struct record *record);
+
 /* Stops the job when the engine would run nodes, or hooks on nodes, of classes of the program's own (foreign.c). Edges: its roots, and what gradients are
    asked for (empty: of all leaves), which accumulate there or are returned. */
 void foreign_refuse(const struct vector *roots, const struct vector *asked, bool accumulate);
@@ -119,6 +134,8 @@ struct tensor *fit_exact(struct tensor *gradient, const struct fit_size *size);
 /* ---- code of the program that autograd calls back (boundary.c): it runs at user level and is shown what one process would show */
 /* The gradient of a divided tensor is divided like it; that of anything replicated is a partial sum; that of a partial sum is replicated. */
 struct record boundary_record_of_gradient(const struct record *tensor);
+/* A DistributedDataParallel has reduced gradients. */
+bool boundary_has_reducer(void);
 /* Around code of the program, in any backward but a transform's. */
 struct opaque_scope boundary_enter(void);
 void boundary_leave(struct opaque_scope *level);

@@ -63,12 +63,18 @@ static struct tensor *root_tensor(const struct vector *roots, size_t index, size
     return record_output(root_node(roots, index, count), edge_output(edge, seeds_edge_bytes(roots, count)));
 }
 
-static struct record record_of_root(struct tensor *tensor) {
-    return tensor ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
+/* tensor: the root's, or NULL */
+static struct record record_of_root(struct tensor *tensor, const struct vector *roots, size_t index, size_t count) {
+    struct record record = {.kind = RECORD_NONE};
+    size_t edge_bytes = seeds_edge_bytes(roots, count);
+    if (tensor)
+        return record_get(tensor);
+    edges_find(root_node(roots, index, count), edge_output(roots->begin + index * edge_bytes, edge_bytes), &record);
+    return record;
 }
 
 struct record seeds_root(const struct vector *roots, size_t index, size_t count) {
-    return record_of_root(root_tensor(roots, index, count));
+    return record_of_root(root_tensor(roots, index, count), roots, index, count);
 }
 
 /* Where values are whole that come from divided rows: what hangs on them may have no record. */
@@ -116,7 +122,7 @@ void seeds_make(struct seeds *seeds, const struct vector *roots, const struct ve
     size_t count = vector_tensors(inputs);
     for (size_t i = 0; i < count; i++) {
         struct tensor *root = root_tensor(roots, i, count), *seed = *vector_tensor(inputs, i);
-        struct record record = record_of_root(root);
+        struct record record = record_of_root(root, roots, i, count);
         struct fit_size size = root ? fit_size_of(root, &record) : (struct fit_size){.dims = FIT_ANY};
         note_origin(&record);
         meet_seed(seed);

@@ -81,7 +81,8 @@ static struct target target_of(const struct leaf_gradient *leaf) {
     if (!tensor_is_on_host(reduced))
         reduced = target.host = host_copy(reduced);
     target.span = (struct comm_span){tensor_data(reduced), (size_t)tensor_elements(reduced) * factor};
-    if (!target.copy && leaf->before && !leaf->is_half && is_large(&target) && is_added_to_memory(leaf->before, target.gradient))
+    if (!target.copy && leaf->before && !leaf->is_copied && !leaf->is_half && is_large(&target) &&
+        is_added_to_memory(leaf->before, target.gradient))
         target.onto = tensor_data(leaf->before);
     return target;
 }
@@ -194,7 +195,9 @@ static void put_back_one(struct target *target, struct leaf_gradient *leaf) {
         tensor_release(*slot);
         *slot = leaf->before;
         note_write(*slot);
-    } else if (leaf->before)
+    } else if (leaf->before && leaf->is_copied)
+        *slot = accumulate(*slot, leaf->before);
+    else if (leaf->before)
         *slot = accumulate(leaf->before, *slot);
     leaf->before = NULL;
     leaf->is_settled = true;
@@ -207,6 +210,7 @@ static bool may_throw(const struct leaf_gradient *leaf) {
 
 /* What may throw comes last: what had come before it in the backward is there then, as in one process. */
 static void put_back(struct backward *backward, struct targets *targets) {
+    NO_GRAD_SCOPE; /* as the engine adds: a gradient may be a leaf itself, or have a history */
     for (size_t i = 0; i < targets->count; i++)
         if (!may_throw(&backward->leaves[i]))
             put_back_one(&targets->list[i], &backward->leaves[i]);

@@ -168,6 +168,26 @@ def number_of_a_class():
         torch.nn.functional.cross_entropy(second(first(images)), targets, weight).backward()
 
 
+def comm_hook():
+    import torch.distributed as dist
+
+    def normalised(state, bucket):
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer() / bucket.buffer().norm())
+        return future
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = torch.nn.parallel.DistributedDataParallel(first)
+    model.register_comm_hook(None, normalised)
+    return second(model(images))
+
+
+def saved_hook():
+    hidden = first(images).tanh()
+    hidden.grad_fn._raw_saved_result.register_hooks(lambda tensor: tensor.abs().max(), lambda scale: scale)
+    return second(hidden)
+
+
 out = globals()[sys.argv[1]]()
 torch.nn.functional.cross_entropy(out, targets).backward()
 print("not stopped")

@@ -1,0 +1,76 @@
+"""Places in the graph that outlive their tensors (GradientEdge): gradients asked for there, backwards that begin there. Gradients that are leaves, or the
+Reducer's memory."""
+import torch
+import torch.autograd.graph
+import torch.distributed as dist
+
+torch.manual_seed(1)
+torch.set_default_dtype(torch.float64)
+first, second, images = torch.nn.Linear(6, 8), torch.nn.Linear(8, 5), torch.randn(24, 6)
+edge_of = getattr(torch.autograd.graph, "get_gradient_edge", None)
+
+
+def words(*tensors):
+    return " ".join(f"{tuple(tensor.shape)} {tensor.norm().item():.8g}" for tensor in tensors)
+
+
+def asked_for():
+    hidden = first(images)
+    edge = edge_of(hidden)
+    hidden = torch.tanh(hidden)  # the first one is gone
+    loss = second(hidden).pow(2).mean()
+    print("gone", words(*torch.autograd.grad(loss, edge, retain_graph=True)))
+    print("again", words(*torch.autograd.grad(loss, edge)))
+    hidden = first(images)
+    edge, _ = edge_of(hidden), hidden.relu_()
+    print("in place", words(*torch.autograd.grad(second(hidden).pow(2).mean(), edge)))
+    total = first(images).sum(0)
+    edge, total = edge_of(total), total * 2
+    print("sum", words(*torch.autograd.grad(total.pow(2).sum(), edge)))
+    edge = edge_of(first.weight)
+    print("parameter", words(*torch.autograd.grad(first(images).pow(2).mean(), edge)))
+
+
+def begun():
+    def part(index):
+        loss = torch.nn.functional.cross_entropy(second(torch.tanh(first(images + index))), torch.arange(24) % 5)
+        return edge_of(loss), loss.item()
+
+    edges, losses = zip(*[part(index) for index in range(3)])
+    torch.autograd.backward(edges)
+    print("begun", *[f"{loss:.8g}" for loss in losses], words(first.weight.grad, second.bias.grad))
+
+
+def grows():
+    """Gradients that are leaves: a function of them is differentiated, and the next backward adds to them."""
+    model = torch.nn.Linear(6, 3)
+    model(images).pow(2).mean().backward()
+    for parameter in model.parameters():
+        parameter.grad.requires_grad_()
+    sum(parameter.grad.pow(2).sum() for parameter in model.parameters()).backward()
+    model(images).abs().mean().backward()
+    print("leaf", words(model.weight.grad, model.weight.grad.grad, model.bias.grad), model.weight.grad.is_leaf)
+
+
+def reduced(is_view):
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(6, 3), gradient_as_bucket_view=is_view)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(2):
+        optimizer.zero_grad(set_to_none=step % 2 == 0)
+        for part in range(3):
+            model(images * (part + 1)).pow(2).mean().backward()
+            print("reduced", step, part, words(*[parameter.grad for parameter in model.parameters()]))
+        optimizer.step()
+
+
+if edge_of:
+    asked_for()
+    try:
+        begun()
+    except (AttributeError, TypeError):  # before 2.6
+        print("no backward from edges")
+grows()
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+for is_view in False, True:
+    reduced(is_view)
+dist.destroy_process_group()
