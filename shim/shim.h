@@ -28,6 +28,7 @@
 #include "pairs.h"
 #include "python.h"
 #include "replace.h"
+#include "shared_table.h"
 #include "start_check.h"
 #include "threads.h"
 #include "throw.h"

@@ -41,6 +41,39 @@ on_ranks() {
     done
 }
 
+@test "a seed that is the time is rank 0's on every rank, for each use of it, in any unit" {
+    cat >"$BATS_TEST_TMPDIR/times.py" <<'PYTHON'
+import os, time, torch
+rank, begun = int(os.environ.get("ACCEL_RUN_RANK", 0)), int(time.time())
+while rank and int(time.time()) == begun:  # a second ends between the ranks
+    pass
+seconds, nanoseconds = int(time.time()), time.time_ns()
+drawn = []
+for seed in seconds, seconds, seconds - 1, nanoseconds:
+    torch.manual_seed(seed)
+    drawn.append(torch.rand(3))
+print("twice the same:", torch.equal(drawn[0], drawn[1]), torch.equal(drawn[0], drawn[2]))
+if not rank:
+    with open(os.environ["SEEDS"], "w") as file:
+        print(seconds, nanoseconds, file=file)
+print(torch.stack(drawn), torch.initial_seed())
+model = torch.nn.Linear(4, 2)
+model(torch.randn(8, 4)).sum().backward()
+PYTHON
+    local python seeds expected
+    mkdir "$BATS_TEST_TMPDIR/.nv" # left alone by accel-run
+    for python in $(pythons); do
+        SEEDS=$BATS_TEST_TMPDIR/.nv/seeds on_ranks 3 "$python" "$BATS_TEST_TMPDIR/times.py"
+        contains "$output" "twice the same: True False"
+        read -r -a seeds <"$BATS_TEST_TMPDIR/.nv/seeds"
+        expected=$("$python" -c '
+import sys, torch
+seconds, nanoseconds = map(int, sys.argv[1:])
+print(torch.stack([(torch.manual_seed(seed), torch.rand(3))[1] for seed in (seconds, seconds, seconds - 1, nanoseconds)]), torch.initial_seed())' "${seeds[@]}")
+        contains "$output" "$expected"
+    done
+}
+
 @test "a seed that the program chose is not touched" {
     draws=$BUILD/programs/${MATRIX_BUILD:-debian}-O2/seed_draws
     plain=$("$draws" | grep chosen)

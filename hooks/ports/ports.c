@@ -9,16 +9,11 @@
  *  - Only numbered ports of internet addresses. What a rank may not bind (below 1024) fails on all alike.
  *  - Entries are for ever, few: a rank asks for a number again and again, or leaves it.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../../shim/shim.h"
@@ -31,7 +26,7 @@ struct table {
 };
 
 static struct table alone; /* of this process, where no name for one of all is known */
-static _Atomic(struct table *) shared;
+static struct shared_table shared = {.begin = "/dev/shm/accel_ports", .bytes = sizeof(struct table)};
 
 static uint64_t entry_of(uint16_t asked, uint16_t own, int type) {
     return (uint64_t)asked << 32 | (uint64_t)own << 16 | (uint64_t)type;
@@ -65,35 +60,14 @@ static bool is_other_rank(void) {
     return shim_active() ? shim_rank() > 0 : shim_job_name() && shim_slot() > 0;
 }
 
-/* By system calls: no row of hooks/files need see it. NULL: not made, or not to be had. */
-static struct table *map_shared(int flags) {
-    char path[128];
-    if (!shim_own_name("/dev/shm/accel_ports", shim_slot(), path, sizeof path))
-        return NULL;
-    int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, S_IRUSR | S_IWUSR);
-    if (file < 0)
-        return NULL;
-    void *memory = ftruncate(file, sizeof(struct table)) ? MAP_FAILED /* zeros, for whoever comes first */
-                                                         : mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
 /* The rank's table; NULL: nothing has been entered by anybody. */
 static struct table *table_of(bool to_enter) {
-    struct table *known = atomic_load(&shared), *nobodys = NULL;
-    if (known || !shim_job_name())
-        return known ? known : &alone;
-    int saved_errno = errno;
-    struct table *mapped = map_shared(to_enter ? O_CREAT : 0);
-    errno = saved_errno;
-    if (!mapped && to_enter)
-        mapped = &alone;
-    if (!mapped || atomic_compare_exchange_strong(&shared, &nobodys, mapped))
-        return mapped;
-    if (mapped != &alone)
-        munmap(mapped, sizeof *mapped);
-    return nobodys;
+    if (!shim_job_name())
+        return &alone;
+    if (!atomic_load(&shared.memory))
+        shared.rank = shim_slot();
+    struct table *table = shared_table_of(&shared, to_enter);
+    return table || !to_enter ? table : &alone;
 }
 
 /* NULL: nothing has been entered, or this is rank 0's process. */
@@ -122,15 +96,19 @@ static void remember(uint64_t entry) {
     atomic_store(&table->ports[atomic_fetch_add(&table->count, 1) % PORTS], entry);
 }
 
+/* A number that it has asked for before stands for the same one again: whether that is in use, by which address and which family, the system knows. */
 int hook_bind(int descriptor, const void *address, unsigned length) {
     const uint16_t *asked = port_in(address, length);
     if (!asked || !*asked || !is_other_rank() || (ntohs(*asked) < PRIVILEGED && geteuid()))
         return ORIGINAL(bind)(descriptor, address, length);
     struct sockaddr_storage any, got;
     unsigned size = sizeof got;
+    uint64_t before = find(*asked, descriptor, asked_of);
     memcpy(&any, address, length < sizeof any ? length : sizeof any);
-    *port_in((struct sockaddr *)&any, length) = 0;
+    *port_in((struct sockaddr *)&any, length) = before ? own_of(before) : 0;
     int result = ORIGINAL(bind)(descriptor, &any, length);
+    if (before)
+        return result;
     if (!result && !ORIGINAL(getsockname)(descriptor, &got, &size))
         remember(entry_of(*asked, *port_in((struct sockaddr *)&got, size), socket_type(descriptor)));
     return result;

@@ -97,7 +97,7 @@ bool seed_is_agreed(void) {
     return atomic_load_explicit(&agreed, memory_order_acquire);
 }
 
-void seed_draw(enum seed_source source, void *bytes, size_t count) {
+static struct siphash_key key_of_draw(enum seed_source source) {
     shim_note_draw();
     bool is_main = is_main_thread();
     uint64_t number = atomic_fetch_add(&draws[source][is_main], 1);
@@ -105,6 +105,15 @@ void seed_draw(enum seed_source source, void *bytes, size_t count) {
     struct siphash_key key = {.low = siphash(secret, facts, 6)};
     facts[5] = 1;
     key.high = siphash(secret, facts, 6);
+    return key;
+}
+
+uint64_t seed_name_call(enum seed_source source) {
+    return key_of_draw(source).low | 1;
+}
+
+void seed_draw(enum seed_source source, void *bytes, size_t count) {
+    struct siphash_key key = key_of_draw(source);
     for (uint64_t i = 0; i * 8 < count; i++) {
         uint64_t word = siphash(key, &i, 1);
         memcpy((char *)bytes + i * 8, &word, count - i * 8 < 8 ? count - i * 8 : 8);

@@ -6,7 +6,8 @@
 
 enum seed_source {
     SEED_TORCH,         /* getNonDeterministicRandom */
-    SEED_TORCH_TIME,    /* manual_seed(time) */
+    SEED_TORCH_TIME,    /* manual_seed(time): draws where there is nobody to agree with (clock.c) */
+    SEED_TIME_CALL,     /* names of calls that seed by the time */
     SEED_RANDOM_DEVICE, /* std::random_device */
     SEED_GETRANDOM,
     SEED_ARC4RANDOM,
@@ -20,6 +21,9 @@ bool seed_is_agreed(void);
 
 /* One draw: `count` bytes, the same on all ranks. Only when seed_is_agreed(). Allocates nothing. Any thread. */
 void seed_draw(enum seed_source source, void *bytes, size_t count);
+
+/* The name of this call, which counts as a draw: the same on all ranks, another one for each. Never 0. Only when seed_is_agreed(). Likewise. */
+uint64_t seed_name_call(enum seed_source source);
 
 static inline uint64_t seed_draw_word(enum seed_source source) {
     uint64_t word;

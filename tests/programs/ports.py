@@ -61,5 +61,43 @@ for one in counts, sender:
         print("more", one.recv(99))
     except BlockingIOError:
         print("nothing more")
+
+
+def first_free(port):
+    while True:
+        one = socket.socket()
+        try:
+            one.bind(("127.0.0.1", port))
+            one.listen()
+            return one, port
+        except OSError:
+            port += 1
+
+
+def answer(listening, word):
+    with listening.accept()[0] as connection:
+        connection.sendall(word)
+
+
+def said_at(host, port):
+    with socket.create_connection((host, port), 20) as connection:
+        return connection.recv(99).decode()
+
+
+one, its = first_free(int(sys.argv[2]))  # the server has this one
+two, others = first_free(its)
+print("another", its != int(sys.argv[2]), others != its)
+for listening, word in (one, b"one"), (two, b"two"):
+    threading.Thread(target=answer, args=(listening, word), daemon=True).start()
+print("said", said_at("127.0.0.1", its), said_at("127.0.0.1", others))
+if socket.has_dualstack_ipv6():  # a socket for each family, as asyncio and tornado have
+    four, port = first_free(others)
+    six = socket.socket(socket.AF_INET6)
+    six.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    six.bind(("::1", port))
+    six.listen()
+    for listening, word in (four, b"four"), (six, b"six"):
+        threading.Thread(target=answer, args=(listening, word), daemon=True).start()
+    print("said", said_at("127.0.0.1", port), said_at("::1", port))
 server.shutdown()
 dist.destroy_process_group()
