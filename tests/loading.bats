@@ -20,13 +20,14 @@ reads_of() {
     mapfile -t reads < <(for file in "$1"/.nv/reads.*; do od -An -td8 "$file"; done | tr -d ' ' | sort -rn)
 }
 
-# loaders N BUILD [option of accel-run]... -- KIND [argument]...: a run of N ranks beside the plain one; $plain, $ranks, $read_alone, $reads
+# loaders N BUILD [option of accel-run]... -- KIND [argument]...: a run of N ranks of $program beside the plain one; $plain, $ranks, $read_alone, $reads
+program=loaders
 loaders() {
     local n=$1 build=$2 options=()
     shift 2
     while [ "$1" != -- ]; do options+=("$1") && shift; done
     shift
-    plain_run "$build" loaders "${plain_arguments[@]:-$@}"
+    plain_run "$build" "$program" "${plain_arguments[@]:-$@}"
     ranks=$BATS_TEST_TMPDIR/$build-$n-$*
     rm -rf "$ranks"
     run_in "$ranks" "$ACCEL_RUN" -n "$n" "${options[@]}" "${command[@]}" "$@"
@@ -163,6 +164,51 @@ whole() {
     [ "${reads[*]}" = "$read_alone $read_alone" ]
 }
 
+@test "loaders that drop their last batch, others at their places that do not, more than are remembered, and one that another thread goes on with" {
+    program=loader_traces
+    local kind
+    for kind in "stale" "stale_evaluation" "stale 2" "stale_evaluation 2" clients; do
+        # shellcheck disable=SC2086
+        loaders 2 debian-O2 -- $kind
+        same_status && "$COMPARE" "$plain/out" "$ranks/out" || { show "$ranks/err" && return 1; }
+        [ "$kind" != "${kind% 2}" ] || [ "${reads[0]}" -lt $((read_alone * 4 / 5)) ]
+    done
+    loaders 3 wheel-O2 -- stale
+    "$COMPARE" "$plain/out" "$ranks/out"
+}
+
+@test "a sampler of the program's own that leaves out examples and fills batches up hands out what it does in one process" {
+    program=loader_traces
+    whole debian-O2 2 filtered
+    whole debian-O2 3 filtered 2
+    whole wheel-O2 2 filtered
+}
+
+@test "a loader is read whole when reading an example leaves something behind: among many, in a library, in a thread, in a file, in a buffer" {
+    program=loader_traces
+    local kind
+    for kind in crowded crowded_stack library log "log 2" "tally 2" dots; do
+        # shellcheck disable=SC2086
+        whole debian-O2 2 $kind
+        ! cmp "$plain/reads.log" "$ranks/reads.log" || continue
+        [ ! -e "$plain/reads.log" ] || diff <(sort "$plain/reads.log") <(sort "$ranks/reads.log")
+    done
+    whole wheel-O2 3 library
+}
+
+@test "a data set of many allocations that keeps nothing is divided" {
+    program=loader_traces
+    divided debian-O2 2 gallery
+    divided wheel-O2 2 gallery 2
+}
+
+@test "a word about one bad example, written to a file that is open, stops by name where only its rank has read it" {
+    program=loader_traces
+    loaders 2 debian-O2 -- skipped
+    [ "$(cat "$ranks/status")" -eq 125 ]
+    grep -q 'error AR-LOADING: .* or has printed or written something' "$ranks/err"
+}
+
 # scaled N KIND...: accel-run --scale-batch with batches of 13 is the plain program with batches of 13 * N
 scaled() {
     local n=$1 build
@@ -177,7 +223,6 @@ scaled() {
 @test "--scale-batch trains as the plain program with N times the batch size" {
     scaled 2 plain 0
     scaled 3 drop_last 2
-    scaled 2 custom_sampler 0
 }
 
 @test "--scale-batch stops by name before the first step of a program whose loader it does not know" {
@@ -188,4 +233,17 @@ scaled() {
         grep -q 'error AR-SCALE-BATCH: ' "$ranks/err"
         [ ! -s "$ranks/out" ]
     done
+    for program in loaders loader_traces; do
+        set_command debian-O2 "$program"
+        run_in "$BATS_TEST_TMPDIR/$program" "$ACCEL_RUN" -n 2 --scale-batch "${command[@]}" "$([ "$program" = loaders ] && echo custom_sampler || echo filtered)"
+        [ "$(cat "$BATS_TEST_TMPDIR/$program/status")" -eq 125 ]
+        grep -q "error AR-SCALE-BATCH: .*: its sampler is the program's own" "$BATS_TEST_TMPDIR/$program/err"
+    done
+}
+
+@test "--scale-batch stops by name where another thread uses the loader" {
+    set_command debian-O2 loader_traces
+    run_in "$BATS_TEST_TMPDIR/run" "$ACCEL_RUN" -n 2 --scale-batch "${command[@]}" clients
+    [ "$(cat "$BATS_TEST_TMPDIR/run/status")" -eq 125 ]
+    grep -q 'error AR-SCALE-BATCH: .*: it is not the main thread' "$BATS_TEST_TMPDIR/run/err"
 }

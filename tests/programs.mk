@@ -47,6 +47,15 @@ endef
 $(foreach build,debian wheel,$(foreach opt,O0 O2,$(eval $(call program_rules,$(build),$(opt)))))
 $(foreach build,debian wheel,$(eval $(call bench_rule,$(build))))
 
+# One is linked with a library of its own.
+$(O)/structures/libdecoder.so: tests/structures/decoder.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) -Werror -Wno-missing-prototypes -shared -o $@ $<
+LOADER_TRACES := $(foreach build,debian wheel,$(O)/programs/$(build)-O2/loader_traces)
+$(LOADER_TRACES): $(O)/structures/libdecoder.so
+$(LOADER_TRACES): PROGRAM_LINK_debian += -L$(O)/structures -Wl,-rpath,$(abspath $(O))/structures -ldecoder
+$(LOADER_TRACES): PROGRAM_LINK_wheel += -L$(O)/structures -Wl,-rpath,$(abspath $(O))/structures -ldecoder
+
 # What the tests use: all programs optimised, three of them not, on both builds; the wheel's only where the wheel is installed.
 PROGRAM_BUILDS = debian $(if $(PROGRAM_TORCH),wheel)
 TEST_PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(PROGRAM_NAMES:%=$(O)/programs/$(build)-O2/%) $(PROGRAM_NAMES_O0:%=$(O)/programs/$(build)-O0/%))

@@ -53,12 +53,15 @@ struct worker {
     struct call_site sites[LOAD_STACKED_MAX];
     int stacked;           /* of the batch it is at */
     struct list_rows rows; /* likewise */
+    uint64_t thread_sum;   /* of its own variables and of what it has written, after the last batch; 0: none yet */
 };
 
 struct loader {
     void *sampler;
     struct loader_view view;
     int stacked_tensors;  /* 1 or 2; 0: not plain by type */
+    bool has_own_sampler; /* the program's, which has asked libtorch's for something: what it makes of that is its own affair */
+    bool accepts_short;   /* its drop_last is off: it has been given a list that is short for having been cut */
     const char *why;      /* it is read whole */
     uint64_t generation;  /* samplers made when the watching began: afterwards another loader may stand at the same address */
     size_t batch;         /* rows it is asked for: view.batch, times the ranks with --scale-batch */
@@ -66,8 +69,9 @@ struct loader {
     size_t lists;         /* handed out since the epoch or the watching began */
     int watched;          /* batches looked at without a verdict */
     uint64_t dataset_sum; /* of its data set's memory when the watched batch was handed out; with workers, of theirs and of static memory */
-    uint32_t watched_lists; /* handed out to workers while watched */
-    bool workers_are_clean; /* they have read one of them and left nothing behind */
+    uint32_t watched_lists;  /* handed out to workers while watched */
+    bool workers_are_clean;  /* they have read one of them and left nothing behind */
+    _Atomic bool is_settled; /* one of them has read its first, or its second, and nothing of its own was another thing afterwards */
     _Atomic uint8_t state;
     _Atomic bool spoilt;          /* by something seen on any thread */
     _Atomic uint32_t whole_lists; /* stacked by workers while watched */
@@ -88,6 +92,9 @@ struct loader *loaders_of_thread(struct worker **worker);
 bool loaders_is_worker(void);
 /* A sampler was made. */
 void loaders_forget_verdicts(void);
+/* The loader takes the list that it is given now, though it is short; and is as the program has made it once that is a batch, or the next one is asked for. */
+void loader_accept_short(struct loader *loader);
+void loader_accept_no_more(struct loader *loader);
 /* A loader is read whole for good: remembers why, says so with --explain. */
 void loader_leave_whole(struct loader *loader, const char *why);
 __attribute__((noreturn)) void loader_failed(const struct loader *loader, const char *what);
@@ -116,10 +123,13 @@ bool draws_are_seen(void);
 uint64_t memory_of_dataset(const void *dataset);
 uint64_t reach_sum(const void *object, size_t bytes);        /* of an object and all that it can reach (reach.c); 0: not known */
 uint64_t reach_sum_beyond(const void *memory, size_t bytes); /* of the allocations that static memory points to, themselves */
-uint64_t reach_sum_near(const void *object, size_t bytes);   /* of an object and the allocations that it points to, themselves */
-/* Static and thread-local memory of the program and of the file that address belongs to; what this thread has printed and written. */
+uint64_t near_sum(const void *object, size_t bytes); /* of an object and the allocations that it points to, themselves (near.c); never 0 */
+/* Static and thread-local memory of the program, of the file that address belongs to, and of their libraries (modules.h); what this thread has printed and
+   written. */
 uint64_t memory_of_program(const void *address);
-/* The data set, what it points to itself, and the same static memory: cheap enough for every batch. */
+/* This thread's variables of the program and of that file, and what it has written; or those of a new thread. Never 0. Any thread. */
+uint64_t memory_of_thread(const void *address, bool is_fresh);
+/* The data set, what it points to itself, static memory of the program and of that file, what has been printed and written: cheap enough for every batch. */
 uint64_t memory_at_hand(const void *dataset, const void *address);
 
 /* ---- stack.c */

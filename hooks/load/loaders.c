@@ -20,10 +20,41 @@ static bool has_workers(const struct loader *loader, const struct loader_view *v
     return true;
 }
 
-static bool is_same(const struct loader *loader, const struct loader_view *view) {
+/* But for drop_last. */
+static bool is_nearly_same(const struct loader *loader, const struct loader_view *view) {
     const struct loader_view *own = &loader->view;
     return own->vtable == view->vtable && own->batch == view->batch && own->dataset == view->dataset && own->workers == view->workers &&
-           has_workers(loader, view);
+           own->max_jobs == view->max_jobs && own->enforce_ordering == view->enforce_ordering && has_workers(loader, view);
+}
+
+/* Another loader may stand at the address of one that is gone: one for evaluation that keeps what one for training drops. */
+static bool is_same(struct loader *loader, struct loader_view *view) {
+    if (!is_nearly_same(loader, view))
+        return false;
+    if (loader->accepts_short) {
+        loader_accept_no_more(loader);
+        view->drop_last = loader->view.drop_last;
+    }
+    return loader->view.drop_last == view->drop_last;
+}
+
+void loader_accept_short(struct loader *loader) {
+    if (loader->view.drop_last)
+        loader_set_drop_last(&loader->view, false);
+    loader->accepts_short = loader->view.drop_last;
+}
+
+void loader_accept_no_more(struct loader *loader) {
+    if (loader->accepts_short)
+        loader_set_drop_last(&loader->view, true);
+    loader->accepts_short = false;
+}
+
+/* Before it is forgotten: with workers the option is off until the next list is asked for. */
+static void make_as_it_was(struct loader *loader) {
+    struct loader_view view;
+    if (loader->accepts_short && loader_find(loader->sampler, loader->view.batch, &view) && is_nearly_same(loader, &view))
+        loader_accept_no_more(loader);
 }
 
 /* False: one of them is not known. */
@@ -43,6 +74,7 @@ static void loader_watch_anew(struct loader *loader) {
     loader->lists = 0;
     loader->watched_lists = 0;
     loader->workers_are_clean = false;
+    atomic_store(&loader->is_settled, false);
     atomic_store(&loader->spoilt, false);
     atomic_store(&loader->whole_lists, 0);
     if (loader->stacked_tensors)
@@ -55,6 +87,8 @@ static void loader_begin(struct loader *loader, void *sampler, const struct load
     loader->batch = view->batch * (shim_scales_batch() ? shim_world_size() : 1);
     loader->divided = 0;
     loader->is_noted = false;
+    loader->accepts_short = false;
+    loader->has_own_sampler = loader_has_own_sampler(view);
     loader->tail = (struct list_rows){0, 0, 0};
     atomic_store(&loader->short_lists, 0);
     atomic_store(&loader->shapes, 0); /* which dead loader's place it takes is another one on each rank */
@@ -110,8 +144,10 @@ static struct loader *find_idle(int count) {
 static struct loader *loader_take(void) {
     int count = atomic_load(&loader_count);
     struct loader *idle = count >= LOADERS_FEW ? find_idle(count) : NULL;
-    if (idle)
+    if (idle) {
+        make_as_it_was(idle);
         return idle;
+    }
     if (count == LOADERS_MAX)
         shim_problem("AR-LOADING", "Run with --no-shard-loading: then every rank reads all examples, as one process does.",
                      "the workers of %d data loaders are at work at one time", LOADERS_MAX);

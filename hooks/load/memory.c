@@ -1,7 +1,6 @@
 /*
  * What reading an example could leave behind for the next one, as far as it can be found: the data set's object (a std::mt19937 among its members), what it
- * can reach (the same behind a shared_ptr; reach.c), static and thread-local variables of the program and of the library that defines the data set, and what
- * this thread has written.
+ * can reach (the same behind a shared_ptr; reach.c), static and thread-local variables of the program and of its libraries, and what this thread has written.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -10,11 +9,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "load.h"
+#include "reach.h"
 
 enum {
-    DATASET_MAX = 1 << 20, /* bytes of the object itself */
-    PROGRAM_MAX = 8 << 20, /* static memory that is looked at; a program with more is not divided */
+    DATASET_MAX = 1 << 20,    /* bytes of the object itself */
+    PROGRAM_MAX = 8 << 20,    /* static memory that is looked at in every batch */
+    LIBRARIES_MAX = 64 << 20, /* and of the program with its libraries, before batches are divided; a program with more is not */
 };
 
 uint64_t memory_of_dataset(const void *dataset) {
@@ -24,21 +24,28 @@ uint64_t memory_of_dataset(const void *dataset) {
 
 struct program_memory {
     const char *address;
+    const struct modules
+        *modules; /* whose program's files are looked at, and what those point to; NULL: the program and the file of that address */
     uint64_t sum;
     size_t bytes;
-    bool follows; /* what it points to is summed, too */
+    bool is_of_thread; /* this thread's variables alone */
+    bool is_fresh;     /* as a new thread has them */
+    bool is_unknown;
 };
 
-static bool is_program(const struct dl_phdr_info *info, const char *address) {
+static bool is_programs(const struct program_memory *memory, const struct dl_phdr_info *info) {
+    if (memory->modules)
+        return modules_is_programs(memory->modules, info->dlpi_phdr);
     bool is_executable = !info->dlpi_name || !info->dlpi_name[0];
-    return is_executable || shim_module_holds(info, address);
+    return is_executable || shim_module_holds(info, memory->address);
 }
 
 static void sum_block(struct program_memory *memory, const void *block, size_t bytes) {
     memory->bytes += bytes;
-    if (!block || memory->bytes > PROGRAM_MAX)
+    if (!block || !bytes || memory->bytes > (memory->modules ? LIBRARIES_MAX : PROGRAM_MAX))
         return;
-    uint64_t beyond = memory->follows ? reach_sum_beyond(block, bytes) : 0; /* a vector of counters, statistics behind a pointer */
+    uint64_t beyond = memory->modules ? reach_sum_beyond(block, bytes) : 1; /* a vector of counters, statistics behind a pointer */
+    memory->is_unknown = memory->is_unknown || !beyond;
     memory->sum = checksum_bytes(checksum_bytes(memory->sum, block, bytes), &beyond, sizeof beyond);
 }
 
@@ -63,7 +70,7 @@ static struct lazy {
 
 /* A block without its part that is written lazily. */
 static void sum_settled(struct program_memory *memory, const struct dl_phdr_info *info, const char *block, size_t bytes) {
-    struct lazy lazy = memory->follows ? (struct lazy){NULL, 0} : find_lazy(info);
+    struct lazy lazy = find_lazy(info);
     if (lazy.first < block || lazy.first + lazy.bytes > block + bytes) {
         sum_block(memory, block, bytes);
         return;
@@ -72,19 +79,34 @@ static void sum_settled(struct program_memory *memory, const struct dl_phdr_info
     sum_block(memory, lazy.first + lazy.bytes, (size_t)(block + bytes - lazy.first) - lazy.bytes);
 }
 
+/* The variables of a thread: its own, or what they begin as (the image, then zeros). */
+static void sum_variables(struct program_memory *memory, const struct dl_phdr_info *info, const ElfW(Phdr) * segment) {
+    if (!memory->is_fresh) {
+        sum_block(memory, info->dlpi_tls_data, segment->p_memsz);
+        return;
+    }
+    char *fresh = calloc(segment->p_memsz + 1, 1);
+    if (fresh)
+        memcpy(fresh, (const char *)info->dlpi_addr + segment->p_vaddr, segment->p_filesz);
+    sum_block(memory, fresh, segment->p_memsz);
+    free(fresh);
+}
+
 static int visit_module(struct dl_phdr_info *info, size_t size, void *data) {
     struct program_memory *memory = data;
-    if (!is_program(info, memory->address))
+    if (!is_programs(memory, info))
         return 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type == PT_LOAD && segment->p_flags & PF_W)
+        if (segment->p_type == PT_LOAD && segment->p_flags & PF_W && !memory->is_of_thread)
             sum_settled(memory, info, (const char *)info->dlpi_addr + segment->p_vaddr, segment->p_memsz);
         if (segment->p_type == PT_TLS && size > offsetof(struct dl_phdr_info, dlpi_tls_data))
-            sum_block(memory, info->dlpi_tls_data, segment->p_memsz);
+            sum_variables(memory, info, segment);
     }
     return 0;
 }
+
+/* ---- what has been written */
 
 /* Calls of write by this thread so far: a get() that prints or logs. 0 where the kernel does not count. */
 static uint64_t thread_writes(void) {
@@ -98,23 +120,39 @@ static uint64_t thread_writes(void) {
     return count ? strtoull(count + 7, NULL, 10) : 0;
 }
 
-/* libc's standard output: a get() that prints moves its pointers, or writes. glibc's name for the object behind the variable. */
-extern char _IO_2_1_stdout_[];
-enum { STREAM_POINTERS = 72 };
+static uint64_t sum_of_output(void) {
+    uint64_t printed = output_sum();
+    return checksum_bytes(thread_writes(), &printed, sizeof printed);
+}
+
+/* ---- sums */
+
+static void modules_drop(struct modules **modules) {
+    modules_free(*modules);
+}
 
 uint64_t memory_of_program(const void *address) {
-    struct program_memory memory = {
-        .address = address, .follows = true, .sum = checksum_bytes(thread_writes(), _IO_2_1_stdout_, STREAM_POINTERS)};
+    __attribute__((cleanup(modules_drop))) struct modules *modules = modules_look();
+    if (!modules)
+        return 0;
+    modules_tell_programs(modules, address);
+    struct program_memory memory = {.modules = modules, .sum = sum_of_output()};
     dl_iterate_phdr(visit_module, &memory);
-    return memory.bytes && memory.bytes <= PROGRAM_MAX ? memory.sum | 1 : 0;
+    return memory.bytes && memory.bytes <= LIBRARIES_MAX && !memory.is_unknown ? memory.sum | 1 : 0;
+}
+
+uint64_t memory_of_thread(const void *address, bool is_fresh) {
+    struct program_memory memory = {.address = address, .sum = is_fresh ? 0 : thread_writes(), .is_of_thread = true, .is_fresh = is_fresh};
+    dl_iterate_phdr(visit_module, &memory);
+    return memory.sum | 1;
 }
 
 uint64_t memory_at_hand(const void *dataset, const void *address) {
-    struct program_memory memory = {.address = address};
+    struct program_memory memory = {.address = address, .sum = sum_of_output()};
     size_t bytes = malloc_usable_size((void *)(uintptr_t)dataset);
     dl_iterate_phdr(visit_module, &memory);
     if (bytes > DATASET_MAX || memory.bytes > PROGRAM_MAX)
         return 0;
-    uint64_t near = reach_sum_near(dataset, bytes);
+    uint64_t near = near_sum(dataset, bytes);
     return checksum_bytes(memory.sum, &near, sizeof near) | 1;
 }

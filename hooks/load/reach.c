@@ -2,177 +2,308 @@
  * What an object can reach: the allocations that it points to, those that they point to, and so on. Nobody says which words are pointers, or how long what
  * they point to is: a word is followed when it looks like the address of an allocation of glibc's. What points elsewhere into writable memory that is nobody's
  * static one (a variable of a function, a member in the middle of an object) leads to memory whose extent is not known: then nothing is known of the object.
+ * Neither is it when there is more than can be looked at.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
-#include "load.h"
+#include "reach.h"
 
 enum {
     SUMMED_MAX = 1 << 16,      /* bytes of every allocation that are looked at: std::mt19937 has 5000 */
     SUMMED_IN_ALL = 256 << 20, /* and bytes in all, before no allocation is looked at further than that */
-    FOLLOWED_MAX = 8192,       /* and in which pointers are */
+    FOLLOWED_MAX = 8192,       /* where no pointer is among the first, none is looked for behind: elements of a tensor, pixels */
     DEEP = 6,                  /* a data set's vector of shared pointers to objects with a unique_ptr: four */
-    BLOCKS_MAX = 1024,         /* a data set of more has them for its examples */
-    DOUBTS_MAX = 256,
+    NOT_NEAR = DEEP - 3,       /* what is reached behind two others, and near.c does not look at in every batch */
+    BLOCKS_MAX = 1 << 22,      /* a list of a million names has as many */
+    DOUBTS_MAX = 1 << 20,
     REGIONS_MAX = 4096,
-    CHUNK_MAX = 1 << 30,        /* an allocation larger than this is taken for none */
-    CHUNK_HEAD = sizeof(size_t) /* glibc: the size of an allocation, with three flags, stands before it */
+    GRANULE = 16 /* glibc: allocations begin at multiples of it */
 };
+
+static const size_t covered_at_most = (size_t)1 << 36; /* bytes of one region: what reserves more is no heap */
 
 struct region {
     uintptr_t first, end;
+    uint8_t *covered; /* a bit for each granule of what has been looked at; NULL: nothing has */
+};
+
+struct block {
+    uintptr_t address;
+    size_t bytes;
+    int depth; /* how often pointers are followed from here */
+    bool is_storage;
 };
 
 struct reach {
     uint64_t sum;
-    struct region blocks[BLOCKS_MAX]; /* looked at */
-    uintptr_t doubts[DOUBTS_MAX];     /* pointers to the middle of something */
-    struct region *regions;           /* writable memory, ascending */
-    struct region stack;              /* of the main thread */
-    int block_count, doubt_count, region_count;
-    size_t summed_bytes;
-    char summed[SUMMED_MAX];
+    struct region *regions;    /* writable memory, ascending */
+    struct block *blocks;      /* to be looked at, in turn */
+    struct heap_place *doubts; /* pointers to the middle of something */
+    struct modules *modules;
+    uintptr_t stack; /* of the main thread: an address in it; 0: not known */
+    uintptr_t heap;  /* where it begins; likewise */
+    size_t region_count, block_count, block_room, doubt_count, doubt_room, summed_bytes;
+    bool is_unknown;
+    char piece[SUMMED_MAX];
 };
 
-static bool peek(uintptr_t address, void *to, size_t count) {
-    struct iovec local = {to, count}, remote = {(void *)address, count};
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)count;
-}
+/* ---- writable memory */
 
+/* Neighbours are one: an allocation may lie in both. */
 static bool find_regions(struct reach *reach) {
     char line[512], rights[8];
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps)
         return false;
     while (reach->region_count < REGIONS_MAX && fgets(line, sizeof line, maps)) {
-        struct region region;
+        struct region region = {0};
         if (sscanf(line, "%lx-%lx %7s", &region.first, &region.end, rights) != 3 || rights[1] != 'w')
             continue;
-        reach->regions[reach->region_count++] = region;
         if (strstr(line, "[stack]"))
-            reach->stack = region;
+            reach->stack = region.first;
+        if (!reach->heap && strstr(line, "[heap]"))
+            reach->heap = region.first;
+        if (reach->region_count && reach->regions[reach->region_count - 1].end == region.first)
+            reach->regions[reach->region_count - 1].end = region.end;
+        else
+            reach->regions[reach->region_count++] = region;
     }
     fclose(maps);
     return reach->region_count < REGIONS_MAX;
 }
 
-static bool is_in_regions(const struct reach *reach, uintptr_t address) {
-    int low = 0, high = reach->region_count;
+static struct region *region_of(const struct reach *reach, uintptr_t address) {
+    size_t low = 0, high = reach->region_count;
     while (low < high) {
-        int middle = (low + high) / 2;
+        size_t middle = (low + high) / 2;
         if (reach->regions[middle].end <= address)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < reach->region_count && reach->regions[low].first <= address;
+    return low < reach->region_count && reach->regions[low].first <= address ? &reach->regions[low] : NULL;
 }
 
-static bool is_looked_at(const struct reach *reach, uintptr_t address) {
-    for (int i = 0; i < reach->block_count; i++)
-        if (address >= reach->blocks[i].first && address <= reach->blocks[i].end) /* a vector's end is behind its last element */
-            return true;
-    return false;
+/* A vector's end is behind its last element, and within the last granule of its allocation. */
+static bool is_covered(const struct region *region, uintptr_t address) {
+    size_t granule = (address - region->first) / GRANULE;
+    return region->covered && region->covered[granule / 8] >> granule % 8 & 1;
+}
+
+static bool cover(struct region *region, uintptr_t address, size_t bytes) {
+    size_t granules = (region->end - region->first) / GRANULE;
+    if (bytes > region->end - address || region->end - region->first > covered_at_most)
+        return false;
+    if (!region->covered && !(region->covered = calloc(granules / 8 + 1, 1)))
+        return false;
+    size_t first = (address - region->first) / GRANULE, end = (address + bytes - 1 - region->first) / GRANULE + 1;
+    for (; first < end && first % 8; first++)
+        region->covered[first / 8] |= (uint8_t)(1 << first % 8);
+    for (; end > first && end % 8; end--)
+        region->covered[(end - 1) / 8] |= (uint8_t)(1 << (end - 1) % 8);
+    memset(region->covered + first / 8, 0xff, (end - first) / 8);
+    return true;
+}
+
+/* ---- what is to be looked at */
+
+/* Room for one more element of a list; false: there is no more memory, or there would be too many. */
+static bool has_room(void *list, size_t count, size_t *room, size_t most, size_t element) {
+    void **elements = list;
+    if (count < *room)
+        return true;
+    size_t more = *room ? 2 * *room : 256;
+    void *grown = count < most ? realloc(*elements, more * element) : NULL;
+    if (!grown)
+        return false;
+    *elements = grown;
+    *room = more;
+    return true;
+}
+
+static void doubt(struct reach *reach, uintptr_t address, int depth) {
+    if (heap_is_kept(address))
+        return;
+    if (has_room(&reach->doubts, reach->doubt_count, &reach->doubt_room, DOUBTS_MAX, sizeof *reach->doubts))
+        reach->doubts[reach->doubt_count++] = (struct heap_place){.address = address, .depth = depth};
+    else
+        reach->is_unknown = true;
+}
+
+/* False: it cannot be an allocation. */
+static bool add_block(struct reach *reach, struct region *region, struct block block) {
+    if (!block.bytes || !cover(region, block.address, block.bytes))
+        return false;
+    if (has_room(&reach->blocks, reach->block_count, &reach->block_room, BLOCKS_MAX, sizeof *reach->blocks))
+        reach->blocks[reach->block_count++] = block;
+    else
+        reach->is_unknown = true;
+    return true;
+}
+
+/* Where such a word leads; NULL: nowhere. */
+static struct region *leads_to(const struct reach *reach, uintptr_t word) {
+    struct region *region = region_of(reach, word);
+    return region && !modules_hold(reach->modules, word) ? region : NULL;
 }
 
 /* The bytes of the allocation that begins there; 0: none does. */
-static size_t allocation_bytes(const struct reach *reach, uintptr_t address) {
-    size_t size;
-    bool is_variable = address >= reach->stack.first && address < reach->stack.end;
-    if (is_variable || address % 16 || !peek(address - CHUNK_HEAD, &size, sizeof size))
-        return 0;
-    size &= ~(size_t)7;
-    return size < 32 || size > CHUNK_MAX || size % 16 ? 0 : size - CHUNK_HEAD;
+static size_t bytes_at(const struct reach *reach, const struct region *region, uintptr_t address) {
+    bool is_variable = reach->stack && region == region_of(reach, reach->stack);
+    return is_variable ? 0 : heap_allocation_bytes(address);
 }
 
-/* Memory of a program or a library, of which memory.c looks at the data set's. */
-static bool is_static(uintptr_t address) {
-    Dl_info info;
-    return dladdr((void *)address, &info);
+static struct block block_at(const struct reach *reach, const struct region *region, uintptr_t address, int depth) {
+    return (struct block){address, bytes_at(reach, region, address), depth, false};
 }
 
-/* Does another allocation follow, or is it one that was mapped for itself? Else the number before it only looks like a size. */
-static bool has_an_end(uintptr_t address) {
-    enum { IN_USE = 1, MAPPED = 2, PAGE = 4096 }; /* flags of glibc's: the one before is in use; mapped */
-    size_t own, next;
-    if (!peek(address - CHUNK_HEAD, &own, sizeof own))
-        return false;
-    if (own & MAPPED)
-        return (address - 2 * CHUNK_HEAD) % PAGE == 0 && (own & ~(size_t)7) % PAGE == 0;
-    return peek(address - CHUNK_HEAD + (own & ~(size_t)7), &next, sizeof next) && next & IN_USE && (next & ~(size_t)7) >= 32 &&
-           next < CHUNK_MAX;
-}
-
-/* All of a block, as long as there is not too much; of what comes then, the beginning. False: it cannot be read. */
-static bool sum_bytes(struct reach *reach, uintptr_t address, size_t bytes) {
-    bool goes_on = bytes > SUMMED_MAX && has_an_end(address);
-    for (size_t at = 0; at < bytes && (!at || (goes_on && reach->summed_bytes < SUMMED_IN_ALL)); at += SUMMED_MAX) {
-        size_t piece = bytes - at < SUMMED_MAX ? bytes - at : SUMMED_MAX;
-        if (!peek(address + at, reach->summed, piece))
-            return false;
-        reach->sum = checksum_bytes(reach->sum, reach->summed, piece);
-        reach->summed_bytes += piece;
-    }
-    return true;
-}
-
-static bool is_to_follow(const struct reach *reach, uintptr_t word) {
-    return is_in_regions(reach, word) && !is_looked_at(reach, word) && !is_static(word);
-}
-
-static void follow(struct reach *reach, const uintptr_t *words, size_t count, int depth);
-
-static bool look_at(struct reach *reach, uintptr_t address, size_t bytes, int depth) {
-    uintptr_t words[FOLLOWED_MAX / sizeof(uintptr_t)];
-    size_t followed = bytes < sizeof words ? bytes : sizeof words;
-    if (!peek(address, words, followed) || !sum_bytes(reach, address, bytes))
-        return false;
-    reach->blocks[reach->block_count++] = (struct region){address, address + bytes};
-    if (depth > 0)
-        follow(reach, words, followed / sizeof *words, depth - 1);
-    return true;
-}
-
-static void follow(struct reach *reach, const uintptr_t *words, size_t count, int depth) {
-    for (size_t i = 0; i < count && reach->block_count < BLOCKS_MAX; i++) {
-        if (!is_to_follow(reach, words[i]))
+/* Is a pointer among them? */
+static bool follow(struct reach *reach, const char *memory, size_t bytes, int depth) {
+    bool leads = false;
+    for (size_t at = 0; at + sizeof(uintptr_t) <= bytes; at += sizeof(uintptr_t)) {
+        uintptr_t word;
+        memcpy(&word, memory + at, sizeof word);
+        struct region *region = leads_to(reach, word);
+        if (!region)
             continue;
-        size_t bytes = allocation_bytes(reach, words[i]);
-        if ((!bytes || !look_at(reach, words[i], bytes, depth)) && reach->doubt_count < DOUBTS_MAX)
-            reach->doubts[reach->doubt_count++] = words[i];
+        if (is_covered(region, word) || add_block(reach, region, block_at(reach, region, word, depth)))
+            leads = true;
+        else
+            doubt(reach, word, depth);
+    }
+    return leads;
+}
+
+/* Where this word of a block leads to is a storage; or numbers, in which no pointer is looked for (depth 0). */
+static void add_known(struct reach *reach, long place, int depth, bool is_storage) {
+    uintptr_t word;
+    memcpy(&word, reach->piece + place, sizeof word);
+    struct region *region = leads_to(reach, word);
+    if (!region || is_covered(region, word))
+        return;
+    struct block block = block_at(reach, region, word, depth);
+    block.is_storage = is_storage;
+    add_block(reach, region, block);
+}
+
+/* Where no pointer is looked for any more: what a constructor writes nothing to is what another object has left there. A tensor has pointers
+   before its sizes and strides, of which there is room for five; a storage has the address of its elements and the deleter's context, then
+   small numbers with gaps (TensorImpl.h, StorageImpl.h, 1.13 to 2.15). */
+static size_t pointers_end(struct reach *reach, const struct block *block) {
+    enum { SIZES_AND_STRIDES = 11 * sizeof(int64_t) };
+    uintptr_t first;
+    memcpy(&first, reach->piece, sizeof first);
+    if (block->is_storage) {
+        add_known(reach, torch_facts.storage_data, 0, false);
+        return (size_t)torch_facts.storage_data + 2 * sizeof(void *);
+    }
+    if (first != (uintptr_t)torch_facts.tensor_vtable || block->bytes < (size_t)torch_facts.storage_offset)
+        return SIZE_MAX;
+    add_known(reach, torch_facts.storage, block->depth - 1, true);
+    if (torch_facts.version)
+        add_known(reach, torch_facts.version, 0, false);
+    return (size_t)torch_facts.storage_offset - SIZES_AND_STRIDES;
+}
+
+/* All of a block, as long as there is not too much, or it leads on; of what comes then, the beginning. */
+static void look_into(struct reach *reach, struct block block) {
+    bool goes_on = block.bytes > SUMMED_MAX && heap_has_an_end(block.address), leads = false;
+    for (size_t at = 0; at < block.bytes && (!at || (goes_on && (leads || reach->summed_bytes < SUMMED_IN_ALL))); at += SUMMED_MAX) {
+        size_t piece = block.bytes - at < SUMMED_MAX ? block.bytes - at : SUMMED_MAX, first = piece < FOLLOWED_MAX ? piece : FOLLOWED_MAX;
+        if (!reach_peek(block.address + at, reach->piece, piece)) {
+            reach->is_unknown = true;
+            return;
+        }
+        reach->sum = checksum_bytes(reach->sum, reach->piece, piece);
+        reach->summed_bytes += piece;
+        if (block.depth && !at) {
+            size_t end = pointers_end(reach, &block);
+            leads = follow(reach, reach->piece, first < end ? first : end, block.depth - 1) && first < end;
+        }
+        if (leads)
+            follow(reach, reach->piece + (at ? 0 : first), piece - (at ? 0 : first), block.depth - 1);
     }
 }
 
-/* Pointers to the middle of what has been reached in another way, too, are none. */
+/* ---- pointers to the middle of something */
+
+static bool is_resolved(const struct reach *reach, const struct heap_place *doubt) {
+    return is_covered(region_of(reach, doubt->address), doubt->address) || (doubt->is_found && !doubt->bytes);
+}
+
+static int by_address(const void *one, const void *other) {
+    uintptr_t first = ((const struct heap_place *)one)->address, second = ((const struct heap_place *)other)->address;
+    return first < second ? -1 : first > second;
+}
+
+/* Of what has been reached in another way, too, they are none; nor of memory that is free: there stood another object once, of which something is left where
+   a constructor writes nothing. What else they lead to is looked at, where it can be found and need not be looked at again. False: nothing new. */
+static bool resolve_doubts(struct reach *reach) {
+    struct region *heap = reach->heap ? region_of(reach, reach->heap) : NULL;
+    size_t kept = 0, before = reach->block_count;
+    for (size_t i = 0; i < reach->doubt_count; i++)
+        if (!is_resolved(reach, &reach->doubts[i]))
+            reach->doubts[kept++] = reach->doubts[i];
+    reach->doubt_count = kept;
+    if (!kept || !heap)
+        return false;
+    qsort(reach->doubts, kept, sizeof *reach->doubts, by_address);
+    size_t first = 0, end = kept;
+    while (first < end && reach->doubts[first].address < reach->heap)
+        first++;
+    while (end > first && reach->doubts[end - 1].address >= heap->end)
+        end--;
+    heap_find(reach->heap, heap->end, reach->doubts + first, end - first);
+    for (size_t i = first; i < end; i++) {
+        struct heap_place *place = &reach->doubts[i];
+        if (place->bytes && place->depth <= NOT_NEAR && !is_covered(heap, place->block))
+            add_block(reach, heap, (struct block){place->block, place->bytes, place->depth, false});
+    }
+    return reach->block_count > before;
+}
+
 static bool has_doubts(const struct reach *reach) {
-    for (int i = 0; i < reach->doubt_count; i++)
-        if (!is_looked_at(reach, reach->doubts[i]))
+    for (size_t i = 0; i < reach->doubt_count; i++)
+        if (!is_resolved(reach, &reach->doubts[i]))
             return true;
-    return reach->doubt_count == DOUBTS_MAX;
+    return reach->is_unknown;
 }
 
 static void reach_free(struct reach **reach) {
-    if (*reach)
+    for (size_t i = 0; *reach && i < (*reach)->region_count; i++)
+        free((*reach)->regions[i].covered);
+    if (*reach) {
+        modules_free((*reach)->modules);
         free((*reach)->regions);
+        free((*reach)->blocks);
+        free((*reach)->doubts);
+    }
     free(*reach);
 }
 
 static bool reach_begin(struct reach *reach) { /* of zeros */
     reach->sum = 1;
     reach->regions = malloc(REGIONS_MAX * sizeof *reach->regions);
-    return reach->regions && find_regions(reach);
+    reach->modules = modules_look();
+    return reach->regions && reach->modules && find_regions(reach);
 }
 
 uint64_t reach_sum(const void *object, size_t bytes) {
     __attribute__((cleanup(reach_free))) struct reach *reach = calloc(1, sizeof *reach);
-    if (!reach || !reach_begin(reach) || !look_at(reach, (uintptr_t)object, bytes, DEEP) || has_doubts(reach))
+    uintptr_t address = (uintptr_t)object;
+    if (!reach || !reach_begin(reach))
         return 0;
-    return reach->sum | 1;
+    struct region *region = region_of(reach, address);
+    if (!region || !add_block(reach, region, (struct block){address, bytes, DEEP, false}))
+        return 0;
+    size_t next = 0;
+    do
+        while (next < reach->block_count && !reach->is_unknown)
+            look_into(reach, reach->blocks[next++]);
+    while (!reach->is_unknown && resolve_doubts(reach));
+    return has_doubts(reach) ? 0 : reach->sum | 1;
 }
 
 /* Statics of the headers lead to lists of libtorch, which change with every operator: so one step, and only to what is an allocation beyond doubt. */
@@ -181,50 +312,11 @@ uint64_t reach_sum_beyond(const void *memory, size_t bytes) {
     uintptr_t first = ((uintptr_t)memory + sizeof first - 1) / sizeof first * sizeof first, end = (uintptr_t)memory + bytes;
     if (!reach || !reach_begin(reach))
         return 0;
-    for (const uintptr_t *word = (const uintptr_t *)first; (uintptr_t)(word + 1) <= end && reach->block_count < BLOCKS_MAX; word++) {
-        size_t block = is_to_follow(reach, *word) ? allocation_bytes(reach, *word) : 0;
-        if (block && has_an_end(*word))
-            look_at(reach, *word, block, 0);
+    for (const uintptr_t *word = (const uintptr_t *)first; (uintptr_t)(word + 1) <= end; word++) {
+        struct region *region = leads_to(reach, *word);
+        size_t block = region && !is_covered(region, *word) ? bytes_at(reach, region, *word) : 0;
+        if (block && heap_has_an_end(*word) && add_block(reach, region, (struct block){*word, block, 0, false}))
+            look_into(reach, reach->blocks[reach->block_count - 1]);
     }
-    return reach->sum;
-}
-
-/* Cheap enough for every batch: what is not an allocation is seldom looked for. */
-static bool looks_like_allocation(uintptr_t word) {
-    enum { ADDRESS_BITS = 47, LEAST = 1 << 16 };
-    return word % 16 == 0 && word >= LEAST && !(word >> ADDRESS_BITS);
-}
-
-/* How often a tensor, or what it is a view of, has been written: its elements may be many, and lie further away. Not of one that was made in inference mode,
-   which counts nothing. */
-static void sum_version(struct reach *reach, uintptr_t address) {
-    struct tensor *tensor = (struct tensor *)address;
-    void *first;
-    if (!peek(address, &first, sizeof first) || first != torch_facts.tensor_vtable || !tensor_is_plain(tensor) ||
-        (*tensor_key_set(tensor) & torch_facts.plain_keys) != torch_facts.plain_keys)
-        return;
-    OPAQUE_SCOPE;
-    struct value version = TORCH_CALL("aten::_version", "", value_tensor(tensor));
-    reach->sum = checksum_bytes(reach->sum, &version.integer, sizeof version.integer);
-}
-
-/* Without the counts of references behind a table of virtual functions (libtorch's, std::shared_ptr's): the examples that were read may still be there. */
-static void sum_near(struct reach *reach, uintptr_t address) {
-    enum { COUNTS_END = 3 * sizeof(void *) };
-    size_t bytes = looks_like_allocation(address) && !is_looked_at(reach, address) ? allocation_bytes(reach, address) : 0;
-    if (bytes <= COUNTS_END || !has_an_end(address))
-        return;
-    sum_bytes(reach, address + COUNTS_END, bytes - COUNTS_END < SUMMED_MAX ? bytes - COUNTS_END : SUMMED_MAX);
-    sum_version(reach, address);
-    reach->blocks[reach->block_count++] = (struct region){address, address + bytes};
-}
-
-uint64_t reach_sum_near(const void *object, size_t bytes) {
-    __attribute__((cleanup(reach_free))) struct reach *reach = calloc(1, sizeof *reach);
-    if (!reach)
-        return 0;
-    reach->sum = checksum_bytes(1, object, bytes);
-    for (size_t i = 0; i < bytes / sizeof(uintptr_t) && reach->block_count < BLOCKS_MAX; i++)
-        sum_near(reach, ((const uintptr_t *)object)[i]);
-    return reach->sum;
+    return reach->is_unknown ? 0 : reach->sum | 1;
 }

@@ -68,9 +68,10 @@ static void loader_settle(struct loader *loader) {
         break;
     case WATCH_AGAIN:
         if (++loader->watched == LOAD_WATCHED_MAX)
-            loader_leave_whole(loader, loader->dataset_sum
-                                           ? "reading an example changes its data set or static memory of the program, or writes"
-                                           : "its data set points to variables of a function, or into the middle of an object");
+            loader_leave_whole(
+                loader, loader->dataset_sum
+                            ? "reading an example changes its data set or static memory of the program, or writes"
+                            : "its data set points to variables of a function, or into the middle of an object, or has too many parts");
         break;
     case WATCH_NOTHING:
         break;
@@ -124,6 +125,8 @@ static struct list_rows list_cut(struct loader *loader, struct list *list) {
     else if (witness >= 0)
         list->indices[place = (int64_t)list->count++] = read_by_all;
     *list->end = list->indices + list->count;
+    if (list->count < loader->view.batch)
+        loader_accept_short(loader);
     loader->divided++;
     report_batch();
     if (shim_records()) {
@@ -176,16 +179,44 @@ static void note_loader(struct loader *loader, const char *sampler) {
     explain_note("loader", "torch::data", detail);
 }
 
+__attribute__((noreturn)) static void refuse_to_scale(size_t batch, const char *why) {
+    shim_problem("AR-SCALE-BATCH", "Set the batch size in the program, and leave --scale-batch out.",
+                 "a data loader with batches of %zu cannot be asked for %u times as much: %s", batch, shim_world_size(), why);
+}
+
+/* NULL: the sampler is to do what it is asked. */
+static struct loader *loader_of(void *sampler, size_t size) {
+    struct loader_view view;
+    if (!shim_training_begins())
+        return NULL;
+    if (threads_is_main())
+        return loaders_find(sampler, size);
+    if (shim_scales_batch() && loader_find(sampler, size, &view))
+        refuse_to_scale(size, "it is not the main thread that uses it");
+    return NULL;
+}
+
 typedef void *next_function(void *result, void *sampler, size_t size);
 
+/* What such a sampler asks for is not what the loader is given: it may leave out some, keep others for later, or turn them around. */
+static void *next_of_own(struct loader *loader, void *result, void *sampler, next_function *original) {
+    if (shim_scales_batch())
+        refuse_to_scale(loader->view.batch, "its sampler is the program's own");
+    watch_begin(loader, (struct list_rows){0, 0, 0}, 0, -1);
+    return original(result, sampler, loader->view.batch);
+}
+
 static void *next_of(void *result, void *sampler, size_t size, next_function *original) {
-    struct loader *loader = shim_training_begins() && threads_is_main() ? loaders_find(sampler, size) : NULL;
+    struct loader *loader = loader_of(sampler, size);
     if (!loader)
         return original(result, sampler, size);
-    note_loader(loader, original == ORIGINAL(random_next) ? "RandomSampler" : "SequentialSampler");
+    const char *librarys = original == ORIGINAL(random_next) ? "RandomSampler" : "SequentialSampler";
+    note_loader(loader, loader->has_own_sampler ? "a sampler of the program's own" : librarys);
+    watch_check_left();
+    if (loader->has_own_sampler)
+        return next_of_own(loader, result, sampler, original);
     if (loader->batch != size)
         report_scaled();
-    watch_check_left();
     loader_settle(loader);
     memset(result, 0, LIST_BYTES);
     original(result, sampler, loader->batch);
@@ -196,12 +227,10 @@ static void *next_of(void *result, void *sampler, size_t size, next_function *or
     }
     note_epoch(loader);
     loader->lists++;
-    if (loader->view.drop_last) {
-        loader_accept_short(&loader->view);
-        if (list.count < loader->batch) {
-            list_drop(&list);
-            return result;
-        }
+    if (loader->view.drop_last && list.count < loader->batch) {
+        list_drop(&list);
+        loader->is_at_end = true;
+        return result;
     }
     hand_out(loader, &list);
     return result;

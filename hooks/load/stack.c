@@ -50,6 +50,20 @@ static void stranger(struct loader *loader, size_t count) {
         loader_failed(loader, "stacks tensors in another order or place than before");
 }
 
+/* A batch is through: has reading it changed variables of this thread, or written? Then a rank that reads fewer has others. */
+static void compare_thread(struct loader *loader, struct worker *worker) {
+    uint64_t sum = memory_of_thread(loader->view.vtable, false), before = worker->thread_sum;
+    worker->thread_sum = sum;
+    if (sum == (before ? before : memory_of_thread(loader->view.vtable, true)))
+        atomic_store(&loader->is_settled, true);
+    else if (!before) /* something may have been made with the first */
+        return;
+    else if (atomic_load(&loader->state) == LOADER_WATCHED)
+        atomic_store(&loader->spoilt, true);
+    else if (atomic_load(&loader->state) == LOADER_DIVIDED)
+        loader_failed(loader, "has changed a variable of a worker's thread, or written to a file or to its output, while it read them");
+}
+
 static void *worker_stack(struct loader *loader, struct worker *worker, struct tensor **result, struct tensor *const *tensors, size_t count,
                           int64_t dim, struct call_site site) {
     bool loaders = is_loaders(loader, worker, count, dim, site);
@@ -68,6 +82,7 @@ static void *worker_stack(struct loader *loader, struct worker *worker, struct t
     if (worker->stacked < loader->stacked_tensors)
         return result;
     worker->stacked = 0;
+    compare_thread(loader, worker);
     if (divided)
         atomic_fetch_sub(&loader->short_lists, 1);
     else

@@ -24,8 +24,7 @@ enum {
 
 static const char loader_prefix[] = "N5torch4data19StatelessDataLoaderI";
 
-/* Copies memory that may not be there. */
-static bool peek(const void *address, void *to, size_t count) {
+bool peek_memory(const void *address, void *to, size_t count) {
     struct iovec local = {to, count}, remote = {(void *)(uintptr_t)address, count};
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)count;
 }
@@ -39,11 +38,11 @@ static const char *loader_class(const char *object, void **vtable) {
     } head;
     const char *name;
     char begin[sizeof loader_prefix + 1];
-    if (!peek(object, vtable, sizeof *vtable) || (uintptr_t)*vtable < 4096 || (uintptr_t)*vtable % 8)
+    if (!peek_memory(object, vtable, sizeof *vtable) || (uintptr_t)*vtable < 4096 || (uintptr_t)*vtable % 8)
         return NULL;
-    if (!peek((char *)*vtable - sizeof head, &head, sizeof head) || head.offset_to_top || !head.type_info)
+    if (!peek_memory((char *)*vtable - sizeof head, &head, sizeof head) || head.offset_to_top || !head.type_info)
         return NULL;
-    if (!peek(head.type_info + 8, &name, sizeof name) || !peek(name, begin, sizeof begin))
+    if (!peek_memory(head.type_info + 8, &name, sizeof name) || !peek_memory(name, begin, sizeof begin))
         return NULL;
     const char *text = begin[0] == '*' ? begin + 1 : begin; /* a class of one file only */
     return strncmp(text, loader_prefix, sizeof loader_prefix - 1) ? NULL : name + (text - begin);
@@ -54,7 +53,7 @@ static bool copy_threads(const char *object, struct loader_view *view) {
     memcpy(threads, object + FIELD_THREADS, sizeof threads);
     if (threads[1] < threads[0] || (size_t)(threads[1] - threads[0]) != view->workers * sizeof *view->threads)
         return false;
-    return view->workers == 0 || peek(threads[0], view->threads, view->workers * sizeof *view->threads);
+    return view->workers == 0 || peek_memory(threads[0], view->threads, view->workers * sizeof *view->threads);
 }
 
 static bool read_fields(char *object, struct loader_view *view) {
@@ -71,8 +70,8 @@ static bool read_fields(char *object, struct loader_view *view) {
     return sensible && copy_threads(object, view);
 }
 
-void loader_accept_short(struct loader_view *view) {
-    view->object[OPTION_DROP_LAST] = 0;
+void loader_set_drop_last(const struct loader_view *view, bool drops) {
+    view->object[OPTION_DROP_LAST] = drops;
 }
 
 static bool find_at(void *sampler, int offset, size_t batch, struct loader_view *view) {

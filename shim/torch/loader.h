@@ -19,13 +19,22 @@ struct loader_view {
     uint64_t threads[LOADER_WORKERS_MAX]; /* pthread_t of its workers */
 };
 
+/* Copies memory that may not be there; false: it is not. */
+bool peek_memory(const void *address, void *to, size_t count);
+
+/* Of what the program has in its output's buffers. */
+uint64_t output_sum(void);
+
 /* Finds the loader that a sampler is a member of. batch: what the loader has just asked it for, which must be its batch size. False: the sampler is
    used by something else, or the loader is not laid out as in any libtorch that we know. Reads memory around the sampler through the kernel, so it may be
    called for any address. */
 bool loader_find(void *sampler, size_t batch, struct loader_view *view);
 
-/* From now on the loader takes a list shorter than its batch size for a whole one, whatever its option drop_last says. */
-void loader_accept_short(struct loader_view *view);
+/* The loader's option drop_last: whether it ends at a list shorter than its batch size. Of a loader that is there: it is written. */
+void loader_set_drop_last(const struct loader_view *view, bool drops);
+
+/* Is the sampler anything but libtorch's random or sequential one, as far as its class says? One of the program's own may call libtorch's for itself. */
+bool loader_has_own_sampler(const struct loader_view *view);
 
 /* The class is one whose batches are, by the rules of C++, examples read one by one and stacked: a chain of MapDataset over a data set that has get() and
    inherits get_batch(), transforms of single examples, Stack at the end, libtorch's random or sequential sampler. Returns how many tensors are stacked (1 or

@@ -126,12 +126,18 @@ static int tensors_of_stack(struct span transform) {
     return span_is(transform, pair) ? 2 : span_is(transform, single) ? 1 : 0;
 }
 
+static bool is_own_sampler(struct span sampler) {
+    return !span_is(sampler, "torch::data::samplers::RandomSampler") && !span_is(sampler, "torch::data::samplers::SequentialSampler");
+}
+
+static const char loader_template[] = "torch::data::StatelessDataLoader";
+
 static const char *chain_fault(const struct symbols *symbols, struct span loader, int *tensors) {
     static const char map[] = "torch::data::datasets::MapDataset";
     struct span parts[2], inner[2];
-    if (!template_arguments(loader, "torch::data::StatelessDataLoader", parts))
+    if (!template_arguments(loader, loader_template, parts))
         return "its type is not understood";
-    if (!span_is(parts[1], "torch::data::samplers::RandomSampler") && !span_is(parts[1], "torch::data::samplers::SequentialSampler"))
+    if (is_own_sampler(parts[1]))
         return "its sampler is the program's own";
     if (!template_arguments(parts[0], map, inner))
         return "its data set makes batches by itself";
@@ -160,4 +166,12 @@ int loader_stacked_tensors(const struct loader_view *view, const char **why) {
     }
     free(name);
     return *why ? 0 : tensors;
+}
+
+bool loader_has_own_sampler(const struct loader_view *view) {
+    char *name = demangle_dense(view->class_name);
+    struct span parts[2];
+    bool is_own = !name || !template_arguments((struct span){name, strlen(name)}, loader_template, parts) || is_own_sampler(parts[1]);
+    free(name);
+    return is_own;
 }

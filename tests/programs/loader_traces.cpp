@@ -1,0 +1,253 @@
+// Data loaders whose reading leaves something behind where it is hard to find, and loaders that end differently: tests/loading.bats.
+//
+//   loader_traces KIND [workers] [ARGUMENT]
+#include <torch/torch.h>
+
+#include <array>
+#include <cinttypes>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+#include "loaders.h"
+
+extern "C" double decoder_gain(unsigned long index);
+extern "C" unsigned long decoder_calls(void);
+
+// ---- training
+
+struct Trainer {
+    template <typename Loader> int pass(Loader &loader, bool trains = true) {
+        int batches = 0;
+        for (auto &batch : loader) {
+            batches++;
+            auto loss = torch::nn::functional::cross_entropy(model->forward(batch.data.flatten(1)), batch.target);
+            if (trains) {
+                optimizer.zero_grad();
+                loss.backward();
+                optimizer.step();
+            }
+            std::cerr << batch.data.size(0) << " rows" << std::endl;
+            last = loss.template item<double>();
+            rows += batch.data.size(0);
+        }
+        return batches;
+    }
+    void tell(const char *what, int batches) {
+        std::cout << what << " batches " << batches << " rows " << rows << " loss " << last << std::endl;
+        rows = 0;
+    }
+    torch::nn::Linear model{FEATURES, CLASSES};
+    torch::optim::SGD optimizer{model->parameters(), 0.1};
+    double last = 0;
+    int64_t rows = 0;
+};
+
+// ---- samplers and options
+
+// Skips some examples, fills batches up, and hands out what is left in the end.
+struct Filtered : samplers::RandomSampler {
+    explicit Filtered(int64_t samples) : RandomSampler(samples) {
+    }
+    torch::optional<std::vector<size_t>> next(size_t batch) override {
+        while (kept.size() < batch) {
+            auto more = RandomSampler::next(batch);
+            if (!more)
+                break;
+            for (auto index : *more)
+                if (index % 3)
+                    kept.push_back(index);
+        }
+        size_t count = std::min(batch, kept.size());
+        if (!count)
+            return {};
+        std::vector<size_t> out(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(count));
+        kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(count));
+        return out;
+    }
+    std::vector<size_t> kept;
+};
+
+static void filtered(size_t workers) {
+    Trainer trainer;
+    auto loader = make_data_loader(Blobs(310, 1).map(transforms::Stack<>()), Filtered(310), DataLoaderOptions(25).workers(workers).drop_last(true));
+    for (int epoch = 0; epoch < 3; epoch++)
+        trainer.tell("filtered", trainer.pass(*loader));
+}
+
+// Large enough that malloc gives the next one the place of the last.
+struct Padded : Blobs {
+    using Blobs::Blobs;
+    std::array<char, 700> padding{};
+};
+
+static void one_pass(Trainer &trainer, size_t workers, bool trains) {
+    auto loader = make_data_loader(datasets::map<Padded, transforms::Stack<>>(Padded(200, 1), {}),
+                                   DataLoaderOptions(32).workers(workers).drop_last(trains));
+    trainer.tell(trains ? "train" : "evaluate", trainer.pass(*loader, trains));
+}
+
+static void stale(size_t workers, bool evaluates_first) {
+    Trainer trainer;
+    for (int epoch = 0; epoch < 6; epoch++) {
+        one_pass(trainer, workers, !evaluates_first);
+        one_pass(trainer, workers, evaluates_first);
+    }
+}
+
+// More loaders than are remembered, in turn; and one that another thread goes on with.
+static void clients(size_t workers) {
+    Trainer trainer;
+    auto make = [&](int64_t size) {
+        return make_data_loader(Blobs(size, 1).map(transforms::Stack<>()), DataLoaderOptions(32).workers(workers).drop_last(true));
+    };
+    std::vector<decltype(make(0))> all;
+    for (int i = 0; i < 70; i++)
+        all.push_back(make(100));
+    for (int round = 0; round < 3; round++) {
+        int batches = 0;
+        for (auto &client : all)
+            batches += trainer.pass(*client);
+        trainer.tell("round", batches);
+        std::cout << "drops " << all[0]->options().drop_last << std::endl;
+    }
+    std::thread([&] { trainer.tell("thread", trainer.pass(*all[69])); }).join();
+}
+
+// ---- what reading leaves behind
+
+// A vector of images, and what is declared behind it: a number of examples read, its own or somebody else's.
+struct Images : Blobs {
+    Images(int64_t samples, int64_t *other) : Blobs(samples, 1), reads(other ? other : own.get()) {
+        for (int64_t i = 0; i < samples; i++)
+            images.push_back(torch::full({FEATURES}, static_cast<double>(i) / static_cast<double>(samples)));
+    }
+    Example<> get(size_t index) override {
+        auto example = Blobs::get(index);
+        if (reads)
+            ++*reads;
+        return {images[index].clone(), example.target};
+    }
+    std::vector<torch::Tensor> images;
+    std::shared_ptr<int64_t> own = std::make_shared<int64_t>(0);
+    int64_t *reads;
+};
+
+static void crowded(size_t workers, bool on_stack) {
+    Trainer trainer;
+    int64_t here = 0;
+    Images set(1500, on_stack ? &here : nullptr);
+    auto reads = set.reads;
+    auto own = set.own;
+    auto loader = make_data_loader(datasets::map<Images, transforms::Stack<>>(std::move(set), {}), DataLoaderOptions(50).workers(workers));
+    trainer.tell("crowded", trainer.pass(*loader));
+    std::cout << "read " << *reads << std::endl;
+}
+
+// The same, which counts nothing.
+static void gallery(size_t workers) {
+    Trainer trainer;
+    Images set(1500, nullptr);
+    set.reads = nullptr;
+    auto loader = make_data_loader(datasets::map<Images, transforms::Stack<>>(std::move(set), {}), DataLoaderOptions(50).workers(workers));
+    trainer.tell("gallery", trainer.pass(*loader));
+}
+
+struct Decoded : Blobs {
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        auto example = Blobs::get(index);
+        return {example.data * decoder_gain(index), example.target};
+    }
+};
+
+struct Tally {
+    ~Tally() {
+        total += count;
+    }
+    size_t count = 0;
+    static std::atomic<size_t> total;
+};
+std::atomic<size_t> Tally::total;
+static thread_local Tally tally;
+struct Tallied : Blobs {
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        tally.count++;
+        return Blobs::get(index);
+    }
+};
+
+static int log_file;
+struct Logged : Blobs {
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        if (dprintf(log_file, "read %zu\n", index) < 0)
+            std::abort();
+        return Blobs::get(index);
+    }
+};
+
+// Few examples are worth a word.
+static std::ofstream skipped;
+struct Skipping : Blobs {
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        if (index % 140 == 139)
+            skipped << "example " << index << " is bad" << std::endl;
+        return Blobs::get(index);
+    }
+};
+
+struct Dotted : Blobs {
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        std::cout << '.';
+        return Blobs::get(index);
+    }
+};
+
+template <typename Set> static void two_epochs(size_t workers) {
+    Trainer trainer;
+    auto loader = make_data_loader<samplers::SequentialSampler>(datasets::map<Set, transforms::Stack<>>(Set(310, 1), {}),
+                                                                DataLoaderOptions(25).workers(workers));
+    for (int epoch = 0; epoch < 2; epoch++)
+        trainer.tell("epoch", trainer.pass(*loader));
+}
+
+int main(int argc, char **argv) {
+    const std::string kind = argc > 1 ? argv[1] : "";
+    const size_t workers = argc > 2 ? static_cast<size_t>(std::atol(argv[2])) : 0;
+    if (kind == "dots")
+        std::ios::sync_with_stdio(false);
+    torch::manual_seed(7);
+    if (kind == "filtered")
+        filtered(workers);
+    else if (kind == "stale" || kind == "stale_evaluation")
+        stale(workers, kind != "stale");
+    else if (kind == "clients")
+        clients(workers);
+    else if (kind == "crowded" || kind == "crowded_stack")
+        crowded(workers, kind != "crowded");
+    else if (kind == "gallery")
+        gallery(workers);
+    else if (kind == "library") {
+        two_epochs<Decoded>(workers);
+        std::cout << "decoded " << decoder_calls() << std::endl;
+    } else if (kind == "tally") {
+        two_epochs<Tallied>(workers);
+        std::cout << "counted " << Tally::total << std::endl;
+    } else if (kind == "log") {
+        log_file = open("reads.log", O_WRONLY | O_CREAT | O_APPEND, 0666);
+        two_epochs<Logged>(workers);
+    } else if (kind == "skipped") {
+        skipped.open("skipped.log");
+        skipped << "skipped examples" << std::endl;
+        two_epochs<Skipping>(workers);
+    } else if (kind == "dots")
+        two_epochs<Dotted>(workers);
+}
