@@ -187,7 +187,7 @@ whole() {
 @test "a loader is read whole when reading an example leaves something behind: among many, in a library, in a thread, in a file, in a buffer" {
     program=loader_traces
     local kind
-    for kind in crowded crowded_stack library log "log 2" "tally 2" dots; do
+    for kind in crowded crowded_stack painted library log "log 2" "tally 2" dots; do
         # shellcheck disable=SC2086
         whole debian-O2 2 $kind
         ! cmp "$plain/reads.log" "$ranks/reads.log" || continue
@@ -196,17 +196,22 @@ whole() {
     whole wheel-O2 3 library
 }
 
-@test "a data set of many allocations that keeps nothing is divided" {
+@test "a data set of many allocations that keeps nothing, and one with a buffer that grows once, are divided" {
     program=loader_traces
+    divided debian-O2 2 growing 2
     divided debian-O2 2 gallery
     divided wheel-O2 2 gallery 2
 }
 
-@test "a word about one bad example, written to a file that is open, stops by name where only its rank has read it" {
+@test "a word about one bad example, written to a file that is open, stops by name where only its rank has read it; so do a thread's late counts" {
     program=loader_traces
-    loaders 2 debian-O2 -- skipped
-    [ "$(cat "$ranks/status")" -eq 125 ]
-    grep -q 'error AR-LOADING: .* or has printed or written something' "$ranks/err"
+    local kind
+    for kind in skipped "tally_late 2" handed_over; do
+        # shellcheck disable=SC2086
+        loaders 2 debian-O2 -- $kind
+        [ "$(cat "$ranks/status")" -eq 125 ]
+        grep -q 'error AR-LOADING: .*\(has written to a file\|thread_local\|by another thread\)' "$ranks/err"
+    done
 }
 
 # scaled N KIND...: accel-run --scale-batch with batches of 13 is the plain program with batches of 13 * N

@@ -130,6 +130,8 @@ bool written_may_be(const char *path);
 uint32_t written_count(void);
 /* what: for the visitor. */
 void written_each(void (*visit)(struct written *file, const void *what), const void *what);
+/* A hash of their sizes. */
+uint64_t written_sizes(void);
 /* A folder or file has got another name, real ones both: what is open below it has another one, too. */
 void written_move(const char *from, const char *to);
 /* Puts what lies below the folder there: it moves, or is in the way of its removal, as in one process. */

@@ -198,6 +198,20 @@ void written_each(void (*visit)(struct written *file, const void *what), const v
             visit(&files[i], what);
 }
 
+static void add_size(struct written *file, const void *sum) {
+    uint64_t *sizes = *(uint64_t *const *)sum;
+    struct stat status;
+    off_t size = fstat(file->descriptor, &status) ? -1 : status.st_size;
+    *sizes = checksum_bytes(*sizes, &size, sizeof size);
+}
+
+uint64_t written_sizes(void) {
+    uint64_t sum = 1, *its = &sum;
+    SHIM_FILES_ASIDE;
+    written_each(add_size, &its);
+    return sum;
+}
+
 /* Another thread is putting the file in its place, by its descriptor: who is about to close that, or looks for the file, waits. Not for ever: he may be its
    signal handler. */
 static void await_publishers(const struct written *file) {

@@ -39,11 +39,13 @@ size_t heap_allocation_bytes(uintptr_t address) {
 
 bool heap_has_an_end(uintptr_t address) {
     enum { MAPPED = 2, PAGE = 4096 };
-    size_t own, next;
-    if (!reach_peek(address - HEAP_CHUNK_HEAD, &own, sizeof own))
+    size_t head[2],
+        next; /* of one that is mapped: bytes before it, which alignment has left over (posix_memalign: all of libtorch's); its own */
+    if (!reach_peek(address - HEAD, head, sizeof head))
         return false;
+    size_t own = head[1];
     if (own & MAPPED)
-        return (address - HEAD) % PAGE == 0 && (own & ~(size_t)FLAGS) % PAGE == 0;
+        return (address - HEAD - head[0]) % PAGE == 0 && ((own & ~(size_t)FLAGS) + head[0]) % PAGE == 0;
     return reach_peek(address - HEAP_CHUNK_HEAD + (own & ~(size_t)FLAGS), &next, sizeof next) && next & PREVIOUS_IN_USE &&
            (next & ~(size_t)FLAGS) >= LEAST && next < (size_t)1 << 30;
 }

@@ -53,21 +53,23 @@ struct worker {
     struct call_site sites[LOAD_STACKED_MAX];
     int stacked;           /* of the batch it is at */
     struct list_rows rows; /* likewise */
-    uint64_t thread_sum;   /* of its own variables and of what it has written, after the last batch; 0: none yet */
+    uint64_t thread_sum;   /* of its own variables, after the last batch; 0: none yet */
+    uint64_t writes;       /* calls of write until then */
+    bool has_changed;      /* a variable, while it read its own rows only */
 };
 
 struct loader {
     void *sampler;
     struct loader_view view;
-    int stacked_tensors;  /* 1 or 2; 0: not plain by type */
-    bool has_own_sampler; /* the program's, which has asked libtorch's for something: what it makes of that is its own affair */
-    bool accepts_short;   /* its drop_last is off: it has been given a list that is short for having been cut */
-    const char *why;      /* it is read whole */
-    uint64_t generation;  /* samplers made when the watching began: afterwards another loader may stand at the same address */
-    size_t batch;         /* rows it is asked for: view.batch, times the ranks with --scale-batch */
-    uint64_t divided;     /* batches */
-    size_t lists;         /* handed out since the epoch or the watching began */
-    int watched;          /* batches looked at without a verdict */
+    int stacked_tensors;        /* 1 or 2; 0: not plain by type */
+    bool has_own_sampler;       /* the program's, which has asked libtorch's for something: what it makes of that is its own affair */
+    _Atomic bool accepts_short; /* its drop_last is off: it has been given a list that is short for having been cut */
+    const char *why;            /* it is read whole */
+    uint64_t generation;        /* samplers made when the watching began: afterwards another loader may stand at the same address */
+    size_t batch;               /* rows it is asked for: view.batch, times the ranks with --scale-batch */
+    uint64_t divided;           /* batches */
+    size_t lists;               /* handed out since the epoch or the watching began */
+    int watched;                /* batches looked at without a verdict */
     uint64_t dataset_sum; /* of its data set's memory when the watched batch was handed out; with workers, of theirs and of static memory */
     uint32_t watched_lists;  /* handed out to workers while watched */
     bool workers_are_clean;  /* they have read one of them and left nothing behind */
@@ -86,6 +88,8 @@ struct loader {
 /* ---- loaders.c: the loaders seen so far */
 /* The loader of this sampler, which has asked it for `size` rows; NULL: the sampler is used by something else, or there are too many. Main thread. */
 struct loader *loaders_find(void *sampler, size_t size);
+/* Another thread than the main one asks the sampler: stops the job where its loader may have been given a list that is short for having been cut. */
+void loaders_refuse_thread(void *sampler);
 /* The loader that the calling thread is a worker of. Any thread. */
 struct loader *loaders_of_thread(struct worker **worker);
 /* Is it a worker of any, also of one that is read whole? Any thread. */
@@ -127,9 +131,12 @@ uint64_t near_sum(const void *object, size_t bytes); /* of an object and the all
 /* Static and thread-local memory of the program, of the file that address belongs to, and of their libraries (modules.h); what this thread has printed and
    written. */
 uint64_t memory_of_program(const void *address);
-/* This thread's variables of the program and of that file, and what it has written; or those of a new thread. Never 0. Any thread. */
+/* This thread's variables of the program and of that file, or those of a new thread. Never 0. Any thread. */
 uint64_t memory_of_thread(const void *address, bool is_fresh);
-/* The data set, what it points to itself, static memory of the program and of that file, what has been printed and written: cheap enough for every batch. */
+/* Calls of write by this thread so far: a get() that prints or logs. 0 where the kernel does not count. Any thread. */
+uint64_t memory_thread_writes(void);
+/* The data set, what it points to itself, static memory of the program and of that file, sizes of files that are open for writing: cheap
+   enough for every batch. Not what is printed: each rank's own lines are shown (launcher/streams). */
 uint64_t memory_at_hand(const void *dataset, const void *address);
 
 /* ---- stack.c */

@@ -158,6 +158,12 @@ static struct loader *loader_take(void) {
     return loaders[count];
 }
 
+void loaders_refuse_thread(void *sampler) {
+    const struct loader *loader = loader_at(sampler);
+    if (loader && loader->accepts_short)
+        loader_failed(loader, "is gone on with by another thread in the middle of an epoch");
+}
+
 struct loader *loaders_find(void *sampler, size_t size) {
     struct loader_view view;
     if (!loader_find(sampler, size, &view))

@@ -27,15 +27,13 @@ struct program_memory {
     const struct modules
         *modules; /* whose program's files are looked at, and what those point to; NULL: the program and the file of that address */
     uint64_t sum;
-    size_t bytes;
-    bool is_of_thread; /* this thread's variables alone */
-    bool is_fresh;     /* as a new thread has them */
+    size_t bytes, own_bytes; /* all, and those of the program and the file of that address */
+    bool is_of_thread;       /* this thread's variables alone */
+    bool is_fresh;           /* as a new thread has them */
     bool is_unknown;
 };
 
-static bool is_programs(const struct program_memory *memory, const struct dl_phdr_info *info) {
-    if (memory->modules)
-        return modules_is_programs(memory->modules, info->dlpi_phdr);
+static bool is_own(const struct program_memory *memory, const struct dl_phdr_info *info) {
     bool is_executable = !info->dlpi_name || !info->dlpi_name[0];
     return is_executable || shim_module_holds(info, memory->address);
 }
@@ -94,8 +92,10 @@ static void sum_variables(struct program_memory *memory, const struct dl_phdr_in
 
 static int visit_module(struct dl_phdr_info *info, size_t size, void *data) {
     struct program_memory *memory = data;
-    if (!is_programs(memory, info))
+    bool own = is_own(memory, info);
+    if (!own && !(memory->modules && modules_is_programs(memory->modules, info->dlpi_phdr)))
         return 0;
+    size_t before = memory->bytes;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         if (segment->p_type == PT_LOAD && segment->p_flags & PF_W && !memory->is_of_thread)
@@ -103,13 +103,13 @@ static int visit_module(struct dl_phdr_info *info, size_t size, void *data) {
         if (segment->p_type == PT_TLS && size > offsetof(struct dl_phdr_info, dlpi_tls_data))
             sum_variables(memory, info, segment);
     }
+    memory->own_bytes += own ? memory->bytes - before : 0;
     return 0;
 }
 
 /* ---- what has been written */
 
-/* Calls of write by this thread so far: a get() that prints or logs. 0 where the kernel does not count. */
-static uint64_t thread_writes(void) {
+uint64_t memory_thread_writes(void) {
     char text[512];
     int file = open("/proc/thread-self/io", O_RDONLY | O_CLOEXEC);
     ssize_t length = file < 0 ? 0 : read(file, text, sizeof text - 1);
@@ -118,11 +118,6 @@ static uint64_t thread_writes(void) {
     text[length > 0 ? length : 0] = 0;
     const char *count = strstr(text, "syscw: ");
     return count ? strtoull(count + 7, NULL, 10) : 0;
-}
-
-static uint64_t sum_of_output(void) {
-    uint64_t printed = output_sum();
-    return checksum_bytes(thread_writes(), &printed, sizeof printed);
 }
 
 /* ---- sums */
@@ -136,19 +131,20 @@ uint64_t memory_of_program(const void *address) {
     if (!modules)
         return 0;
     modules_tell_programs(modules, address);
-    struct program_memory memory = {.modules = modules, .sum = sum_of_output()};
+    struct program_memory memory = {.address = address, .modules = modules, .sum = memory_thread_writes() ^ output_sum()};
     dl_iterate_phdr(visit_module, &memory);
-    return memory.bytes && memory.bytes <= LIBRARIES_MAX && !memory.is_unknown ? memory.sum | 1 : 0;
+    bool all = memory.own_bytes && memory.own_bytes <= PROGRAM_MAX && memory.bytes <= LIBRARIES_MAX && !memory.is_unknown;
+    return all ? memory.sum | 1 : 0;
 }
 
 uint64_t memory_of_thread(const void *address, bool is_fresh) {
-    struct program_memory memory = {.address = address, .sum = is_fresh ? 0 : thread_writes(), .is_of_thread = true, .is_fresh = is_fresh};
+    struct program_memory memory = {.address = address, .sum = 1, .is_of_thread = true, .is_fresh = is_fresh};
     dl_iterate_phdr(visit_module, &memory);
     return memory.sum | 1;
 }
 
 uint64_t memory_at_hand(const void *dataset, const void *address) {
-    struct program_memory memory = {.address = address, .sum = sum_of_output()};
+    struct program_memory memory = {.address = address, .sum = files_client.sizes()};
     size_t bytes = malloc_usable_size((void *)(uintptr_t)dataset);
     dl_iterate_phdr(visit_module, &memory);
     if (bytes > DATASET_MAX || memory.bytes > PROGRAM_MAX)

@@ -193,6 +193,7 @@ static struct loader *loader_of(void *sampler, size_t size) {
         return loaders_find(sampler, size);
     if (shim_scales_batch() && loader_find(sampler, size, &view))
         refuse_to_scale(size, "it is not the main thread that uses it");
+    loaders_refuse_thread(sampler);
     return NULL;
 }
 

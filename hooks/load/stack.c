@@ -50,18 +50,23 @@ static void stranger(struct loader *loader, size_t count) {
         loader_failed(loader, "stacks tensors in another order or place than before");
 }
 
-/* A batch is through: has reading it changed variables of this thread, or written? Then a rank that reads fewer has others. */
-static void compare_thread(struct loader *loader, struct worker *worker) {
-    uint64_t sum = memory_of_thread(loader->view.vtable, false), before = worker->thread_sum;
+/* A batch is through: has reading it changed variables of this thread, or written? Then a rank that reads fewer has others. Something may be made with the
+   first, and a buffer may grow once more later. */
+static void compare_thread(struct loader *loader, struct worker *worker, bool divided) {
+    uint64_t sum = memory_of_thread(loader->view.vtable, false), before = worker->thread_sum, writes = memory_thread_writes();
+    bool is_first = !before, has_written = writes != worker->writes;
     worker->thread_sum = sum;
-    if (sum == (before ? before : memory_of_thread(loader->view.vtable, true)))
+    worker->writes = writes;
+    bool same = sum == (is_first ? memory_of_thread(loader->view.vtable, true) : before);
+    if (atomic_load(&loader->state) == LOADER_WATCHED && same && !has_written)
         atomic_store(&loader->is_settled, true);
-    else if (!before) /* something may have been made with the first */
-        return;
-    else if (atomic_load(&loader->state) == LOADER_WATCHED)
+    else if (atomic_load(&loader->state) == LOADER_WATCHED && !is_first)
         atomic_store(&loader->spoilt, true);
-    else if (atomic_load(&loader->state) == LOADER_DIVIDED)
-        loader_failed(loader, "has changed a variable of a worker's thread, or written to a file or to its output, while it read them");
+    if (same || !divided)
+        return;
+    if (worker->has_changed)
+        loader_failed(loader, "goes on changing a variable of a worker's thread (thread_local) while it reads them");
+    worker->has_changed = true;
 }
 
 static void *worker_stack(struct loader *loader, struct worker *worker, struct tensor **result, struct tensor *const *tensors, size_t count,
@@ -82,7 +87,7 @@ static void *worker_stack(struct loader *loader, struct worker *worker, struct t
     if (worker->stacked < loader->stacked_tensors)
         return result;
     worker->stacked = 0;
-    compare_thread(loader, worker);
+    compare_thread(loader, worker, divided);
     if (divided)
         atomic_fetch_sub(&loader->short_lists, 1);
     else

@@ -203,6 +203,56 @@ struct Skipping : Blobs {
     }
 };
 
+// A buffer of each thread that grows when it must; and, from some example on, a count.
+struct Growing : Blobs {
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        static thread_local std::vector<char> buffer(100);
+        if (index == 260)
+            buffer.resize(10000);
+        return Blobs::get(index);
+    }
+};
+struct TalliedLate : Blobs {
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        tally.count += index >= 200;
+        return Blobs::get(index);
+    }
+};
+
+// Far behind the begin of a large tensor a number is counted up, by its address.
+struct Painted : Blobs {
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        canvas.data_ptr<float>()[10000000] += 1;
+        return Blobs::get(index);
+    }
+    torch::Tensor canvas = torch::zeros({12000000});
+};
+static void painted(size_t workers) {
+    Trainer trainer;
+    Painted set(310, 1);
+    auto canvas = set.canvas;
+    auto loader = make_data_loader(datasets::map<Painted, transforms::Stack<>>(std::move(set), {}), DataLoaderOptions(25).workers(workers));
+    trainer.tell("painted", trainer.pass(*loader));
+    std::cout << "strokes " << canvas.data_ptr<float>()[10000000] << std::endl;
+}
+
+// Another thread goes on with what the main one has begun.
+static void handed_over() {
+    Trainer trainer;
+    auto loader = make_data_loader(Blobs(310, 1).map(transforms::Stack<>()), DataLoaderOptions(32).workers(2).drop_last(true));
+    trainer.tell("first", trainer.pass(*loader));
+    auto batch = loader->begin();
+    ++++batch;
+    std::thread([&] {
+        for (; batch != loader->end(); ++batch)
+            trainer.rows += batch->data.size(0);
+    }).join();
+    trainer.tell("thread", 0);
+}
+
 struct Dotted : Blobs {
     using Blobs::Blobs;
     Example<> get(size_t index) override {
@@ -250,4 +300,13 @@ int main(int argc, char **argv) {
         two_epochs<Skipping>(workers);
     } else if (kind == "dots")
         two_epochs<Dotted>(workers);
+    else if (kind == "growing")
+        two_epochs<Growing>(workers);
+    else if (kind == "tally_late") {
+        two_epochs<TalliedLate>(workers);
+        std::cout << "counted " << Tally::total << std::endl;
+    } else if (kind == "painted")
+        painted(workers);
+    else if (kind == "handed_over")
+        handed_over();
 }
