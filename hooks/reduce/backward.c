@@ -54,12 +54,12 @@ void hook_accumulate_grad_base(void *node, struct tensor **variable) {
     leaf_constructed(node, leaf);
 }
 
-/* gradient_as_bucket_view=True: what is there is a view of the Reducer's memory, to which it copies the gradient that arrives. */
-static void own_copy(struct tensor **slot) {
+/* gradient_as_bucket_view=True: what is there may be a view of the Reducer's memory, to which it copies the gradient that arrives. NULL: it is not. */
+static struct tensor *copy_for_reducer(struct tensor *leaf, struct tensor *gradient) {
+    if (!boundary_has_reducer() || !tensor_is_plain(gradient) || tensor_is_marked(gradient) || tensor_is_marked(leaf))
+        return NULL;
     OPAQUE_SCOPE;
-    struct tensor *copy = TORCH_CALL("aten::clone", "", value_tensor(*slot), value_none()).tensor;
-    tensor_release(*slot);
-    *slot = copy;
+    return TORCH_CALL("aten::clone", "", value_tensor(gradient), value_none()).tensor;
 }
 
 /* First arrival of this backward at a leaf: put aside what is there. */
@@ -75,15 +75,13 @@ static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
     struct tensor **slot = tensor_grad_slot(leaf);
     bool has_gradient = *slot && *slot != torch_facts.undefined;
     bool was_zero = has_gradient && before_is_left_in_place(leaf, *slot);
-    bool put_aside = has_gradient && !was_zero, copy = put_aside && boundary_has_reducer() && tensor_is_plain(*slot);
-    if (copy)
-        own_copy(slot);
+    bool put_aside = has_gradient && !was_zero;
     backward->leaves[backward->count++] = (struct leaf_gradient){.leaf = leaf,
                                                                  .ordinal = leaf_ordinal(leaf),
                                                                  .arrival = backward->arrivals++,
                                                                  .before = put_aside ? *slot : NULL,
                                                                  .was_zero = was_zero,
-                                                                 .is_copied = copy,
+                                                                 .copy = put_aside ? copy_for_reducer(leaf, *slot) : NULL,
                                                                  .is_half = pairs_get(&backward->halves, leaf)};
     if (put_aside)
         *slot = torch_facts.undefined;
@@ -177,6 +175,10 @@ void backward_resume(void) {
     if (arriving && arriving->is_shown) {
         struct tensor **slot = tensor_grad_slot(arriving->leaf);
         arriving->before = *slot && *slot != torch_facts.undefined ? *slot : NULL;
+        if (arriving->copy) { /* the hook may have written to it */
+            tensor_release(arriving->copy);
+            arriving->copy = arriving->before ? copy_for_reducer(arriving->leaf, arriving->before) : NULL;
+        }
         *slot = torch_facts.undefined;
         arriving->is_shown = false;
     }

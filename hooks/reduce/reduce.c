@@ -16,7 +16,22 @@ struct tensor *leaf_gradient_of(const struct leaf_gradient *leaf) {
     return gradient && gradient != torch_facts.undefined ? gradient : NULL;
 }
 
+/* DistributedDataParallel has made of what was there before the gradient that has arrived, or has not. */
+static void settle_copy(struct leaf_gradient *leaf) {
+    struct tensor *gradient = leaf->copy && leaf->before ? leaf_gradient_of(leaf) : NULL;
+    bool is_written = gradient && tensor_is_plain(gradient) && tensor_is_plain(leaf->before) && tensor_has_memory(gradient) &&
+                      tensor_data(gradient) == tensor_data(leaf->before);
+    if (is_written) {
+        tensor_release(leaf->before);
+        leaf->before = leaf->copy;
+        leaf->is_copied = true;
+    } else if (leaf->copy)
+        tensor_release(leaf->copy);
+    leaf->copy = NULL;
+}
+
 static void undo_one(struct leaf_gradient *leaf) {
+    settle_copy(leaf);
     struct tensor **slot = tensor_grad_slot(leaf->leaf);
     if (leaf->was_zero) { /* not by an operator: it may refuse, and this is a clean-up */
         memset(tensor_data(*slot), 0, tensor_bytes(*slot));
@@ -252,6 +267,8 @@ static void tell_of_writes(struct backward *backward) {
 }
 
 void reduce_gradients(struct backward *backward) {
+    for (size_t i = 0; i < backward->count; i++)
+        settle_copy(&backward->leaves[i]);
     forget_the_gone(backward);
     if (!backward->has_graph)
         forget_the_later(backward);

@@ -26,7 +26,8 @@ struct leaf_gradient {
     size_t arrival;        /* which gradient of the backward this was: 0, 1, ... */
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
     bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
-    bool is_copied;        /* `before` is a copy: DistributedDataParallel may write to its memory meanwhile (boundary.c) */
+    struct tensor *copy;   /* owned: of `before`, to whose memory DistributedDataParallel may write meanwhile (boundary.c); NULL: none */
+    bool is_copied;        /* it has, and the copy is `before` now */
     bool is_shown;         /* `before` is back, for a hook that runs before the new gradient is there */
     bool is_half;          /* the gradient passes through float16 */
     bool is_settled;       /* what stands in the leaf's slot is final, whatever becomes of the others */

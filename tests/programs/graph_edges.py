@@ -57,10 +57,22 @@ def reduced(is_view):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(2):
         optimizer.zero_grad(set_to_none=step % 2 == 0)
+        held = None
         for part in range(3):
             model(images * (part + 1)).pow(2).mean().backward()
-            print("reduced", step, part, words(*[parameter.grad for parameter in model.parameters()]))
+            gradients = [parameter.grad for parameter in model.parameters()]
+            print("reduced", step, part, words(*gradients), held is None or [one is other for one, other in zip(held, gradients)])
+            held = gradients
         optimizer.step()
+    wide, data = torch.nn.Linear(6, 3000), images.clone()  # its gradient is summed where it lies
+    for part in range(3):
+        (wide(data) * (part + 1)).mean().backward()
+        held = held if part else [parameter.grad for parameter in wide.parameters()]
+        print("beside", words(*held), [one is parameter.grad for one, parameter in zip(held, wide.parameters())])
+    features = first(images).detach().requires_grad_()
+    for part in range(3):
+        (second(features) * (part + 1)).pow(2).mean().backward()
+        print("features", words(features.grad))
 
 
 if edge_of:
