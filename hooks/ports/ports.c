@@ -60,14 +60,14 @@ static bool is_other_rank(void) {
     return shim_active() ? shim_rank() > 0 : shim_job_name() && shim_slot() > 0;
 }
 
-/* The rank's table; NULL: nothing has been entered by anybody. */
+/* The rank's table, or this process's alone where that is not to be had. */
 static struct table *table_of(bool to_enter) {
     if (!shim_job_name())
         return &alone;
     if (!atomic_load(&shared.memory))
         shared.rank = shim_slot();
     struct table *table = shared_table_of(&shared, to_enter);
-    return table || !to_enter ? table : &alone;
+    return table ? table : &alone;
 }
 
 /* NULL: nothing has been entered, or this is rank 0's process. */

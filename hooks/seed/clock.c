@@ -3,9 +3,9 @@
  * but a second may end in between. A seed is taken for the time when it lies between the start of this process and now: no seed that was
  * written down before the job does, and the window does not depend on how long a rank took to get here.
  *
- * All ranks take the value that rank 0's same call was given: it is what rank 0 prints, and what seeds another run like this one; a number
- * that is used for two seeds is one. The ranks of one host find it in memory that they share, before they are ranks. On several hosts, and
- * below another launcher, the seed is drawn.
+ * All ranks take the value that rank 0's same call was given (the first time that this command runs): it is what rank 0 prints, and what
+ * seeds another run like this one; a number that is used for two seeds is one. The ranks of one host find it in memory that they share,
+ * before they are ranks. On several hosts, and below another launcher, the seed is drawn.
  */
 #define _GNU_SOURCE
 #include <errno.h>
