@@ -323,6 +323,22 @@ in_place_share() {
     stopped wheel AR-HIGHER-ORDER refused.py cond
 }
 
+@test "a C++ program that begins with a mode trains, or evaluates, as alone; one that asks for a tensor's type() of old stops by name" {
+    local build kind
+    for build in debian-O2 wheel-O2; do
+        for kind in inference autocast; do
+            plain_run "$build" modes_first "$kind"
+            [ "$(cat "$plain/status")" -eq 0 ]
+            for n in 2 3; do
+                ranks_run "$n" "$build" modes_first "$kind"
+                same_status && "$COMPARE" "$plain/out" "$ranks/out" || return 1
+                rm -r "$ranks"
+            done
+        done
+        stopped "$build" AR-LEGACY-TYPE modes_first type
+    done
+}
+
 @test "functions that would be given a rank's part of gradients, or of what is saved for them, stop by name" {
     local build
     for build in debian wheel; do

@@ -38,6 +38,7 @@ void torch_begin(void) {
     const char *missing = functions_resolve();
     if (missing)
         torch_unsupported("functions", "%s is missing", missing);
+    NEUTRAL_SCOPE;
     check_rows();
     record_begin();
     regions_begin();
@@ -57,6 +58,7 @@ void torch_begin(void) {
  * too). In a plain run the interpreter's own thread is the first.
  */
 void torch_selfcheck(void) {
+    NEUTRAL_SCOPE;
     void *python = python_let_go();
     const struct python_api *interpreter = python_api(); /* looked up here: the new thread must not wait for the loader */
     atomic_store(&threads_keep_python, interpreter && interpreter->is_alive() ? (uint64_t)pthread_self() : 0);

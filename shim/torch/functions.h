@@ -67,6 +67,14 @@ static inline void grad_mode_restore(const char *enabled) {
     torch_functions.set_grad_mode(*enabled);
 }
 #define GRAD_MODE_SCOPE __attribute__((cleanup(grad_mode_restore), unused)) char grad_mode_scope_ = grad_mode_enable()
+/* Until the end of the block this thread's modes and keys are those of one that has set nothing (neutral.c). */
+struct neutral {
+    uint64_t keys[2];
+    unsigned char *flags, value;
+};
+struct neutral neutral_begin(void);
+void neutral_end(const struct neutral *had);
+#define NEUTRAL_SCOPE __attribute__((cleanup(neutral_end), unused)) struct neutral neutral_scope_ = neutral_begin()
 void record_begin(void);
 /* Runs the kernel for an explicit key set (rows that are fallthrough removed). */
 void dispatch_kernel(const struct handle *handle, uint64_t key_set, struct stack *stack);

@@ -114,3 +114,25 @@ void legacy_begin(void) {
         if (owned[i])
             python->release(owned[i]);
 }
+
+/* ---- C++ */
+
+/* Tensor::type(), which is inline, looks at a tensor's keys itself, too, and fails at ours in this function (c10/core/Backend.h). */
+static void meet_failure(const char *function) {
+    if (shim_active() && function && !strcmp(function, "dispatchKeyToBackend"))
+        shim_problem("AR-LEGACY-TYPE",
+                     "Write scalar_type(), options() or dtype() instead, which libtorch asks for since 1.5; or run with -n 1.",
+                     "the program asks for the type() of a parameter, or of a tensor that is divided: that function is compiled into the "
+                     "program and does "
+                     "not know accel-run's marks");
+}
+
+void hook_check_failed(const char *function, const char *file, unsigned line, const void *message) {
+    meet_failure(function);
+    ORIGINAL(check_failed)(function, file, line, message);
+}
+
+void hook_check_failed_old(const char *function, const char *file, unsigned line, const void *message) {
+    meet_failure(function);
+    ORIGINAL(check_failed_old)(function, file, line, message);
+}
