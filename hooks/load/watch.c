@@ -57,8 +57,10 @@ enum watch_verdict watch_verdict(struct loader *loader) {
 /* The last tensor of the batch. */
 static void watch_end(void) {
     atomic_store(&watch.open, false);
-    if (watch.divided)
+    if (watch.divided) {
         loader_accept_no_more(watch.loader);
+        shim_phase(BOARD_FORWARD, "a batch of own rows");
+    }
     if (!watch.divided && watch.program_sum && memory_of_program(watch.loader->view.vtable) == watch.program_sum)
         watch.verdict = WATCH_CLEAN;
     if (watch.at_hand && !shim_has_threads() && memory_at_hand(watch.loader->view.dataset, watch.loader->view.vtable) != watch.at_hand)

@@ -38,11 +38,11 @@ void torch_begin(void) {
     const char *missing = functions_resolve();
     if (missing)
         torch_unsupported("functions", "%s is missing", missing);
-    NEUTRAL_SCOPE;
     check_rows();
     record_begin();
     regions_begin();
     calibrate_keys();
+    NEUTRAL_SCOPE;
     dispatch_register();
     calibrate_values();
     graph_begin();
