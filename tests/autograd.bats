@@ -323,6 +323,10 @@ in_place_share() {
     stopped wheel AR-HIGHER-ORDER refused.py cond
 }
 
+@test "targets in bytes, ignored classes of infinite weight, packed elements under other sizes, normalisations of nothing and in bfloat16" {
+    same_part rare_forms.py debian wheel
+}
+
 @test "a C++ program that begins with a mode trains, or evaluates, as alone; one that asks for a tensor's type() of old stops by name" {
     local build kind
     for build in debian-O2 wheel-O2; do

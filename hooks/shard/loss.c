@@ -137,6 +137,14 @@ RULE_FUNCTION(ctc_loss) {
     return RULE_LOCAL;
 }
 
+/* Of uint8 none is ignored, as in libtorch's kernel, which compares them as whole numbers: ne() would take -100 for 156. Owned. */
+static struct value targets_as_numbers(struct value targets) {
+    if (tensor_dtype(targets.tensor) == DTYPE_UINT8)
+        return TORCH_CALL("aten::to", "dtype", targets, value_int(DTYPE_INT64), value_bool(false), value_bool(false), value_none());
+    tensor_retain(targets.tensor);
+    return targets;
+}
+
 /* Targets that are not ignored; -1: not in memory that can be counted through. */
 static int64_t count_valid(struct tensor *targets, int64_t ignored) {
     if (!tensor_is_plain(targets) || !tensor_is_on_host(targets) || !tensor_is_dense(targets) || tensor_dtype(targets) != DTYPE_INT64)
@@ -160,28 +168,35 @@ static struct value sum_weights(struct value targets, struct value valid, struct
     struct value plain = TORCH_CALL("aten::detach", "", class_weights);
     struct value weights = TORCH_CALL("aten::index_select", "", plain, value_int(0), flat);
     struct value valid_flat = TORCH_CALL("aten::flatten", "using_ints", valid, value_int(0), value_int(-1));
-    struct value kept = TORCH_CALL("aten::mul", "Tensor", weights, valid_flat);
+    struct value left_out = TORCH_CALL("aten::logical_not", "", valid_flat); /* not a product: class 0 may weigh 1/0, being ignored */
+    struct value kept = TORCH_CALL("aten::masked_fill", "Scalar", weights, left_out, value_int(0));
     struct value sum = TORCH_CALL("aten::sum", "", kept, value_int(DTYPE_FLOAT64));
-    struct value made[] = {inside, flat, plain, weights, valid_flat, kept};
+    struct value made[] = {inside, flat, plain, weights, valid_flat, left_out, kept};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
         value_drop(made[i]);
     return sum;
 }
 
-/* The weight of the targets that this rank has: how many are not ignored, or the sum of their classes' weights. */
-static double target_weight(struct shard_call *call, const struct rule *rule) {
-    OPAQUE_SCOPE;
-    struct value targets = call->values[1];
-    int64_t ignored = call_int(call, rule->b, -100), counted = call_is_none(call, 2) ? count_valid(targets.tensor, ignored) : -1;
-    if (counted >= 0)
-        return (double)counted;
+static double target_sum(struct value targets, int64_t ignored, const struct value *class_weights) {
     struct value valid = TORCH_CALL("aten::ne", "Scalar", targets, value_int(ignored));
-    struct value sum =
-        call_is_none(call, 2) ? TORCH_CALL("aten::sum", "", valid, value_none()) : sum_weights(targets, valid, call->values[2]);
+    struct value sum = class_weights ? sum_weights(targets, valid, *class_weights) : TORCH_CALL("aten::sum", "", valid, value_none());
     struct value number = TORCH_CALL("aten::item", "", sum);
     value_drop(sum);
     value_drop(valid);
     return number.tag == TAG_DOUBLE ? number.real : (double)number.integer;
+}
+
+/* The weight of the targets that this rank has: how many are not ignored, or the sum of their classes' weights. */
+static double target_weight(struct shard_call *call, const struct rule *rule) {
+    OPAQUE_SCOPE;
+    bool has_weights = !call_is_none(call, 2);
+    int64_t ignored = call_int(call, rule->b, -100), counted = has_weights ? -1 : count_valid(call->values[1].tensor, ignored);
+    if (counted >= 0)
+        return (double)counted;
+    struct value targets = targets_as_numbers(call->values[1]);
+    double sum = target_sum(targets, ignored, has_weights ? &call->values[2] : NULL);
+    value_drop(targets);
+    return sum;
 }
 
 /* The weight of all ranks' targets. Targets that are not divided yet are here as a whole, the same on all ranks. False: one is none of the classes. */

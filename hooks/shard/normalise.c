@@ -68,8 +68,13 @@ static struct tensor *wide_of(struct tensor *tensor) {
 
 /* ---- the statistics of all rows */
 
-static int64_t elements_per_row(struct tensor *input, const struct record *record) {
-    return tensor_elements(input) / (tensor_size(input, 1) * record->rows);
+/* Of a channel. */
+static int64_t elements_per_row(struct tensor *input) {
+    struct sizes sizes = tensor_sizes(input);
+    int64_t elements = 1;
+    for (size_t i = 2; i < sizes.count; i++)
+        elements *= sizes.data[i];
+    return elements;
 }
 
 /* own: `channels` means, then as many variances, of this rank's rows; all[rank] likewise on return. */
@@ -198,8 +203,19 @@ static struct tensor *meet_weight_gradient(struct tensor *gradient, void *data) 
 
 /* normalised * slope + offset per channel; slope and offset may be none. */
 static struct value normalise(const struct normalised *normalised, struct tensor *input, struct value slope, struct value offset) {
-    return TORCH_CALL("aten::native_batch_norm", "", value_tensor(input), slope, offset, value_tensor(normalised->mean),
-                      value_tensor(normalised->variance), value_bool(false), value_real(0), value_real(normalised->epsilon));
+    bool widens = !is_narrow_type(tensor_dtype(input)); /* of a model in half precision, whose statistics are, too */
+    struct value mean = value_tensor(normalised->mean), variance = value_tensor(normalised->variance);
+    if (widens) {
+        mean = value_tensor(wide_of(mean.tensor));
+        variance = value_tensor(wide_of(variance.tensor));
+    }
+    struct value result = TORCH_CALL("aten::native_batch_norm", "", value_tensor(input), slope, offset, mean, variance, value_bool(false),
+                                     value_real(0), value_real(normalised->epsilon));
+    if (widens) {
+        value_drop(mean);
+        value_drop(variance);
+    }
+    return result;
 }
 
 static void sum_channels(struct value tensor, double *sums) {
@@ -347,7 +363,7 @@ static void normalise_with_all_rows(struct shard_call *call) {
     OPAQUE_SCOPE;
     struct tensor *input = call->values[0].tensor;
     int64_t channels = tensor_size(input, 1);
-    double count = (double)(call->record.total * elements_per_row(input, &call->record));
+    double count = (double)(call->record.total * elements_per_row(input));
     NUMBERS mean = malloc((size_t)channels * sizeof *mean);
     NUMBERS variance = malloc((size_t)channels * sizeof *variance);
     take_statistics(input, &call->record, mean, variance);
@@ -387,6 +403,9 @@ RULE_FUNCTION(batch_norm) {
         decide_shard(call, 0, 0);
         return RULE_LOCAL;
     }
+    for (int dim = 0; dim < argument_dims(call->lead); dim++)
+        if (!argument_size(call->lead, dim))
+            return RULE_GATHER; /* of nothing there are no statistics: libtorch leaves the running ones alone */
     normalise_with_all_rows(call);
     return RULE_DONE;
 }

@@ -14,6 +14,7 @@ enum { ELEMENTS, SIZES, STATES };
 /* Which elements are a rank's. Free what it owns with packing_free. */
 struct packing {
     int64_t sequences, elements, times, own_times; /* of the whole batch, and how long the own sequences are */
+    int64_t word;                                  /* which they are (record.h) */
     struct value positions;                        /* int64: the own elements' among all; owned */
     struct value own_sizes;                        /* int64: how many own sequences there are at each time; owned */
 };
@@ -41,6 +42,16 @@ static const int64_t *host_integers(const struct argument *argument, int64_t *co
     return *count ? tensor_data(tensor) : NULL;
 }
 
+/* How many sequences, and in the upper half a hash of the sizes: elements of others may be as many. */
+static int64_t word_of(const int64_t *sizes, int64_t times) {
+    uint64_t hash = checksum_bytes(1, sizes, (size_t)times * sizeof *sizes);
+    return (int64_t)((hash & 0x7fffffff00000000u) | (uint32_t)sizes[0]);
+}
+
+static int64_t sequences_of(int64_t word) {
+    return (int64_t)(uint32_t)word;
+}
+
 static int64_t at_most(int64_t number, int64_t most) {
     return number < 0 ? 0 : number > most ? most : number;
 }
@@ -48,7 +59,7 @@ static int64_t at_most(int64_t number, int64_t most) {
 /* sizes: how many sequences are that long, for each time. data: where the elements are. False: no sizes of packed sequences. */
 static bool packing_read(struct packing *packing, const int64_t *sizes, int64_t times, struct tensor *data) {
     int64_t first, rows, own = 0, at = 0;
-    *packing = (struct packing){.sequences = sizes[0], .times = times};
+    *packing = (struct packing){.sequences = sizes[0], .times = times, .word = word_of(sizes, times)};
     for (int64_t time = 0; time < times; time++) {
         if (sizes[time] < 1 || (time && sizes[time] > sizes[time - 1]))
             return false;
@@ -88,7 +99,7 @@ static struct value among_zeros(const struct packing *packing, struct value own)
     value_drop(plain);
     value_drop(own);
     record_clear(sum.tensor);
-    record_set(sum.tensor, (struct record){.kind = RECORD_PARTIAL, .packed = packing->sequences});
+    record_set(sum.tensor, (struct record){.kind = RECORD_PARTIAL, .packed = packing->word});
     return sum;
 }
 
@@ -96,7 +107,7 @@ bool packed_fits(struct shard_call *call) {
     struct argument *data = call_argument(call, 0);
     int64_t times;
     const int64_t *sizes = host_integers(call_argument(call, 1), &times);
-    return data && data->record.packed && sizes && sizes[0] == data->record.packed;
+    return data && data->record.packed && sizes && word_of(sizes, times) == data->record.packed;
 }
 
 int64_t packed_sequences(struct shard_call *call) {
@@ -260,7 +271,7 @@ static void run_layers(struct shard_call *call, const struct packing *packing) {
 RULE_FUNCTION(packed_recurrent) {
     if (!packed_fits(call) || (recurrent_drops_out(call, 1) && !recurrent_layers_fit(call, 1)))
         return RULE_GATHER;
-    struct record record = record_shard(1, call_argument(call, ELEMENTS)->record.packed);
+    struct record record = record_shard(1, sequences_of(call_argument(call, ELEMENTS)->record.packed));
     PACKING packing = {.sequences = 0};
     int64_t times;
     const int64_t *sizes = host_integers(call_argument(call, SIZES), &times);

@@ -33,7 +33,7 @@ struct record {
     int64_t first;            /* this rank's first row */
     int64_t rows; /* this rank's rows; the tensor has outer * rows * inner elements along dim, the whole one outer * total * inner */
     int64_t outer, inner; /* dimensions merged with the rows: (time, batch, head) viewed as one has outer = time, inner = heads; else 1 */
-    int64_t packed;       /* PARTIAL: sequences of packed elements, all but the own zero (hooks/shard/packed.c); 0: any sum */
+    int64_t packed;       /* PARTIAL: which packed elements, all but the own zero (hooks/shard/packed.c); 0: any sum */
     struct origin origin;
     uint64_t layer; /* where a replicated batch was cut into rows (hooks/shard/entry.c), 0: elsewhere; and along which dimension */
     void *node;     /* the autograd node it had when marked; roots are found by it first */

@@ -1,0 +1,66 @@
+"""Forms that few programs use: targets in bytes, ignored classes that weigh 1/0, packed elements under other sizes, normalisations of nothing and in bfloat16."""
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+torch.manual_seed(1)
+images = torch.randn(12, 8)
+
+
+def tell(what, loss, model):
+    model.zero_grad()
+    loss.backward()
+    print(what, "%.4f" % loss.item(), " ".join("%.4f" % parameter.grad.norm().item() for parameter in model.parameters()))
+
+
+def bytes_as_targets():
+    model = nn.Linear(8, 256)
+    targets = torch.arange(150, 162, dtype=torch.uint8)  # 156 is -100 in a byte, 255 is -1
+    tell("bytes", functional.cross_entropy(model(images), targets), model)
+    tell("all 156", functional.cross_entropy(model(images), torch.full((12,), 156, dtype=torch.uint8)), model)
+    targets[::2] = 255
+    tell("minus one", functional.cross_entropy(model(images), targets, ignore_index=-1), model)
+    tell("weighted", functional.cross_entropy(model(images), targets, torch.linspace(0.5, 2, 256)), model)
+
+
+def ignored_weight():
+    model, targets = nn.Linear(8, 4), torch.arange(12) % 4
+    weights = 1 / torch.bincount(targets[targets != 0], minlength=4).float()
+    tell("ignored", functional.cross_entropy(model(images), targets, weights, ignore_index=0), model)
+    tell("smoothed", functional.nll_loss(model(images).log_softmax(1), targets, weights, ignore_index=0), model)
+
+
+def other_sizes():
+    first, second = nn.LSTM(5, 6), nn.LSTM(6, 4)
+    data = torch.randn(4, 4, 5)
+    packed, _ = first(pack_padded_sequence(data, [4, 4, 2, 2]))
+    sizes = pack_padded_sequence(torch.zeros(3, 4, 5), [3, 3, 3, 3]).batch_sizes  # as many sequences, as many elements
+    again, _ = second(PackedSequence(packed.data, sizes))
+    padded, _ = pad_packed_sequence(again)
+    tell("packed", padded.pow(2).mean(), nn.ModuleList([first, second]))
+    print("padded", "%.4f" % pad_packed_sequence(PackedSequence(packed.data, sizes))[0].abs().sum().item())
+
+
+def nothing_to_normalise():
+    layer, norm = nn.Conv1d(3, 4, 1), nn.BatchNorm1d(4)
+    hidden = layer(torch.randn(12, 3, 6))
+    for length in 0, 2, 4:
+        part = norm(hidden[:, :, :length])
+        print("of nothing", length, tuple(part.shape), " ".join("%.4f" % mean for mean in norm.running_mean.tolist()))
+    print(tuple(nn.BatchNorm1d(0, affine=False)(layer(torch.randn(12, 3, 6))[:, :0]).shape))
+
+
+def in_half_precision():
+    for affine in True, False:
+        model = nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6, affine=affine), nn.ReLU(), nn.Linear(6, 3)).to(torch.bfloat16)
+        loss = functional.cross_entropy(model(images.to(torch.bfloat16)).float(), torch.arange(12) % 3)
+        loss.backward()
+        print("bfloat16", "%.2f" % loss.item(), "%.1f" % model[0].weight.grad.float().norm().item(), "%.1f" % model[1].running_var.sum().item())
+
+
+bytes_as_targets()
+ignored_weight()
+other_sizes()
+nothing_to_normalise()
+in_half_precision()
