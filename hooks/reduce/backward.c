@@ -56,7 +56,7 @@ void hook_accumulate_grad_base(void *node, struct tensor **variable) {
 
 /* gradient_as_bucket_view=True: what is there may be a view of the Reducer's memory, to which it copies the gradient that arrives. NULL: it is not. */
 static struct tensor *copy_for_reducer(struct tensor *leaf, struct tensor *gradient) {
-    if (!boundary_has_reducer() || !tensor_is_plain(gradient) || tensor_is_marked(gradient) || tensor_is_marked(leaf))
+    if (!unseen_has_reducer() || !tensor_is_plain(gradient) || tensor_is_marked(gradient) || tensor_is_marked(leaf))
         return NULL;
     OPAQUE_SCOPE;
     return TORCH_CALL("aten::clone", "", value_tensor(gradient), value_none()).tensor;

@@ -203,19 +203,10 @@ static void queued_drop(struct queued *queued) { /* it is still there when the e
     function_destroy(queued->function);
 }
 
-static _Atomic bool has_reducer;
-
-bool boundary_has_reducer(void) {
-    return atomic_load_explicit(&has_reducer, memory_order_relaxed);
-}
-
 /* libtorch's own is DistributedDataParallel's, for one process: it puts back what it has taken of the gradients while they arrived, which are to be summed
    after it. */
 void hook_queue_callback(void *engine, void **function) {
-    bool is_librarys = torch_has_function(function[FUNCTION_INVOKER]);
-    if (is_librarys)
-        atomic_store(&has_reducer, true);
-    if (!shim_active() || is_librarys) {
+    if (!shim_active() || torch_has_function(function[FUNCTION_INVOKER])) {
         ORIGINAL(queue_callback)(engine, function);
         return;
     }

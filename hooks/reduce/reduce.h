@@ -26,7 +26,7 @@ struct leaf_gradient {
     size_t arrival;        /* which gradient of the backward this was: 0, 1, ... */
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
     bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
-    struct tensor *copy;   /* owned: of `before`, to whose memory DistributedDataParallel may write meanwhile (boundary.c); NULL: none */
+    struct tensor *copy;   /* owned: of `before`, to whose memory DistributedDataParallel may write meanwhile (backward.c); NULL: none */
     bool is_copied;        /* it has, and the copy is `before` now */
     bool is_shown;         /* `before` is back, for a hook that runs before the new gradient is there */
     bool is_half;          /* the gradient passes through float16 */
@@ -111,6 +111,9 @@ bool seeds_are_marked(const struct vector *inputs);
 struct vector seeds_vector(struct seeds *seeds); /* borrowed */
 void seeds_release(struct seeds *seeds);
 
+/* A DistributedDataParallel reduces gradients (unseen.c). */
+bool unseen_has_reducer(void);
+
 /* What was kept of a tensor whose place in the graph the program has as a GradientEdge (edges.c). False: there is none. */
 bool edges_find(void *node, uint32_t output, struct record *record);
 
@@ -135,8 +138,6 @@ struct tensor *fit_exact(struct tensor *gradient, const struct fit_size *size);
 /* ---- code of the program that autograd calls back (boundary.c): it runs at user level and is shown what one process would show */
 /* The gradient of a divided tensor is divided like it; that of anything replicated is a partial sum; that of a partial sum is replicated. */
 struct record boundary_record_of_gradient(const struct record *tensor);
-/* A DistributedDataParallel has reduced gradients. */
-bool boundary_has_reducer(void);
 /* Around code of the program, in any backward but a transform's. */
 struct opaque_scope boundary_enter(void);
 void boundary_leave(struct opaque_scope *level);

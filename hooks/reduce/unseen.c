@@ -1,4 +1,4 @@
-/* What the engine calls below user level, where it would be shown this rank's part: stopped before it is. */
+/* What the engine calls below user level: what would be shown this rank's part is stopped before it is; the Reducer is known of. */
 #include "reduce.h"
 
 /* torch::autograd::SavedVariable::register_hooks: grad_fn._raw_saved_self.register_hooks(pack, unpack). saved_tensors_hooks does not come here. */
@@ -10,6 +10,20 @@ void hook_register_saved_hooks(void *saved, void *hooks) {
                      "been divided: "
                      "its functions would see this rank's rows");
     ORIGINAL(register_saved_hooks)(saved, hooks);
+}
+
+/* ---- DistributedDataParallel, in a program that is one process */
+
+static _Atomic bool has_reducer;
+
+bool unseen_has_reducer(void) {
+    return atomic_load_explicit(&has_reducer, memory_order_relaxed);
+}
+
+/* Before each backward that it reduces, called by libtorch_python: so it is seen in a libtorch that is bound to itself, too. */
+void hook_reducer_prepares(void *reducer, void *outputs) {
+    atomic_store(&has_reducer, true);
+    ORIGINAL(reducer_prepares)(reducer, outputs);
 }
 
 __attribute__((noreturn)) static void stop_comm_hook(void) {
