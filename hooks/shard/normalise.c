@@ -68,12 +68,12 @@ static struct tensor *wide_of(struct tensor *tensor) {
 
 /* ---- the statistics of all rows */
 
-/* Of a channel. */
-static int64_t elements_per_row(struct tensor *input) {
-    struct sizes sizes = tensor_sizes(input);
+/* Of all rows, also where the batch lies in a merged dimension. */
+static int64_t elements_per_channel(const struct argument *input) {
     int64_t elements = 1;
-    for (size_t i = 2; i < sizes.count; i++)
-        elements *= sizes.data[i];
+    for (int dim = 0; dim < argument_dims(input); dim++)
+        if (dim != 1)
+            elements *= argument_size(input, dim);
     return elements;
 }
 
@@ -363,7 +363,7 @@ static void normalise_with_all_rows(struct shard_call *call) {
     OPAQUE_SCOPE;
     struct tensor *input = call->values[0].tensor;
     int64_t channels = tensor_size(input, 1);
-    double count = (double)(call->record.total * elements_per_row(input));
+    double count = (double)elements_per_channel(call->lead);
     NUMBERS mean = malloc((size_t)channels * sizeof *mean);
     NUMBERS variance = malloc((size_t)channels * sizeof *variance);
     take_statistics(input, &call->record, mean, variance);
