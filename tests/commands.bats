@@ -4,8 +4,6 @@
 bats_require_minimum_version 1.5.0
 load helpers
 load files
-export OMP_NUM_THREADS=1
-export BATS_TEST_TIMEOUT=300
 
 @test "a command of system() is run once, every rank has its status and reads what it has written; of what is a rank's own each runs its own" {
     both_builds commands.py

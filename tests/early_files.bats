@@ -3,8 +3,6 @@
 # Runs beside other files.
 load helpers
 load files
-export OMP_NUM_THREADS=1
-export BATS_TEST_TIMEOUT=300
 
 @test "Python: a folder chosen, runs counted, a log rotated, a data base filled, a thread, before torch is imported: once, and the plain run's tree" {
     both_builds early.py

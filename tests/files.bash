@@ -1,6 +1,10 @@
 # Shared by the tests of files: a program run plainly and with ranks, and what it printed and left compared.
 # shellcheck shell=bash
 
+export FILES=$BUILD/programs/debian-O2/files
+export OMP_NUM_THREADS=1
+export BATS_TEST_TIMEOUT=300
+
 setup() {
     PLAIN=$BATS_TEST_TMPDIR/plain RANKS=$BATS_TEST_TMPDIR/ranks LOG=$BATS_TEST_TMPDIR/log
     mkdir "$PLAIN" "$RANKS"

@@ -4,9 +4,6 @@
 bats_require_minimum_version 1.5.0
 load helpers
 load files
-FILES=$BUILD/programs/debian-O2/files
-export OMP_NUM_THREADS=1
-export BATS_TEST_TIMEOUT=300
 
 @test "C++: logs, checkpoints kept by rotation, locks, renames, mapped files: the plain run's tree, and every rank reads what it wrote" {
     both 3 "$FILES" .
