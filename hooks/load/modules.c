@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shim/shim.h"
+
 enum { MODULES_MAX = 4096 };
 
 struct module {
-    uintptr_t first, end;
+    struct span span;
     const ElfW(Dyn) * dynamic;
     const char *strings, *file, *called; /* its names: without folders; as others are linked with it */
     bool is_executable, is_torchs, is_programs;
@@ -21,11 +23,6 @@ struct modules {
 
 /* ---- what is mapped */
 
-static const char *base_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* The dynamic loader has made addresses of what stands in there (glibc, x86-64), but for the kernel's own library. */
 static void read_names(struct module *module) {
     const ElfW(Dyn) *called = NULL;
@@ -35,7 +32,7 @@ static void read_names(struct module *module) {
         if (entry->d_tag == DT_SONAME)
             called = entry;
     }
-    if ((uintptr_t)module->strings < module->first || (uintptr_t)module->strings >= module->end)
+    if ((uintptr_t)module->strings < module->span.first || (uintptr_t)module->strings >= module->span.end)
         module->dynamic = NULL;
     module->called = called && module->dynamic ? module->strings + called->d_un.d_val : module->file;
 }
@@ -45,7 +42,7 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *data) {
     struct modules *modules = data;
     if (modules->count == MODULES_MAX)
         return 1;
-    struct module module = {.first = UINTPTR_MAX, .file = base_of(info->dlpi_name ? info->dlpi_name : "")};
+    struct module module = {.span = {UINTPTR_MAX, 0}, .file = shim_base_of(info->dlpi_name ? info->dlpi_name : "")};
     module.is_executable = !module.file[0];
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
@@ -54,8 +51,8 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *data) {
             module.dynamic = (const void *)first;
         if (part->p_type != PT_LOAD)
             continue;
-        module.first = first < module.first ? first : module.first;
-        module.end = first + part->p_memsz > module.end ? first + part->p_memsz : module.end;
+        module.span.first = first < module.span.first ? first : module.span.first;
+        module.span.end = first + part->p_memsz > module.span.end ? first + part->p_memsz : module.span.end;
     }
     read_names(&module);
     modules->all[modules->count++] = module;
@@ -63,7 +60,7 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *data) {
 }
 
 static int ascending(const void *one, const void *other) {
-    uintptr_t first = ((const struct module *)one)->first, second = ((const struct module *)other)->first;
+    uintptr_t first = ((const struct module *)one)->span.first, second = ((const struct module *)other)->span.first;
     return first < second ? -1 : first > second;
 }
 
@@ -85,15 +82,7 @@ void modules_free(struct modules *modules) {
 }
 
 static const struct module *find(const struct modules *modules, uintptr_t address) {
-    size_t low = 0, high = modules->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (modules->all[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < modules->count && modules->all[low].first <= address ? &modules->all[low] : NULL;
+    return span_find(modules->all, modules->count, sizeof *modules->all, address);
 }
 
 bool modules_hold(const struct modules *modules, uintptr_t address) {
@@ -135,7 +124,7 @@ static bool is_librarys(const struct module *module) {
 void modules_tell_programs(struct modules *modules, const void *address) {
     for (size_t i = 0; i < modules->count; i++) {
         struct module *module = &modules->all[i];
-        bool holds = (uintptr_t)address >= module->first && (uintptr_t)address < module->end;
+        bool holds = (uintptr_t)address >= module->span.first && (uintptr_t)address < module->span.end;
         if (is_librarys(module))
             tell(modules, module, true);
         if (module->is_executable || holds)

@@ -3,7 +3,28 @@
 #define ACCEL_HOOKS_LOAD_MODULES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* What structs of ascending, disjoint memory begin with. */
+struct span {
+    uintptr_t first, end;
+};
+
+/* The one of `count` such structs, of `bytes` each, that holds the address; NULL: none does. */
+static inline void *span_find(const void *spans, size_t count, size_t bytes, uintptr_t address) {
+    size_t low = 0, high = count;
+    const char *begin = spans;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (((const struct span *)(begin + middle * bytes))->end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct span *span = (const struct span *)(begin + low * bytes);
+    return low < count && span->first <= address ? (void *)(uintptr_t)span : NULL;
+}
 
 struct modules;
 

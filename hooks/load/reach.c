@@ -25,7 +25,7 @@ enum {
 static const size_t covered_at_most = (size_t)1 << 36; /* bytes of one region: what reserves more is no heap */
 
 struct region {
-    uintptr_t first, end;
+    struct span span;
     uint8_t *covered; /* a bit for each granule of what has been looked at; NULL: nothing has */
 };
 
@@ -59,14 +59,14 @@ static bool find_regions(struct reach *reach) {
         return false;
     while (reach->region_count < REGIONS_MAX && fgets(line, sizeof line, maps)) {
         struct region region = {0};
-        if (sscanf(line, "%lx-%lx %7s", &region.first, &region.end, rights) != 3 || rights[1] != 'w')
+        if (sscanf(line, "%lx-%lx %7s", &region.span.first, &region.span.end, rights) != 3 || rights[1] != 'w')
             continue;
         if (strstr(line, "[stack]"))
-            reach->stack = region.first;
+            reach->stack = region.span.first;
         if (!reach->heap && strstr(line, "[heap]"))
-            reach->heap = region.first;
-        if (reach->region_count && reach->regions[reach->region_count - 1].end == region.first)
-            reach->regions[reach->region_count - 1].end = region.end;
+            reach->heap = region.span.first;
+        if (reach->region_count && reach->regions[reach->region_count - 1].span.end == region.span.first)
+            reach->regions[reach->region_count - 1].span.end = region.span.end;
         else
             reach->regions[reach->region_count++] = region;
     }
@@ -75,30 +75,22 @@ static bool find_regions(struct reach *reach) {
 }
 
 static struct region *region_of(const struct reach *reach, uintptr_t address) {
-    size_t low = 0, high = reach->region_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (reach->regions[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < reach->region_count && reach->regions[low].first <= address ? &reach->regions[low] : NULL;
+    return span_find(reach->regions, reach->region_count, sizeof *reach->regions, address);
 }
 
 /* A vector's end is behind its last element, and within the last granule of its allocation. */
 static bool is_covered(const struct region *region, uintptr_t address) {
-    size_t granule = (address - region->first) / GRANULE;
+    size_t granule = (address - region->span.first) / GRANULE;
     return region->covered && region->covered[granule / 8] >> granule % 8 & 1;
 }
 
 static bool cover(struct region *region, uintptr_t address, size_t bytes) {
-    size_t granules = (region->end - region->first) / GRANULE;
-    if (bytes > region->end - address || region->end - region->first > covered_at_most)
+    size_t granules = (region->span.end - region->span.first) / GRANULE;
+    if (bytes > region->span.end - address || region->span.end - region->span.first > covered_at_most)
         return false;
     if (!region->covered && !(region->covered = calloc(granules / 8 + 1, 1)))
         return false;
-    size_t first = (address - region->first) / GRANULE, end = (address + bytes - 1 - region->first) / GRANULE + 1;
+    size_t first = (address - region->span.first) / GRANULE, end = (address + bytes - 1 - region->span.first) / GRANULE + 1;
     for (; first < end && first % 8; first++)
         region->covered[first / 8] |= (uint8_t)(1 << first % 8);
     for (; end > first && end % 8; end--)
@@ -253,9 +245,9 @@ static bool resolve_doubts(struct reach *reach) {
     size_t first = 0, end = kept;
     while (first < end && reach->doubts[first].address < reach->heap)
         first++;
-    while (end > first && reach->doubts[end - 1].address >= heap->end)
+    while (end > first && reach->doubts[end - 1].address >= heap->span.end)
         end--;
-    heap_find(reach->heap, heap->end, reach->doubts + first, end - first);
+    heap_find(reach->heap, heap->span.end, reach->doubts + first, end - first);
     for (size_t i = first; i < end; i++) {
         struct heap_place *place = &reach->doubts[i];
         if (place->bytes && place->depth <= NOT_NEAR && !is_covered(heap, place->block))

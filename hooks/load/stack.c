@@ -53,15 +53,17 @@ static void stranger(struct loader *loader, size_t count) {
 /* A batch is through: has reading it changed variables of this thread, or written? Then a rank that reads fewer has others. Something may be made with the
    first, and a buffer may grow once more later. */
 static void compare_thread(struct loader *loader, struct worker *worker, bool divided) {
-    uint64_t sum = memory_of_thread(loader->view.vtable, false), before = worker->thread_sum, writes = memory_thread_writes();
-    bool is_first = !before, has_written = writes != worker->writes;
+    uint64_t sum = memory_of_thread(loader->view.vtable, false), before = worker->thread_sum;
+    bool is_first = !before, same = sum == (is_first ? memory_of_thread(loader->view.vtable, true) : before);
     worker->thread_sum = sum;
-    worker->writes = writes;
-    bool same = sum == (is_first ? memory_of_thread(loader->view.vtable, true) : before);
-    if (atomic_load(&loader->state) == LOADER_WATCHED && same && !has_written)
-        atomic_store(&loader->is_settled, true);
-    else if (atomic_load(&loader->state) == LOADER_WATCHED && !is_first)
-        atomic_store(&loader->spoilt, true);
+    if (atomic_load(&loader->state) == LOADER_WATCHED) {
+        uint64_t written = worker->writes;
+        worker->writes = memory_thread_writes();
+        if (same && worker->writes == written)
+            atomic_store(&loader->is_settled, true);
+        else if (!is_first)
+            atomic_store(&loader->spoilt, true);
+    }
     if (same || !divided)
         return;
     if (worker->has_changed)

@@ -64,9 +64,10 @@ static void watch_end(void) {
     if (!watch.divided && watch.program_sum && memory_of_program(watch.loader->view.vtable) == watch.program_sum)
         watch.verdict = WATCH_CLEAN;
     if (watch.at_hand && !shim_has_threads() && memory_at_hand(watch.loader->view.dataset, watch.loader->view.vtable) != watch.at_hand)
-        loader_failed(watch.loader, "has changed its data set, or static memory of the program, or has written to a file, while "
-                                    "it read them: a generator "
-                                    "that only some examples draw from, or something that is counted or remembered?");
+        loader_failed(
+            watch.loader,
+            "has changed its data set, or static memory of the program, or has written to a file, while it read them: a generator "
+            "that only some examples draw from, or something that is counted or remembered?");
 }
 
 static bool is_marked(struct tensor *const *tensors, size_t count) {

@@ -122,9 +122,8 @@ static void meet_failure(const char *function) {
     if (shim_active() && function && !strcmp(function, "dispatchKeyToBackend"))
         shim_problem("AR-LEGACY-TYPE",
                      "Write scalar_type(), options() or dtype() instead, which libtorch asks for since 1.5; or run with -n 1.",
-                     "the program asks for the type() of a parameter, or of a tensor that is divided: that function is compiled into the "
-                     "program and does "
-                     "not know accel-run's marks");
+                     "the program asks for the type() of a parameter, or of a tensor that is divided: that function is compiled into "
+                     "the program and does not know accel-run's marks");
 }
 
 void hook_check_failed(const char *function, const char *file, unsigned line, const void *message) {
