@@ -35,9 +35,10 @@ static void list_drop(struct list *list) {
 /* ---- verdicts */
 
 static enum watch_verdict loader_verdict(struct loader *loader) {
-    if (!draws_are_seen() || atomic_load(&loader->spoilt))
+    if (!draws_are_seen())
         return WATCH_SPOILT;
-    return loader->view.workers ? workers_verdict(loader) : watch_verdict(loader);
+    enum watch_verdict verdict = loader->view.workers ? workers_verdict(loader) : watch_verdict(loader);
+    return atomic_load(&loader->spoilt) ? WATCH_SPOILT : verdict; /* by a worker that was waited for */
 }
 
 /* All ranks take the worst verdict. */

@@ -48,8 +48,6 @@ void watch_check_left(void) {
 enum watch_verdict watch_verdict(struct loader *loader) {
     if (watch.loader != loader)
         return WATCH_NOTHING;
-    if (atomic_load(&loader->spoilt))
-        return WATCH_SPOILT;
     bool same = loader->dataset_sum && memory_of_dataset(loader->view.dataset) == loader->dataset_sum;
     return watch.verdict == WATCH_CLEAN && same ? WATCH_CLEAN : WATCH_AGAIN;
 }
