@@ -21,6 +21,7 @@
 #include "plan.h"
 #include "program/preflight.h"
 #include "rank.h"
+#include "strays.h"
 #include "streams/streams.h"
 #include "hosts/together.h"
 #include "watch.h"
@@ -45,6 +46,7 @@ struct job {
     struct inherited inherited;
     struct notices notices;
     struct guard guard;
+    struct strays strays;
     struct loop loop;
     int signal_descriptor;    /* owned */
     sigset_t ignored;         /* when accel-run began */

@@ -212,6 +212,8 @@ int main(int argc, char **argv) {
                     "'accel-run explain' starts and ends its ranks itself, and cannot be a rank of %s", engines_name(&engine));
     if (problem.exit_code || explain_begin(&explain, &settings.config, &problem))
         refuse(&problem);
+    struct console console;
+    console_read(&console); /* before any socket is made: it would stand where one of the first three is closed */
     const struct config config = settings.config;
     if (config.nnodes > 1 && explain.is_asked) {
         problem_set(&problem, EXIT_LAUNCHER, "AR-HOSTS-SETTINGS", "explain the program on one host: what it meets is the same there",
@@ -232,7 +234,7 @@ int main(int argc, char **argv) {
         plan_clear(&plan);
         return command_flush();
     }
-    struct job job = {.config = &config, .plan = &plan, .target = &target, .environment = environ};
+    struct job job = {.config = &config, .plan = &plan, .target = &target, .environment = environ, .console = console};
     meet(&job, &plan);
     job.explain = explain.is_asked ? &explain : NULL;
     int code = run_job(&job);

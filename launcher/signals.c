@@ -11,14 +11,14 @@
 
 static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
 
-/* nohup ignores SIGHUP, a shell's "&" ignores SIGINT and SIGQUIT: the program alone would inherit that, so the ranks do, and so do we. */
+/* nohup ignores SIGHUP, a shell's "&" ignores SIGINT and SIGQUIT, a script what its scheduler warns it by: the program alone would inherit that, so the ranks
+   do, and so do we. But for SIGCHLD, without which nobody could wait for a child. */
 static void find_ignored(sigset_t *ignored) {
-    static const int kept[] = {SIGHUP, SIGINT, SIGQUIT};
     struct sigaction action;
     sigemptyset(ignored);
-    for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++)
-        if (sigaction(kept[i], NULL, &action) == 0 && action.sa_handler == SIG_IGN)
-            sigaddset(ignored, kept[i]);
+    for (int signal = 1; signal < NSIG; signal++)
+        if (signal != SIGCHLD && sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+            sigaddset(ignored, signal);
 }
 
 int signals_open(struct job *job) {
@@ -55,11 +55,24 @@ static void interrupt(struct job *job, bool ranks_have_it) {
     supervise_event(job, events[count]);
 }
 
-/* The groups of the ranks are orphaned in the terminal's eyes: SIGTSTP would not stop them (L13). */
+static void go_on(struct job *job) {
+    signal_all(job, SIGCONT);
+    together_resume(job);
+    board_forget_clocks(job);
+}
+
+/* The groups of the ranks are orphaned in the terminal's eyes: SIGTSTP would not stop them (L13). Us it stops as it stops the program alone: not where our own
+   group is orphaned, or we are process 1, and nobody would ever let us go on. */
 static void stop_everything(struct job *job) {
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
     together_pause(job);
     signal_all(job, SIGSTOP);
-    kill(getpid(), SIGSTOP);
+    kill(getpid(), SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    go_on(job);
 }
 
 static void window_changed(struct job *job) {
@@ -71,8 +84,7 @@ static void window_changed(struct job *job) {
 }
 
 static void reap_orphans(struct job *job) {
-    struct strays strays = {job->ranks, job->local_size, job->guard.pid};
-    strays_reap(&strays);
+    strays_reap(&job->strays);
 }
 
 /* What a user or a scheduler says to the program: it goes to the ranks of all hosts. */
@@ -98,9 +110,7 @@ static void handle(struct job *job, int signal, bool ranks_have_it) {
         stop_everything(job);
         break;
     case SIGCONT:
-        signal_all(job, SIGCONT);
-        together_resume(job);
-        board_forget_clocks(job);
+        go_on(job);
         break;
     case SIGWINCH:
         window_changed(job);

@@ -121,7 +121,6 @@ static int open_claims(struct job *job) {
 
 static int take_up(struct job *job) {
     struct streams_request request = {&job->console, job->local_size, job->config->log_dir, job->first, show_line, job};
-    console_read(&job->console);
     raise_open_files(job);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     job->ranks = calloc(job->local_size, sizeof *job->ranks);
@@ -139,8 +138,12 @@ static int take_up(struct job *job) {
         return fail(job, "cannot watch signals");
     if (open_claims(job))
         return fail(job, "cannot open the socket for the ranks");
+    job->strays.ranks = job->ranks;
+    job->strays.world_size = job->local_size;
+    strays_note_earlier(&job->strays);
     if (guard_start(&job->guard, job->claims.name))
         return fail(job, "cannot start the guard process");
+    job->strays.guard = job->guard.pid;
     if (streams_open(&job->streams, &request, &job->problem) || input_open(&job->input, &job->console, job->local_size, &job->problem))
         return -1;
     struct inherited_request inherited = {job->plan->arguments, config_variable(job->environment, "MAKEFLAGS"), job->local_size, job->first,

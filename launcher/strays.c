@@ -16,11 +16,14 @@ static bool is_ours(const struct strays *strays, pid_t pid) {
     for (uint32_t i = 0; i < strays->world_size; i++)
         if (strays->ranks[i].pid == pid)
             return true;
+    for (int i = 0; i < strays->earlier_count; i++)
+        if (strays->earlier[i] == pid)
+            return true;
     return pid == strays->guard;
 }
 
-/* Our children that are strays, from the kernel's list. */
-static int list_strays(const struct strays *strays, pid_t *pids) {
+/* Our children that are strays, from the kernel's list; at most so many. */
+static int list_strays(const struct strays *strays, pid_t *pids, int most) {
     char path[64], *text = NULL;
     size_t capacity = 0;
     int count = 0;
@@ -29,7 +32,7 @@ static int list_strays(const struct strays *strays, pid_t *pids) {
     if (!file)
         return 0;
     if (getline(&text, &capacity, file) > 0)
-        for (char *at = text, *end; count < CHILDREN_MAX; at = end) {
+        for (char *at = text, *end; count < most; at = end) {
             pid_t pid = (pid_t)strtol(at, &end, 10);
             if (end == at)
                 break;
@@ -41,9 +44,13 @@ static int list_strays(const struct strays *strays, pid_t *pids) {
     return count;
 }
 
+void strays_note_earlier(struct strays *strays) {
+    strays->earlier_count = list_strays(strays, strays->earlier, STRAYS_EARLIER_MAX);
+}
+
 int strays_reap(const struct strays *strays) {
     pid_t pids[CHILDREN_MAX];
-    int left = 0, count = list_strays(strays, pids);
+    int left = 0, count = list_strays(strays, pids, CHILDREN_MAX);
     for (int i = 0; i < count; i++)
         left += waitpid(pids[i], NULL, WNOHANG) == 0;
     return left;
@@ -65,7 +72,7 @@ static void add_name(pid_t pid, char *names, size_t size) {
 
 void strays_names(const struct strays *strays, char *names, size_t size) {
     pid_t pids[CHILDREN_MAX];
-    int count = list_strays(strays, pids);
+    int count = list_strays(strays, pids, CHILDREN_MAX);
     names[0] = 0;
     for (uint32_t i = 0; i < strays->world_size; i++)
         if (!strays->ranks[i].has_ended)
@@ -76,7 +83,7 @@ void strays_names(const struct strays *strays, char *names, size_t size) {
 
 void strays_signal(const struct strays *strays, int signal) {
     pid_t pids[CHILDREN_MAX];
-    int count = list_strays(strays, pids);
+    int count = list_strays(strays, pids, CHILDREN_MAX);
     for (int i = 0; i < count; i++)
         kill(pids[i], signal);
     for (uint32_t i = 0; i < strays->world_size; i++)

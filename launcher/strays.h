@@ -12,12 +12,19 @@
 
 #include "rank.h"
 
-/* What is not a stray: the ranks' own processes and the guard. */
+#define STRAYS_EARLIER_MAX 64
+
+/* What is not a stray: the ranks' own processes, the guard, and the children of a shell that became accel-run (exec): filters of its output, services. */
 struct strays {
     const struct rank *ranks; /* borrowed */
     uint32_t world_size;
     pid_t guard;
+    pid_t earlier[STRAYS_EARLIER_MAX];
+    int earlier_count;
 };
+
+/* Before the first child of ours is made. */
+void strays_note_earlier(struct strays *strays);
 
 /* Reaps orphans that have ended. Returns how many children are left that are neither ranks nor the guard. */
 int strays_reap(const struct strays *strays);

@@ -13,16 +13,12 @@
 #include "strays.h"
 
 #define LOOK_MS 200    /* between looks at the board */
-#define READER_MS 2000 /* for who reads our output, once the user wants the end */
+#define READER_MS 2000 /* for who reads our output, once a signal of the user's has ended the program */
 #define KILLS_MAX 5    /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
 static void signal_ranks(struct job *job, int signal) {
     for (uint32_t i = 0; i < job->local_size; i++)
         rank_signal(&job->ranks[i], signal);
-}
-
-static struct strays strays_of(struct job *job) {
-    return (struct strays){job->ranks, job->local_size, job->guard.pid};
 }
 
 static void warn_of_strays(struct job *job, const char *id, const char *cure, const char *what, const char *names) {
@@ -34,9 +30,8 @@ static void warn_of_strays(struct job *job, const char *id, const char *cure, co
 
 static void stop_strays(struct job *job, int signal) {
     char names[512];
-    struct strays strays = strays_of(job);
-    strays_names(&strays, names, sizeof names);
-    strays_signal(&strays, signal);
+    strays_names(&job->strays, names, sizeof names);
+    strays_signal(&job->strays, signal);
     if (*names && signal == SIGTERM)
         warn_of_strays(job, "AR-STRAY", "let the program end what it starts; a service is started before accel-run, outside of it",
                        "processes that outlived the program are ended", names);
@@ -45,8 +40,7 @@ static void stop_strays(struct job *job, int signal) {
 /* Another user's process, or one that hangs in the kernel: no signal will end it. Returns whether it is time to leave it behind. */
 static bool give_up_killing(struct job *job) {
     char names[512];
-    struct strays strays = strays_of(job);
-    strays_names(&strays, names, sizeof names);
+    strays_names(&job->strays, names, sizeof names);
     if (strcmp(names, job->unkilled)) { /* others than last time: killing one orphans the next */
         memcpy(job->unkilled, names, sizeof names);
         job->kills = 0;
@@ -196,19 +190,27 @@ static void one_round(struct job *job) {
     wait_for_events(job, round_timeout(job, clock_ms()));
     on_time(job, clock_ms());
     if (job->state >= LIFECYCLE_SWEEPING && job->state < LIFECYCLE_DONE) {
-        struct strays strays = strays_of(job);
-        if (strays_reap(&strays) == 0)
+        if (strays_reap(&job->strays) == 0)
             supervise_event(job, LIFECYCLE_NOTHING_LEFT);
         else if (job->state == LIFECYCLE_SWEEP_KILL)
-            strays_signal(&strays, SIGKILL); /* those whose parents have just died */
+            strays_signal(&job->strays, SIGKILL); /* those whose parents have just died */
     }
 }
 
-/* Waits for a slow reader as the program would; READER_MS at most once the user has asked for the end, and not at all when he asks again. */
+static bool has_ended_well(const struct job *job) {
+    for (uint32_t i = 0; i < job->local_size; i++)
+        if (job->ranks[i].exit_code || job->ranks[i].signal)
+            return false;
+    return true;
+}
+
+/* Waits for a slow reader as the program would: also one that has heard the user, days ago or to save what it has, and ended well. READER_MS at most where it
+   has ended otherwise, and not at all when the user asks again. */
 static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
     int limit = job->requests_to_end + 2;
+    bool is_hurried = job->requests_to_end && !has_ended_well(job);
     uint64_t begin_ms = clock_ms();
-    while (!is_done(job) && job->requests_to_end < limit && (!job->requests_to_end || clock_ms() - begin_ms < READER_MS)) {
+    while (!is_done(job) && job->requests_to_end < limit && (!is_hurried || clock_ms() - begin_ms < READER_MS)) {
         streams_add(&job->streams, &job->loop);
         printer_add(&job->notices.printer, &job->loop);
         signals_add(job);

@@ -14,7 +14,7 @@ setup() {
 start_training() {
     set_command debian-O2 fashion
     command=("${command[0]}" "$BUILD/data/fashion" 20 60000 model.pt)
-    spawn_bg "$ACCEL_RUN" "$@" "${command[@]}"
+    "${spawn:-spawn_bg}" "$ACCEL_RUN" "$@" "${command[@]}"
     retry 600 0.1 has_output
     find_ranks -x fashion
 }
@@ -93,23 +93,23 @@ nothing_is_left() {
 }
 
 @test "a job that is suspended for longer than its deadlines, by Ctrl-Z or a job scheduler, goes on: nobody was late" {
-    start_training -n 2 --collective-timeout 6 --stall-timeout 6
+    spawn=spawn_job start_training -n 2 --collective-timeout 6 --stall-timeout 6
     kill -STOP "${rank_pids[1]}" # so that rank 0 waits
     is_asleep() {
         grep -q '^State:.S' "/proc/${rank_pids[0]}/status"
     }
     retry 50 0.1 is_asleep
-    kill -TSTP "$bg_pid"
+    kill -TSTP "$job_pid"
     sleep 7 # that long they are stopped
-    kill -CONT "$bg_pid"
+    kill -CONT "$job_pid"
     retry 300 0.1 has_grown_since "$(stat -c %s out)"
     [ ! -s err ] || ! grep "AR-" err
-    kill -STOP "$bg_pid" "${rank_pids[@]}"
+    kill -STOP "$job_pid" "${rank_pids[@]}"
     sleep 7
-    kill -CONT "$bg_pid" "${rank_pids[@]}"
+    kill -CONT "$job_pid" "${rank_pids[@]}"
     retry 300 0.1 has_grown_since "$(stat -c %s out)"
     [ ! -s err ] || ! grep "AR-" err
-    kill -TERM "$bg_pid"
+    kill -TERM "$job_pid"
     wait_bg
     nothing_is_left
 }

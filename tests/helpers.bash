@@ -78,7 +78,24 @@ wait_pids_gone() {
 spawn_bg() {
     : >"$BATS_TEST_TMPDIR/out" # before it begins: what an earlier one printed is not its
     env --default-signal=INT,QUIT "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- 4>&- &
-    bg_pid=$!
+    bg_pid=$! job_pid=$!
+}
+
+# spawn_job command...: as a shell that knows jobs starts one, in a group of its own, so that Ctrl-Z stops it; its number in $job_pid
+spawn_job() {
+    rm -f "$BATS_TEST_TMPDIR/job"
+    spawn_bg python3 -c 'import os, sys
+job = os.fork()
+if not job:
+    os.setpgid(0, 0)
+    os.execvp(sys.argv[2], sys.argv[2:])
+with open(sys.argv[1] + ".new", "w") as file:
+    file.write(str(job))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+code = os.waitstatus_to_exitcode(os.waitpid(job, 0)[1])
+sys.exit(code if code >= 0 else 128 - code)' "$BATS_TEST_TMPDIR/job" "$@"
+    await_files "$BATS_TEST_TMPDIR/job"
+    job_pid=$(cat "$BATS_TEST_TMPDIR/job")
 }
 
 # find_ranks pgrep-options...: rank_pids[RANK] of the background accel-run, of those of its processes that the options name. Process numbers wrap around:
@@ -86,7 +103,7 @@ spawn_bg() {
 find_ranks() {
     local pid
     rank_pids=()
-    for pid in $(pgrep -P "$bg_pid" "$@"); do
+    for pid in $(pgrep -P "$job_pid" "$@"); do
         rank_pids[$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^ACCEL_RUN_RANK=//p')]=$pid
     done
 }

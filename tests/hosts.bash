@@ -28,6 +28,7 @@ teardown_file() {
     local host
     for host in $(seq 0 "$HOSTS"); do
         ip netns delete "$NET-$host" 2>/dev/null || true
+        rm -rf "/etc/netns/$NET-$host"
     done
 }
 
@@ -54,7 +55,7 @@ start_host() {
     [ -z "$shared_folder" ] || folder=$T/host1
     mkdir -p "$folder/.nv"
     (cd "$folder" && exec env --default-signal=INT,QUIT ACCEL_TEST_DUMP="$folder/.nv/dump" PYTHONDONTWRITEBYTECODE=1 ip netns exec "$NET-$host" "$ACCEL_RUN" \
-        -n "$ranks" --nnodes "$nnodes" --node-rank $((host - 1)) --master-addr 10.77.0.1 "${options[@]}" "$@" >"$T/out$host" 2>"$T/err$host" 3>&- 4>&-) &
+        -n "$ranks" --nnodes "$nnodes" --node-rank $((host - 1)) --master-addr "${MASTER:-10.77.0.1}" "${options[@]}" "$@" >"$T/out$host" 2>"$T/err$host" 3>&- 4>&-) &
     launchers[host]=$!
 }
 

@@ -258,6 +258,31 @@ for step in range(6):
     on_hosts_missing 2 "host 0 was not reached at 10.77.0.1:29500 within 5 s"
 }
 
+@test "the first host's own name is its loopback address there, as Debian's installer has it" {
+    for host in 1 2; do
+        mkdir -p "/etc/netns/$NET-$host"
+        echo "$([ "$host" = 1 ] && echo 127.0.1.1 || echo 10.77.0.1) leader" >"/etc/netns/$NET-$host/hosts"
+    done
+    MASTER=leader on_hosts "1 1" 0 touch ended
+    [ -e host1/ended ] && [ -e host2/ended ]
+}
+
+@test "where standard input, output and errors of one host's accel-run are closed its ranks find them closed, and the hosts understand each other" {
+    printf '#!/bin/bash\nexec "%s" "$@" <&- >&- 2>&-\n' "$ACCEL_RUN" >closed
+    chmod +x closed
+    # shellcheck disable=SC2016 # for the inner shell
+    printf '%s\n' '[ ! -e /proc/self/fd/0 ] || cat; echo "$ACCEL_RUN_RANK" >"ended.$ACCEL_RUN_RANK"' >program
+    for closed in 1 2; do
+        rm -f host[12]/ended.*
+        launchers=()
+        for host in 1 2; do
+            ACCEL_RUN=$([ "$host" = "$closed" ] && echo "$T/closed" || echo "$ACCEL_RUN") start_host "$host" 2 2 sh "$T/program" </dev/null
+        done
+        wait_hosts 0
+        [ "$(cat host1/ended.* host2/ended.* | xargs)" = "0 1 2 3" ]
+    done
+}
+
 @test "a port that is taken, an address that is none" {
     options=(--start-timeout 1)
     launchers=()

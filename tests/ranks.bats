@@ -238,14 +238,26 @@ END
     [ "$output" = alive ]
 }
 
-@test "inherited blocked and ignored signals do not reach the ranks" {
-    # a shell's "&" ignores INT and QUIT, nohup HUP: these stay ignored in the ranks, as they would alone
-    run -0 --separate-stderr env --default-signal=INT,QUIT,HUP env --block-signal=TERM --ignore-signal=TERM,PIPE "$ACCEL_RUN" sed -n 's/^Sig\(Blk\|Ign\):[[:space:]]*//p' /proc/self/status
+@test "signals that were ignored when accel-run began are ignored in the ranks, as they would be alone; blocked ones are not blocked" {
+    # shellcheck disable=SC2054 # the commas are env's
+    local begun=(env --default-signal=INT,QUIT,HUP env --block-signal=TERM --ignore-signal=TERM,PIPE,USR1)
+    run -0 "${begun[@]}" sed -n 's/^SigIgn:[[:space:]]*//p' /proc/self/status
+    plain=$output
+    run -0 --separate-stderr "${begun[@]}" "$ACCEL_RUN" -n 2 sed -n 's/^Sig\(Blk\|Ign\):[[:space:]]*//p' /proc/self/status
     # the standard signals: 32 and 33 are the C library's own and cannot be reset
-    for mask in $output; do
-        [ $((16#$mask & 0x7fffffff)) -eq 0 ]
-    done
     [ "${#lines[@]}" -eq 2 ]
+    [ $((16#${lines[0]} & 0x7fffffff)) -eq 0 ]
+    [ "${lines[1]}" = "$plain" ]
+}
+
+@test "a signal that was ignored when accel-run began does nothing to the job" {
+    spawn_bg env --ignore-signal=USR1,TERM "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" await=leave
+    await_files pid.0 pid.1
+    kill -USR1 "$bg_pid"
+    kill -TERM "$bg_pid"
+    touch leave
+    wait_bg
+    [ "$status" -eq 0 ]
 }
 
 state_of() {
@@ -261,15 +273,35 @@ is_going() {
 }
 
 @test "Ctrl-Z stops launcher and ranks, fg continues them" {
-    spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" await=leave
+    spawn_job "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" await=leave
     await_files pid.0 pid.1
-    kill -TSTP "$bg_pid"
-    for pid in "$bg_pid" "$(cat pid.0)" "$(cat pid.1)"; do retry 100 0.05 is_stopped "$pid"; done
-    kill -CONT "$bg_pid"
-    for pid in "$bg_pid" "$(cat pid.0)" "$(cat pid.1)"; do retry 100 0.05 is_going "$pid"; done
+    kill -TSTP "$job_pid"
+    for pid in "$job_pid" "$(cat pid.0)" "$(cat pid.1)"; do retry 100 0.05 is_stopped "$pid"; done
+    kill -CONT "$job_pid"
+    for pid in "$job_pid" "$(cat pid.0)" "$(cat pid.1)"; do retry 100 0.05 is_going "$pid"; done
     touch leave
     wait_bg
     [ "$status" -eq 0 ]
+}
+
+@test "where nobody could let a job go on, Ctrl-Z does not stop it, as it does not stop the program alone" {
+    spawn_bg setsid -w "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" await=leave
+    await_files pid.0 pid.1
+    kill -TSTP "$(ps -o ppid= -p "$(cat pid.0)" | tr -d ' ')"
+    touch leave
+    wait_bg
+    [ "$status" -eq 0 ]
+}
+
+@test "what a shell has started before it became accel-run, a filter of its output or a service, is not ended" {
+    # shellcheck disable=SC2016 # for the inner shell
+    printf '%s\n' 'exec > >(gzip >log.gz; touch filtered)' '"$CLAIMER" touch=service await=leave >/dev/null &' 'exec "$ACCEL_RUN" -n 2 seq 100000' >job
+    ACCEL_RUN=$ACCEL_RUN CLAIMER=$CLAIMER bash job 2>err 3>&- 4>&-
+    await_files filtered service
+    gzip -dc log.gz | cmp - <(seq 100000)
+    [ ! -s err ]
+    pgrep -f "$CLAIMER touch=service" >/dev/null
+    touch leave
 }
 
 @test "nothing is left: no guard, no file in /dev/shm or /tmp" {

@@ -48,6 +48,30 @@ setup() {
     cmp expected out
 }
 
+@test "a reader that is slow after a signal that the program has handled loses nothing either" {
+    cat >handles.py <<'EOF'
+import os, signal, sys
+def end(*_):
+    print("\n".join(["x" * 149] * 1000), flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+open("ready." + os.environ["ACCEL_RUN_RANK"], "w").close()
+while True:
+    signal.pause()
+EOF
+    mkfifo pipe
+    "$ACCEL_RUN" -n 2 python3 handles.py >pipe 2>err 3>&- 4>&- &
+    exec 7<pipe
+    await_files ready.0 ready.1
+    pids=$(pgrep -P $! python3)
+    kill -TERM $!
+    for pid in $pids; do retry 200 0.1 pids_are_gone "$pid"; done
+    sleep 3 # longer than who has ended otherwise would be waited for
+    [ "$(wc -l <&7)" -eq 1000 ]
+    exec 7<&-
+    wait $!
+}
+
 @test "a reader that goes away ends the program as alone" {
     status=0
     { "$ACCEL_RUN" -n 2 yes 2>err || echo $? >code; } | head -n 1 >out
@@ -211,6 +235,37 @@ END
     lacks "$(cat out)" "$(printf '\r\r')"
     script -qec "'$ACCEL_RUN' -n 2 sh -c 'test -t 1 || echo pipe' | cat" /dev/null </dev/null >out
     grep -q '^pipe' out
+}
+
+@test "a terminal that nobody reads does not keep the job from being ended" {
+    cat >unread.py <<'EOF'
+import fcntl, os, pty, struct, subprocess, sys, termios, time
+ours, theirs = pty.openpty()
+job = subprocess.Popen([*sys.argv[1:], sys.executable, "-c", "while True: print('x' * 3000, flush=True)"],
+                       stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+waiting = lambda: struct.unpack("i", fcntl.ioctl(ours, termios.FIONREAD, b"    "))[0]
+before = -1
+while waiting() > before or not before:  # until it is full
+    before = waiting()
+    time.sleep(0.5)
+job.terminate()
+print(job.wait(20))
+EOF
+    run -0 python3 unread.py "$ACCEL_RUN" -n 2
+    [ "$output" = 143 ]
+}
+
+@test "what is typed in a terminal that controls nobody reaches all ranks" {
+    cat >foreign.py <<'EOF'
+import os, pty, subprocess, sys
+ours, theirs = pty.openpty()
+job = subprocess.Popen(sys.argv[1:], stdin=theirs, stdout=subprocess.PIPE, start_new_session=True)
+os.write(ours, b"hello\n")
+print(job.communicate(timeout=60)[0].decode(), end="")
+EOF
+    run -0 --separate-stderr python3 foreign.py "$ACCEL_RUN" -n 2 sh -c 'read x; echo got $x | tee got.$ACCEL_RUN_RANK'
+    [ "$output" = 'got hello' ]
+    grep -qx 'got hello' got.1
 }
 
 @test "what is typed in a terminal reaches all ranks" {

@@ -90,7 +90,7 @@ int explain_begin(struct explain *explain, struct config *config, struct problem
     if (!explain->is_asked)
         return 0;
     config->ranks = config->ranks < 2 ? 2 : config->ranks;
-    explain->output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0); /* no rank inherits it (streams/inherited.h) */
+    explain->output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3); /* no rank inherits it (streams/inherited.h) */
     if (explain->output >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
         return 0;
     return problem_set(problem, EXIT_LAUNCHER, "AR-SPAWN", "is stdout open?", "the explanation has nowhere to go: %s", strerror(errno));

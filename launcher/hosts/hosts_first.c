@@ -85,6 +85,10 @@ static int take_host(struct meet *meet, struct hosts_peer *stranger, const struc
     hosts->is_told[hello->host] = true; /* it will be, with all */
     if (compare_hello(meet, &meet->said[hello->host]))
         return -1;
+    if (hello->host >= hosts->count) { /* no accel-run says so */
+        hosts_close(stranger);
+        return 0;
+    }
     meet_set_address(&hosts->list[hello->host], address, hello->port);
     meet_set_options(stranger->descriptor);
     hosts->peers[hello->host] = *stranger;
@@ -264,6 +268,7 @@ int meet_as_first(struct meet *meet) {
     if (status)
         return meet_fail(meet, "AR-HOSTS-ADDRESS", "name an address of the first host that the others can reach", "--master-addr '%s': %s",
                          meet->master, gai_strerror(status));
+    meet_widen(meet, &address);
     int listener = meet_listen(&address);
     if (listener < 0)
         return meet_fail(meet, "AR-HOSTS-PORT", "name another port on all hosts (--master-port), or end who has it: ss -tlnp",

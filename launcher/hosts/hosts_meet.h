@@ -46,6 +46,9 @@ int meet_as_first(struct meet *meet);
 
 /* The first host's address: 0, or what gai_strerror() knows. Names may not be known yet while a cluster comes up. */
 int meet_resolve(const struct meet *meet, struct sockaddr_storage *address);
+/* The first host's own name may be a loopback address there (127.0.1.1 in /etc/hosts of Debian, Ubuntu and cloud images), where no other host comes: then any
+   address of the family is listened at. A loopback address that is written as a number, and localhost, are meant. */
+void meet_widen(const struct meet *meet, struct sockaddr_storage *address);
 /* Listens at the address, or at any of the family where it is not one of this host's (a service's name, a translated address). -1 with errno. */
 int meet_listen(const struct sockaddr_storage *address);
 /* Where this host's leader will listen: own address, any port. Returns 0, or -1 with the problem. */

@@ -1,12 +1,14 @@
 #define _GNU_SOURCE
 #include "hosts_meet.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 void meet_set_options(int descriptor) {
@@ -74,6 +76,19 @@ int meet_resolve(const struct meet *meet, struct sockaddr_storage *address) {
     freeaddrinfo(found);
     set_port(address, meet->port);
     return 0;
+}
+
+static bool is_loopback(const struct sockaddr_storage *address) {
+    if (address->ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+    return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+void meet_widen(const struct meet *meet, struct sockaddr_storage *address) {
+    struct in6_addr number;
+    bool is_number = inet_pton(AF_INET, meet->master, &number) == 1 || inet_pton(AF_INET6, meet->master, &number) == 1;
+    if (is_loopback(address) && !is_number && strcasecmp(meet->master, "localhost"))
+        *address = any_of(address->ss_family, port_of(address));
 }
 
 void meet_name_of(const struct sockaddr_storage *address, char *name) {

@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <termios.h>
 
+/* A terminal is ready when it takes something, and waits inside of write() until it has taken all: its buffers grow by 256 bytes, and a line's end may become
+   two (tty_buffer.c and n_tty.c of Linux 6). */
+#define CONSOLE_PIECE_BYTES 128
+
 struct console {
     bool is_open[3], is_terminal[3];
     bool is_regular[3]; /* file */

@@ -62,6 +62,7 @@ static void begin(struct input *input, int source, uint32_t world_size) {
 
 /* A file by descriptions of their own; a pipe, and a file that may not be opened again, by copying. */
 static int connect_all(struct input *input, bool is_file, struct problem *problem) {
+    input->is_file = is_file;
     if (input->sinks && is_file && open_all(input) == 0)
         return 0;
     input->is_copied = true;
@@ -253,10 +254,13 @@ void input_settle(struct input *input, uint64_t now_ms) {
 }
 
 /* What is there now, at most count bytes: another reader of the pipe may have taken it since poll() said so, and O_NONBLOCK is not ours to set, as others share
-   the open file. EAGAIN: nothing. */
-static ssize_t read_now(int source, char *bytes, size_t count) {
+   the open file. EAGAIN: nothing. A file is waited for: with RWF_NOWAIT nothing would fetch what is not in memory. */
+static ssize_t read_now(const struct input *input, char *bytes, size_t count) {
+    int source = input->source;
     struct iovec into = {bytes, count};
     struct pollfd again = {source, POLLIN, 0};
+    if (input->is_file)
+        return read(source, bytes, count);
     ssize_t n = recv(source, bytes, count, MSG_DONTWAIT);
     if (n >= 0 || errno != ENOTSOCK)
         return n;
@@ -270,7 +274,7 @@ static ssize_t read_now(int source, char *bytes, size_t count) {
 static void source_ready(void *context, size_t index, short events) {
     struct input *input = context;
     char bytes[16384];
-    ssize_t n = read_now(input->source, bytes, sizeof bytes);
+    ssize_t n = read_now(input, bytes, sizeof bytes);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n == 0 && input->is_terminal && !(events & POLLHUP)) { /* Ctrl-D: the pseudo terminals' end of file, which is not for ever either */
@@ -311,6 +315,13 @@ static bool wants_more(const struct input *input) {
     return some;
 }
 
+/* A background job must not read the terminal: the kernel would stop it, and a program alone that never reads would run (L11). One that is not ours to be
+   controlled by stops nobody (setsid, su -c). */
+static bool may_read(const struct input *input) {
+    pid_t group = input->is_terminal ? tcgetpgrp(0) : getpgrp();
+    return group < 0 ? errno == ENOTTY : group == getpgrp();
+}
+
 void input_add(struct input *input, struct loop *loop) {
     if (!input->is_copied)
         return;
@@ -322,9 +333,7 @@ void input_add(struct input *input, struct loop *loop) {
         if (events || !input->is_terminal) /* a pipe reports POLLERR when its reader goes */
             loop_add(loop, sink->sink, events, sink_ready, input, rank);
     }
-    /* A background job must not read the terminal: the kernel would stop it, and a program alone that never reads would run (L11). */
-    bool is_ours = !input->is_terminal || tcgetpgrp(0) == getpgrp();
-    if (!input->has_ended && is_ours && wants_more(input))
+    if (!input->has_ended && wants_more(input) && may_read(input))
         loop_add(loop, input->source, POLLIN, source_ready, input, 0);
 }
 

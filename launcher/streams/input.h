@@ -41,7 +41,7 @@ struct input_sink {
 struct input {
     const struct console *console; /* borrowed; NULL where the source is not standard input */
     int source;                    /* 0, or another descriptor of the launcher's (inherited.h) */
-    bool is_terminal;
+    bool is_terminal, is_file;
     uint32_t world_size;
     bool is_copied; /* we read and copy */
     bool is_shared; /* standard input is the caller's, too: a loop around us ("while read") waits for what the program does not read */

@@ -9,13 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "console.h"
+
 /* Whole lines, as many as a pipe that is ready takes without blocking; a piece of a line that is longer. */
 static size_t next_piece(const struct printer *printer) {
-    size_t count = printer->end - printer->begin;
-    if (count <= PIPE_BUF)
+    size_t count = printer->end - printer->begin, most = isatty(STDERR_FILENO) ? CONSOLE_PIECE_BYTES : PIPE_BUF;
+    if (count <= most)
         return count;
-    const char *begin = printer->queue + printer->begin, *last = memrchr(begin, '\n', PIPE_BUF);
-    return last ? (size_t)(last - begin) + 1 : PIPE_BUF;
+    const char *begin = printer->queue + printer->begin, *last = memrchr(begin, '\n', most);
+    return last ? (size_t)(last - begin) + 1 : most;
 }
 
 static void flush(struct printer *printer) {

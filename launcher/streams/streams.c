@@ -154,16 +154,19 @@ static void give_pending_up(struct streams *streams, int which, int error) {
     pending->begin = pending->end = 0;
 }
 
+static size_t most_at_once(const struct console *console, int which) {
+    return console->is_regular[which + 1] ? SIZE_MAX : console->is_terminal[which + 1] ? CONSOLE_PIECE_BYTES : WRITE_BYTES;
+}
+
 /* Hands on what rank 0 said. Never blocks. */
 static void flush_pending(struct streams *streams, int which) {
     struct streams_pending *pending = &streams->pending[which];
     struct pollfd sink = {which + 1, POLLOUT, 0};
     while (pending->begin < pending->end) {
-        bool is_file = streams->console->is_regular[which + 1];
-        if (!is_file && (poll(&sink, 1, 0) <= 0))
+        size_t most = most_at_once(streams->console, which), count = pending->end - pending->begin;
+        if (most < SIZE_MAX && poll(&sink, 1, 0) <= 0)
             return;
-        size_t count = pending->end - pending->begin;
-        ssize_t n = write(which + 1, pending->buffer + pending->begin, is_file || count < WRITE_BYTES ? count : WRITE_BYTES);
+        ssize_t n = write(which + 1, pending->buffer + pending->begin, count < most ? count : most);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0) {
