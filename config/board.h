@@ -68,7 +68,7 @@ struct board_rank {
  */
 #define BOARD_PATH_CHARS 4096
 #define BOARD_MEETING_CHARS 240
-#define BOARD_ENDS 256 /* how many ends of files are remembered */
+#define BOARD_ENDS 1024 /* how many files may be open at a time, as far as their ends are told of (hooks/files/written.c) */
 
 struct board_arrival {
     _Atomic uint64_t number;        /* meetings this rank has come to */
@@ -91,7 +91,7 @@ struct board_meetings {
     int32_t error;                     /* an errno, or 0 */
     uint32_t answer;                   /* what it did: the hook's */
     char paths[2][BOARD_PATH_CHARS];   /* rank 0's spelling of the names */
-    struct board_end ends[BOARD_ENDS]; /* at number % BOARD_ENDS */
+    struct board_end ends[BOARD_ENDS]; /* at the file's place in rank 0's table: nobody else's before it is closed */
     struct board_arrival arrivals[BOARD_RANKS_MAX];
 };
 

@@ -12,7 +12,7 @@
 #include "shim.h"
 #include "threads.h"
 
-enum { YIELDS = 64, NAP_MS = 50, PARTED_MS = 1000, PARTED_BESIDE_MS = 10000 };
+enum { YIELDS = 64, NAP_MS = 50, PARTED_MS = 1000, PARTED_BESIDE_MS = 10000, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100 };
 
 static uint32_t ranks, limit_ms;
 static pid_t thread; /* that claimed, if it is the same on all ranks */
@@ -75,7 +75,8 @@ void meeting_ring(void) {
 struct wait {
     bool (*is_over)(const struct wait *wait);
     uint64_t number;
-    uint32_t late; /* the rank that is waited for */
+    uint32_t late;  /* the rank that is waited for */
+    uint32_t place; /* of the file */
     struct clock_wait clock;
 };
 
@@ -145,15 +146,23 @@ static void await(struct wait *wait) {
     errno = saved_errno;
 }
 
-/* On a thread that does not meet: until rank 0 has ended, too; at the deadline it goes on. */
-static void await_aside(const struct wait *wait) {
+/* On a thread that does not meet: until rank 0 has ended, too; at the deadline it goes on. Rank 0's thread that meets may wait in a collective while another
+   one of its threads is still writing: only when it has done so for long this rank is the one that is waited for. */
+static void await_aside(struct wait *wait) {
+    static _Atomic bool was_in_vain;
     int saved_errno = errno;
-    struct clock_wait clock = clock_wait_begin();
     void *python = python_let_go();
-    while (!atomic_load(&link_board()->deeds[0].has_ended) && clock_waited_ms(&clock) < limit_ms) {
+    wait->clock = clock_wait_begin();
+    for (struct clock_wait idle = wait->clock;;) {
         uint32_t bell = atomic_load(&room()->bell);
-        if (wait->is_over(wait))
+        if (wait->is_over(wait) || atomic_load(&link_board()->deeds[0].has_ended) || clock_waited_ms(&wait->clock) >= limit_ms)
             break;
+        if (clock_waited_ms(&idle) >= (was_in_vain ? LITTLE_PATIENCE_MS : PATIENCE_MS)) {
+            was_in_vain = true;
+            break;
+        }
+        if (!meeting_is_waited_for(0))
+            idle = clock_wait_begin();
         look_for_end(0);
         meeting_nap(bell);
     }
@@ -175,12 +184,16 @@ bool meeting_is_waited_for(uint32_t rank) {
            (atomic_load(&other->waiting) && atomic_load(&other->collective) > atomic_load(&own->collective));
 }
 
+static bool has_ended(const struct wait *wait) {
+    return atomic_load(&room()->ends[wait->place].number) >= wait->number;
+}
+
 static bool has_ended_or_waits(const struct wait *wait) {
-    return atomic_load(&room()->ends[wait->number % BOARD_ENDS].number) >= wait->number || meeting_is_waited_for(0);
+    return has_ended(wait) || meeting_is_waited_for(0);
 }
 
 static bool is_seen_or_waits(const struct wait *wait) {
-    return atomic_load(&room()->ends[wait->number % BOARD_ENDS].seen) >= wait->number || has_ended_or_waits(wait);
+    return atomic_load(&room()->ends[wait->place].seen) >= wait->number || has_ended_or_waits(wait);
 }
 
 /* ---- the meeting */
@@ -273,38 +286,43 @@ void meeting_hold(enum meeting_kind kind, const char *path, const char *second) 
 
 /* ---- ends of files */
 
-void meeting_file_is_seen(uint64_t number) {
+void meeting_file_is_seen(struct meeting_file file) {
     int saved_errno = errno;
-    atomic_store(&room()->ends[number % BOARD_ENDS].seen, number);
+    atomic_store(&room()->ends[file.place].seen, file.number);
     meeting_ring();
-    spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_SEEN, .number = number}, "", "");
+    spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_SEEN, .number = file.number, .answer = file.place}, "", "");
     errno = saved_errno;
 }
 
-void meeting_await_name(uint64_t number) {
-    struct wait wait = {.is_over = is_seen_or_waits, .number = number};
+void meeting_await_name(struct meeting_file file) {
+    struct wait wait = {.is_over = is_seen_or_waits, .number = file.number, .place = file.place};
     await(&wait);
 }
 
-void meeting_file_ends(uint64_t number, uint64_t bytes, int error) {
+void meeting_file_ends(struct meeting_file file, uint64_t bytes, int error) {
     int saved_errno = errno;
-    struct board_end *end = &room()->ends[number % BOARD_ENDS];
+    struct board_end *end = &room()->ends[file.place];
     atomic_store(&end->bytes, bytes);
     atomic_store(&end->error, error);
-    atomic_store(&end->number, number);
+    atomic_store(&end->number, file.number);
     meeting_ring();
-    spread(&(struct protocol_meeting){.what = PROTOCOL_MEETING_END, .number = number, .bytes = bytes, .error = error}, "", "");
+    spread(
+        &(struct protocol_meeting){
+            .what = PROTOCOL_MEETING_END, .number = file.number, .bytes = bytes, .error = error, .answer = file.place},
+        "", "");
     errno = saved_errno;
 }
 
-bool meeting_await_file(uint64_t number, uint64_t *bytes, int *error) {
-    struct wait wait = {.is_over = has_ended_or_waits, .number = number};
-    if (meeting_is_here())
+bool meeting_await_file(struct meeting_file file, uint64_t *bytes, int *error) {
+    struct wait wait = {.is_over = has_ended_or_waits, .number = file.number, .place = file.place};
+    if (meeting_is_here()) {
         await(&wait);
-    else
+    } else {
+        wait.is_over = has_ended;
         await_aside(&wait);
-    struct board_end *end = &room()->ends[number % BOARD_ENDS];
+    }
+    struct board_end *end = &room()->ends[file.place];
     *bytes = atomic_load(&end->bytes);
     *error = atomic_load(&end->error);
-    return atomic_load(&end->number) == number;
+    return atomic_load(&end->number) == file.number;
 }

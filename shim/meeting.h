@@ -67,11 +67,16 @@ void meeting_nap(uint32_t bell);
 /* Does the rank wait for this one: at a meeting or in a collective to which this one has not come yet? Any thread. */
 bool meeting_is_waited_for(uint32_t rank);
 
-/* A file that was opened in meeting `number`. Rank 0: its name can be seen. It is closed and whole. */
-void meeting_file_is_seen(uint64_t number);
-void meeting_file_ends(uint64_t number, uint64_t bytes, int error);
+/* A file that was opened in meeting `number`, 0: none. place: below BOARD_ENDS, no other file's while rank 0 has it open. */
+struct meeting_file {
+    uint64_t number;
+    uint32_t place;
+};
+/* Rank 0: its name can be seen. It is closed and whole. */
+void meeting_file_is_seen(struct meeting_file file);
+void meeting_file_ends(struct meeting_file file, uint64_t bytes, int error);
 /* The others: waits until its name can be seen, unless rank 0 goes on without. Waits until it is closed, on any thread; false: rank 0 has gone on without. */
-void meeting_await_name(uint64_t number);
-bool meeting_await_file(uint64_t number, uint64_t *bytes, int *error);
+void meeting_await_name(struct meeting_file file);
+bool meeting_await_file(struct meeting_file file, uint64_t *bytes, int *error);
 
 #endif

@@ -131,6 +131,7 @@ struct files_client {
     uint64_t (*sizes)(void);          /* a hash of the sizes of what the program has open for writing */
     bool (*is_own)(const char *path); /* a name that this process has drawn, or below one: each has its own file there */
     void (*is_spelled)(const char *own, const char *rank_0s); /* what this rank calls by the one name is what rank 0 calls by the other */
+    bool (*is_written)(const char *path); /* rank 0: the program has it open for writing; what is not in its place yet is put there */
 };
 extern const struct files_client files_client;
 /* hooks/seed: a file of agreed bytes when path is the system's random device, opened for reading; else -1. Keeps errno. */
@@ -165,12 +166,13 @@ void explain_evaluates(uint64_t layer);
 void explain_end(const char *why);
 
 /* Counts for the summary at the end (report.c). */
-void report_begin(void);       /* after the self-check, which counts too */
-void report_batch(void);       /* a batch was divided */
-bool report_has_batches(void); /* so far */
-void report_gather(void);      /* a tensor was gathered or summed for an operator that needs all of it */
-void report_backward(void);    /* a backward was run, divided or not; stops the job when --scale-batch has found no loader until then */
-void report_scaled(void);      /* a loader was asked for a batch of --scale-batch */
+void report_begin(void);         /* after the self-check, which counts too */
+void report_batch(void);         /* a batch was divided */
+bool report_has_batches(void);   /* so far */
+uint64_t report_backwards(void); /* how many this thread has run, or one that went by the same word */
+void report_gather(void);        /* a tensor was gathered or summed for an operator that needs all of it */
+void report_backward(void);      /* a backward was run, divided or not; stops the job when --scale-batch has found no loader until then */
+void report_scaled(void);        /* a loader was asked for a batch of --scale-batch */
 
 /* ---- random numbers and other effects: a hook that sees the program draw (or libtorch for it), or write a file, says so, on the same thread; at most one
    hook listens. Takes no lock, allocates nothing. */
@@ -189,6 +191,9 @@ static inline bool shim_reads_example(void) {
     reading_teller *teller = atomic_load_explicit(&shim_reading_teller, memory_order_acquire);
     return teller && teller();
 }
+
+/* A lock that another thread may hold at a fork is nobody's in the child. To be called by constructors. */
+void threads_renew_in_child(pthread_mutex_t *mutex);
 
 /* ---- collectives on behalf of a hook: takes the communication lock (turns.c), and waits for this thread's turn: there must be a collective in the scope. */
 void shim_comm_lock(void);

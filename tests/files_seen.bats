@@ -14,6 +14,15 @@ for i in range(20):
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "files with several handles, names or readers, names that differ between the ranks, ends that come late: what one process reads and leaves" {
+    both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/handles.py" "/tmp/accel_run_$$_0001"
+    [ ! -x "$BUILD/venv/bin/python" ] || {
+        rm -rf "$PLAIN" "$RANKS" "$LOG"
+        mkdir "$PLAIN" "$RANKS"
+        both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/handles.py" "/tmp/accel_run_$$_0001"
+    }
+}
+
 @test "a file that is closed, or renamed while it is open, as another thread lists its folder is there, whole" {
     program 'os.mkdir("saves")
 sys.setswitchinterval(1e-5)

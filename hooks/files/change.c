@@ -51,8 +51,7 @@ static void after_rename(struct change *change) {
 
 static void after_remove(struct change *change) {
     mapped_forget(change->real[0]);
-    struct written *file = written_find_path(change->real[0]);
-    if (file)
+    for (struct written *file; (file = written_find_path(change->real[0]));)
         file->path[0] = 0;
 }
 

@@ -82,6 +82,11 @@ static enum files_place place_of_rank(void) {
     return command_is_running() ? FILES_PASS : FILES_MEET;
 }
 
+bool files_is_in_child(void) {
+    pid_t meets = atomic_load(&process);
+    return meets && meets != getpid() && !shim_files_aside_now;
+}
+
 enum files_place files_place_slowly(void) {
     if (shim_files_aside_now)
         return FILES_PASS;
@@ -124,6 +129,17 @@ static void rank_begins(void) {
     atomic_store(&process, getpid());
 }
 
+/* Is it open for writing? Then it is in its place now. */
+static bool settle(const char *path) {
+    char buffer[PATH_MAX], real[PATH_MAX];
+    if (shim_rank())
+        return false;
+    view(AT_FDCWD, path, buffer);
+    SHIM_FILES_ASIDE;
+    files_locate(path, real);
+    return written_find_path(real);
+}
+
 static bool is_own(const char *path) {
     char real[PATH_MAX];
     SHIM_FILES_ASIDE;
@@ -131,7 +147,7 @@ static bool is_own(const char *path) {
     return scratch_has(real);
 }
 
-const struct files_client files_client = {ranks_meet, rank_begins, written_publish_logs, written_sizes, is_own, view_replaced};
+const struct files_client files_client = {ranks_meet, rank_begins, written_publish_logs, written_sizes, is_own, view_replaced, settle};
 
 /* Files that are still open at the end. libc writes streams out after all destructors: for these files it is done here. */
 __attribute__((destructor)) static void files_end(void) {

@@ -51,6 +51,8 @@ const char *files_whole_path(int directory, const char *path, char *out);
 bool files_absolute(int directory, const char *path, char *out);
 /* The same from the current directory, without dots, by the letters alone. */
 bool files_clean(const char *path, char *out);
+/* A process that a rank has made by fork(): it is none, and knows what the rank has known. Any thread. */
+bool files_is_in_child(void);
 /* Before the claim: should a look claim the rank, because another host's answer may count? */
 bool files_look_may_claim(void);
 
@@ -71,6 +73,8 @@ void scratch_add(const char *path);
 bool scratch_may_be_in(const char *real);
 /* A name that Python's tempfile may have drawn: eight small letters, digits, '_' at its end; a digit or a '_' among them, or behind a usual beginning. */
 bool scratch_may_be_drawn(const char *path);
+/* As Python's own names do. */
+bool scratch_begins_usually(const char *path);
 bool scratch_has(const char *real);
 /* Does the text name one, by the last component of its path? */
 bool scratch_is_named_in(const char *text);
@@ -90,9 +94,10 @@ struct written {
     int descriptor;
     dev_t device;
     ino_t inode;
-    uint64_t number; /* of the meeting that opened it; 0: none */
-    uint64_t beside; /* opened by all ranks on a thread that does not meet: the key of its end (shim/beside.h); 0: it was not */
-    off_t size_seen; /* of such a file, when a backward was run last, and since when it has it */
+    uint64_t number;  /* of the meeting that opened it; 0: none */
+    uint32_t rank_0s; /* its place in rank 0's table */
+    uint64_t beside;  /* opened by all ranks on a thread that does not meet: the key of its end (shim/beside.h); 0: it was not */
+    off_t size_seen;  /* of such a file, when a backward was run last, and since when it has it */
     time_t seen_at;
     _Atomic off_t hollow; /* of a private copy that is added to: bytes at its begin that are rank 0's file's, and not copied yet */
     struct {
@@ -126,6 +131,10 @@ struct written *written_find_path(const char *real);
 struct written *written_find_own(const char *real);
 /* A cheap question before paths are made real: no open file stands under a name with another last component, unless that is a link. */
 bool written_may_be(const char *path);
+/* The place in the table; of NULL: BOARD_ENDS. */
+uint32_t written_place(const struct written *file);
+/* How the ranks tell each other of it, where it was opened in a meeting. */
+struct meeting_file written_in_meeting(const struct written *file);
 /* How many there are that the ranks have met for: the same on all ranks. */
 uint32_t written_count(void);
 /* what: for the visitor. */
@@ -144,6 +153,10 @@ void written_put_in_place(struct written *file);
 void written_publish_all(void);
 /* The same for those that are logs. */
 void written_publish_logs(void);
+
+/* Does this process have the file open, or has it ever mapped it? (readers.c) */
+bool readers_have(const char *path);
+void readers_note_mapping(int descriptor);
 
 /* A private copy that is written through memory is about to be closed: true when it stays. */
 bool mapped_keep(struct written *file);
@@ -293,6 +306,8 @@ static inline const char *view(int directory, const char *path, char *buffer) {
 static inline bool view_is_copy(const char *path) {
     return path && !strncmp(path, VIEW_COPIES, strlen(VIEW_COPIES));
 }
+/* Rank 0's spelling of it: path, or buffer[PATH_MAX]. */
+const char *view_alias(const char *path, char *buffer);
 /* Rank 0 spells this one differently, or not. Both whole paths. */
 void view_add_alias(const char *own, const char *rank_0s);
 /* The same, of a file that has taken the place of another one. */

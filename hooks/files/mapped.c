@@ -18,6 +18,8 @@ void *hook_mmap(void *address, unsigned long bytes, int protection, int flags, i
     struct written *file = descriptor >= 0 && flags & MAP_SHARED && protection & PROT_WRITE ? written_find(descriptor) : NULL;
     if (file)
         file->is_mapped = true;
+    if (descriptor >= 0 && !(flags & MAP_ANONYMOUS) && atomic_load_explicit(&files_watched, memory_order_relaxed))
+        readers_note_mapping(descriptor);
     return NEXT(mmap) ? NEXT(mmap)(address, bytes, protection, flags, descriptor, offset)
                       : (void *)syscall(SYS_mmap, address, bytes, protection, flags, descriptor, offset);
 }
@@ -26,9 +28,25 @@ void *hook_mmap64(void *address, unsigned long bytes, int protection, int flags,
     return hook_mmap(address, bytes, protection, flags, descriptor, offset);
 }
 
+static void let_go(struct written *file) {
+    int kept = file->descriptor;
+    bool is_ours = written_is_open(file);
+    written_drop(file);
+    if (is_ours)
+        close(kept);
+}
+
+/* The same copy, from when it was opened before. */
+static void let_go_of_older(struct written *file, const void *newer) {
+    const struct written *own = newer;
+    if (file->is_kept && file != own && file->inode == own->inode && file->device == own->device)
+        let_go(file);
+}
+
 bool mapped_keep(struct written *file) {
     if (!file->is_mapped || !file->is_own || !file->path[0])
         return false;
+    written_each(let_go_of_older, file);
     int kept = fcntl(file->descriptor, F_DUPFD_CLOEXEC, ABOVE);
     if (kept < 0)
         return false;
@@ -37,13 +55,8 @@ bool mapped_keep(struct written *file) {
 }
 
 static void forget(struct written *file, const void *real) {
-    if (!file->is_kept || strcmp(file->path, real) != 0)
-        return;
-    int kept = file->descriptor;
-    bool is_ours = written_is_open(file);
-    written_drop(file);
-    if (is_ours)
-        close(kept);
+    if (file->is_kept && !strcmp(file->path, real))
+        let_go(file);
 }
 
 void mapped_forget(const char *real) {

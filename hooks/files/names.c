@@ -7,11 +7,24 @@
 
 /* ---- directories */
 
+/* A name that all ranks have alike is none that each has drawn. */
+static bool have_one_name(const char *path) {
+    struct meeting meeting;
+    meeting_come(&meeting, MEETING_DIRECTORY, path, NULL);
+    if (shim_rank() == 0)
+        meeting_answer(&meeting, 0, meeting_is_of_one_name());
+    else
+        meeting_await(&meeting);
+    return meeting.answer;
+}
+
 /* How Python's tempfile makes them where it does without being told: this rank's own. */
 static bool is_scratch_directory(const char *path, unsigned mode) {
     char absolute[PATH_MAX];
-    return path && mode == 0700 && files_place() >= FILES_EARLY && files_clean(path, absolute) && scratch_may_be_in(absolute) &&
-           scratch_may_be_drawn(absolute);
+    enum files_place place = path && mode == 0700 ? files_place() : FILES_PASS;
+    if (place < FILES_EARLY || !files_clean(path, absolute) || !scratch_may_be_in(absolute) || !scratch_may_be_drawn(absolute))
+        return false;
+    return place != FILES_MEET || scratch_begins_usually(absolute) || !have_one_name(absolute);
 }
 
 /* A GPU's driver makes the folder of its cache, and all above it, when it first compiles something, which each rank may come to at another time (seen on an
@@ -108,14 +121,17 @@ int hook_linkat(int from_directory, const char *from, int to_directory, const ch
     return change_end(&change, result);
 }
 
+/* What a link leads to is there, or the name could not be followed to it. */
 int hook_symlink(const char *text, const char *path) {
     struct change change;
+    written_publish_all();
     int result = change_begin(&change, MEETING_LINK, AT_FDCWD, path, 0, NULL) ? ORIGINAL(symlink)(text, path) : 0;
     return change_end(&change, result);
 }
 
 int hook_symlinkat(const char *text, int directory, const char *path) {
     struct change change;
+    written_publish_all();
     int result = change_begin(&change, MEETING_LINK, directory, path, 0, NULL) ? ORIGINAL(symlinkat)(text, directory, path) : 0;
     return change_end(&change, result);
 }

@@ -14,8 +14,6 @@
 /* libc exports this one under a second name, which nobody interposes. */
 extern int __open64(const char *path, int flags, ...);
 
-enum { ANSWER_OPENED, ANSWER_PASS };
-
 static bool writes(int flags) {
     if (flags & (O_PATH | O_DIRECTORY)) /* O_TMPFILE has O_DIRECTORY in it: nobody else sees such a file */
         return false;
@@ -65,9 +63,10 @@ static int open_scratch(const char *path, const char *real, int flags, unsigned 
     return descriptor;
 }
 
-/* Opens the file itself, or a temporary one for it: not where another handle has it, which would go on with a file that has no name. -1 with errno. */
+/* Opens the file itself, or a temporary one for it: not where another handle has it, for reading or by its memory, which would go on with a file that has no
+   name. -1 with errno. */
 static int open_real(struct written *file, const char *path, int flags, unsigned mode) {
-    bool may_be_made = flags & O_CREAT || !access(path, F_OK), is_open = file && written_find_path(file->path);
+    bool may_be_made = flags & O_CREAT || !access(path, F_OK), is_open = file && (written_find_path(file->path) || readers_have(path));
     /* Where no backward may ever show what is being written it is written in place. */
     bool is_rank = atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_RANK;
     if (file && is_rank && !is_open && is_whole(path, flags) && may_be_made &&
@@ -81,13 +80,13 @@ static int open_real(struct written *file, const char *path, int flags, unsigned
 /* Rank 0's part of a meeting: all have come. */
 static int open_first(struct meeting *meeting, struct written *file, const char *path, int flags, unsigned mode) {
     int descriptor = open_real(file, path, flags, mode);
-    meeting_answer(meeting, descriptor < 0 ? errno : 0, ANSWER_OPENED);
+    meeting_answer(meeting, descriptor < 0 ? errno : 0, written_place(file));
     return descriptor;
 }
 
 /* The others' part. A private copy that cannot be made would part this rank from the others. */
 static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags) {
-    int sink = sink_take(file, file ? file->path : path, flags);
+    int sink = file ? sink_take(file, file->path, flags) : -1;
     if (sink < 0)
         sink_refuse(path);
     meeting_come(meeting, MEETING_OPEN, path, NULL);
@@ -97,8 +96,8 @@ static int open_copy(struct meeting *meeting, struct written *file, const char *
         errno = meeting->error;
         return -1;
     }
-    if (file)
-        file->is_own = true;
+    file->is_own = true;
+    file->rank_0s = meeting->answer;
     view_add_alias(path, meeting->paths[0]);
     return sink;
 }
@@ -124,7 +123,7 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
     } else {
         descriptor = open_copy(&meeting, file, path, flags);
     }
-    return opened(file, descriptor, meeting.number);
+    return opened(file, descriptor, meeting.answer < BOARD_ENDS ? meeting.number : 0);
 }
 
 /* On a thread that does not meet. The others go on with a private copy where rank 0 does not come. */
@@ -269,7 +268,8 @@ int hook_creat64(const char *path, unsigned mode) {
 /* ---- close */
 
 struct ending {
-    uint64_t number, bytes; /* number 0: nobody waits */
+    struct meeting_file met; /* number 0: nobody waits */
+    uint64_t bytes;
     bool is_own, disk_is_full;
     int problem;          /* of putting it in its place */
     struct beside beside; /* key 0: nobody follows */
@@ -280,7 +280,7 @@ static struct ending ending_begin(struct written *file) {
     struct statvfs disk;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
-    struct ending ending = {.number = file->number, .is_own = file->is_own, .beside = {.key = file->beside, .path = ""}};
+    struct ending ending = {.met = written_in_meeting(file), .is_own = file->is_own, .beside = {.key = file->beside, .path = ""}};
     if (!fstat(file->descriptor, &now))
         ending.bytes = (uint64_t)now.st_size;
     ending.disk_is_full = !file->is_own && !fstatvfs(file->descriptor, &disk) && !disk.f_bavail;
@@ -299,11 +299,11 @@ static int ending_end(struct ending *ending, int result, int failure) {
         beside_answer(&ending->beside, error);
     else if (ending->beside.key && beside_await_end(&ending->beside) && !error)
         error = ending->beside.error;
-    if (ending->number && !ending->is_own)
-        meeting_file_ends(ending->number, ending->bytes, error ? error : ending->disk_is_full ? -ENOSPC : 0);
+    if (ending->met.number && !ending->is_own)
+        meeting_file_ends(ending->met, ending->bytes, error ? error : ending->disk_is_full ? -ENOSPC : 0);
     uint64_t bytes;
     int first = 0;
-    if (ending->number && ending->is_own && meeting_await_file(ending->number, &bytes, &first) && !error)
+    if (ending->met.number && ending->is_own && meeting_await_file(ending->met, &bytes, &first) && !error)
         error = first >= 0 ? first : bytes < ending->bytes ? -first : 0;
     if (error)
         errno = error;

@@ -32,8 +32,13 @@ bool scratch_may_be_drawn(const char *path) {
     if (length < DRAWN)
         return false;
     const char *drawn = base + length - DRAWN;
-    bool is_usual = length > DRAWN && (!strncmp(base, "tmp", 3) || !strncmp(base, "pymp-", 5));
-    return strspn(drawn, "abcdefghijklmnopqrstuvwxyz0123456789_") == DRAWN && (is_usual || strpbrk(drawn, "0123456789_"));
+    return strspn(drawn, "abcdefghijklmnopqrstuvwxyz0123456789_") == DRAWN &&
+           (scratch_begins_usually(path) || strpbrk(drawn, "0123456789_"));
+}
+
+bool scratch_begins_usually(const char *path) {
+    const char *base = shim_base_of(path);
+    return !strncmp(base, "tmp", 3) || !strncmp(base, "pymp-", 5);
 }
 
 /* State 1. */

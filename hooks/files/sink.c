@@ -63,6 +63,8 @@ int sink_reopen(int descriptor, int flags) {
 }
 
 static int open_old(const char *real) {
+    char buffer[PATH_MAX];
+    real = view_alias(real, buffer);
     FILES_NOT_ASIDE;
     int from = away_open(AT_FDCWD, real, O_RDONLY | O_CLOEXEC);
     SHIM_FILES_ASIDE;

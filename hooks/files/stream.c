@@ -16,15 +16,21 @@ static int flags_of_mode(const char *mode) {
     return flags | (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, 'x') ? O_EXCL : 0);
 }
 
+/* The mode without what only an opening means. again: 64 bytes. first: the mode's letter. */
+static void mode_again(char *again, char first, const char *mode, bool updates) {
+    const char *code = strstr(mode, ",ccs=");
+    snprintf(again, 64, "%c%s%s%s", first, updates ? "+" : "", strchr(mode, 'e') ? "e" : "", code ? code : "");
+}
+
 /* Takes the descriptor. What fopen() does beyond fdopen(): a stream that only adds stands at the end (tellp() == 0 asks whether a table needs its heading), and
    wide text may have a code of its own ("w,ccs=UTF-8"), which libc sets up where it opens. */
 static FILE *stream_of(int descriptor, const char *mode) {
     char again[64];
-    const char *code = strstr(mode, ",ccs=");
     FILE *stream = fdopen(descriptor, mode);
+    mode_again(again, mode[0], mode, strchr(mode, '+'));
     if (!stream)
         close(descriptor);
-    else if (code && snprintf(again, sizeof again, "%c%s%s", mode[0], strchr(mode, '+') ? "+" : "", code) < (int)sizeof again)
+    else if (strstr(mode, ",ccs="))
         stream = ORIGINAL(freopen)(NULL, again, stream);
     else if (mode[0] == 'a' && !strchr(mode, '+'))
         fseek(stream, 0, SEEK_END);
@@ -60,7 +66,7 @@ void *hook_fopen64(const char *path, const char *mode) {
 
 /* A stream that gets another file, stdout mostly: never a temporary one. */
 void *hook_freopen(const char *path, const char *mode, void *stream) {
-    char link[64];
+    char link[64], again[64], buffer[PATH_MAX];
     int flags = path && mode ? flags_of_mode(mode) : O_RDONLY;
     if (written_find(fileno(stream))) {
         fflush(stream);
@@ -68,8 +74,10 @@ void *hook_freopen(const char *path, const char *mode, void *stream) {
     }
     bool reads = (flags & O_ACCMODE) == O_RDONLY;
     int descriptor = open_written(AT_FDCWD, path, flags, 0666);
-    if (descriptor == OPEN_PASS && path && reads)
+    if (descriptor == OPEN_PASS && path && reads) {
+        path = view(AT_FDCWD, path, buffer);
         descriptor = away_open(AT_FDCWD, path, flags);
+    }
     if (descriptor == OPEN_PASS)
         return ORIGINAL(freopen)(path, mode, stream);
     if (descriptor < 0) { /* libc closes the stream then; what it opens exists, so that nothing is made */
@@ -81,14 +89,17 @@ void *hook_freopen(const char *path, const char *mode, void *stream) {
     struct written *file = written_find(descriptor);
     if (file)
         written_publish(file);
-    char again[8] = {mode[0] == 'w' ? 'r' : mode[0], reads ? 0 : '+', !reads && flags & O_CLOEXEC ? 'e' : 0};
+    bool adds = mode[0] == 'a'; /* for reading, too, it would stand at the begin */
+    mode_again(again, mode[0] == 'w' ? 'r' : mode[0], mode, adds ? strchr(mode, '+') != NULL : !reads);
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
     SHIM_FILES_ASIDE;
     FILE *opened = ORIGINAL(freopen)(link, again, stream);
     int saved_errno = errno;
-    close(descriptor);
-    if (file)
+    if (file && opened)
+        written_add_twin(file, fileno(opened));
+    if (file && !written_leaves(file, descriptor))
         written_drop(file);
+    close(descriptor);
     errno = saved_errno;
     return opened;
 }

@@ -50,14 +50,23 @@ static void add_alias(const char *own, const char *rank_0s) {
     atomic_fetch_add(&written_views, 1);
 }
 
-/* The first parts that differ are enough: what comes below is spelled as usual. */
+/* The first parts that differ are enough: what comes below is spelled as usual. A name that is the same on both now may have been another one of rank 0's. */
 void view_add_alias(const char *own, const char *rank_0s) {
-    char mine[PATH_MAX], theirs[PATH_MAX], known[PATH_MAX];
+    char mine[PATH_MAX], theirs[PATH_MAX];
     int saved_errno = errno;
-    if (strcmp(own, rank_0s) && !scratch_has(own) && files_clean(own, mine) && files_clean(rank_0s, theirs) && strcmp(mine, theirs) &&
-        !(find_alias(mine, known) && !strcmp(known, theirs)))
-        add_alias(mine, theirs);
+    bool is_same = !strcmp(own, rank_0s);
+    if ((!is_same || atomic_load(&youngest)) && !scratch_has(own) && files_clean(own, mine) && files_clean(rank_0s, theirs)) {
+        char known[PATH_MAX];
+        if (!find_alias(mine, known))
+            strcpy(known, mine);
+        if (strcmp(known, theirs))
+            add_alias(mine, theirs);
+    }
     errno = saved_errno;
+}
+
+const char *view_alias(const char *path, char *buffer) {
+    return find_alias(path, buffer) ? buffer : path;
 }
 
 /* What is open under this name is another file now: the name leads to that. */
@@ -88,10 +97,11 @@ static const char *find_written(const char *path, char *buffer) {
 const char *view_slowly(int directory, const char *path, char *buffer) {
     char whole[PATH_MAX];
     int saved_errno = errno;
-    if (files_place() >= FILES_MEET) {
+    bool is_met = files_place() >= FILES_MEET;
+    if (is_met || files_is_in_child()) { /* a loader's worker knows what its parent calls by another name */
         SHIM_FILES_ASIDE;
         const char *viewed = files_whole_path(directory, path, whole);
-        const char *found = find_written(viewed, buffer);
+        const char *found = is_met ? find_written(viewed, buffer) : viewed;
         if (found == viewed && find_alias(viewed, buffer))
             found = buffer;
         path = found == viewed ? path : buffer;

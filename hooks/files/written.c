@@ -13,7 +13,7 @@
 
 #include "files.h"
 
-enum { FILES = 256, DESCRIPTORS = 4096, IDLE_SECONDS = 3, PUBLISH_YIELDS = 100000 };
+enum { FILES = BOARD_ENDS, DESCRIPTORS = 4096, IDLE_SECONDS = 3, PUBLISH_YIELDS = 100000 };
 enum { FREE, TAKEN, SHOWN };
 
 static struct written files[FILES];
@@ -24,6 +24,20 @@ _Atomic uint32_t written_views;
 
 static uint16_t index_of(const struct written *file) {
     return (uint16_t)(file - files + 1);
+}
+
+uint32_t written_place(const struct written *file) {
+    return file ? index_of(file) - 1u : BOARD_ENDS;
+}
+
+struct meeting_file written_in_meeting(const struct written *file) {
+    return (struct meeting_file){file->number, shim_rank() ? file->rank_0s : written_place(file)};
+}
+
+/* The count is to be the same on all ranks: when another thread closes, or the collector in it, is another moment on each. Such a file is counted for ever. */
+static void count_out(const struct written *file) {
+    if (file->number && meeting_is_here())
+        atomic_fetch_sub(&met, 1);
 }
 
 static bool is_viewed(const struct written *file) {
@@ -79,7 +93,7 @@ void written_drop(struct written *file) {
     if (file->descriptor >= 0) {
         if (atomic_load(&of_descriptor[file->descriptor]) == index_of(file))
             atomic_store(&of_descriptor[file->descriptor], 0);
-        atomic_fetch_sub(&met, file->number != 0);
+        count_out(file);
     }
     if (is_viewed(file))
         atomic_fetch_sub(&written_views, file->descriptor >= 0);
@@ -104,7 +118,7 @@ bool written_is_open(const struct written *file) {
 
 void written_keep(struct written *file, int descriptor) {
     atomic_store(&of_descriptor[file->descriptor], 0);
-    atomic_fetch_sub(&met, file->number != 0);
+    count_out(file);
     file->number = file->beside = 0;
     file->descriptor = descriptor;
     file->is_kept = true;
@@ -234,7 +248,7 @@ int written_publish(struct written *file) {
         atomic_fetch_sub(&written_views, 1); /* not before: who looks for it meanwhile finds that somebody is at it, and waits */
     atomic_fetch_sub(&file->publishers, 1);
     if (file->number)
-        meeting_file_is_seen(file->number);
+        meeting_file_is_seen(written_in_meeting(file));
     errno = saved_errno;
     return problem;
 }

@@ -146,7 +146,7 @@ static void take_answer(struct board_meetings *room, const struct relayed *relay
 }
 
 static void take_end(struct board_meetings *room, const struct protocol_meeting *said) {
-    struct board_end *end = &room->ends[said->number % BOARD_ENDS];
+    struct board_end *end = &room->ends[said->answer % BOARD_ENDS];
     if (said->what == PROTOCOL_MEETING_SEEN) {
         atomic_store(&end->seen, said->number);
         return;

@@ -1,0 +1,141 @@
+"""Files that have several handles, names or readers at a time, or a name that differs between processes: what is read and left is what one process reads and
+leaves.
+
+handles.py FOLDER    of this run alone, to be made in /tmp
+"""
+import ctypes
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+import torch
+
+rank = int(os.environ.get("ACCEL_RUN_RANK", 0))  # who is late, nothing else
+torch.manual_seed(1)
+model = torch.nn.Linear(4, 3)
+
+
+def train():
+    model(torch.randn(8, 4)).pow(2).mean().backward()
+
+
+def put(name, text, mode="w"):
+    with open(name, mode) as file:
+        file.write(text)
+
+
+def read(name):
+    with open(name) as file:
+        return file.read()
+
+
+train()
+
+# a save by name while the file is open for writing
+with open("saved.pt", "wb"):
+    torch.save(model.state_dict(), "saved.pt")
+print("saved", sorted(torch.load("saved.pt")))
+
+# a file that is rewritten while it is mapped, or open for reading
+np.save("bank.npy", np.zeros(4))
+bank = np.load("bank.npy", mmap_mode="r")
+np.save("bank.npy", np.ones(4))
+print("mapped", bank.sum())
+put("text", "old")
+reader = open("text")
+put("text", "new")
+print("open", reader.read())
+
+# as C does it: streams that get another file
+libc = ctypes.CDLL(None)
+libc.fopen.restype = libc.freopen.restype = ctypes.c_void_p
+libc.freopen.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
+libc.ftell.argtypes = libc.fclose.argtypes = [ctypes.c_void_p]
+libc.fputs.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+for _ in range(2):
+    stream = libc.freopen(b"table.csv", b"a", libc.fopen(b"/dev/null", b"w"))
+    if libc.ftell(stream) == 0:
+        libc.fputs(b"step,loss\n", stream)
+    libc.fputs(b"1,2\n", stream)
+    libc.fclose(stream)
+    print("table", read("table.csv").split())
+
+# a name with the process number, opened again in other ways, and in a child
+own = f"state_{os.getpid()}.json"
+put(own, "{}")
+with open(own, "r+") as file:
+    print("again", file.read(), file.write("!"))
+put(own, "?", "a")
+child = os.fork()
+if not child:
+    os._exit(len(read(own)))
+print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), read(own))
+os.remove(own)
+
+# the same name on all, where another rank has spelled rank 0's so before
+put(f"tick_{os.getpid() % 2}", "first")
+for name in "tick_0", "tick_1":
+    put(name, name)
+    print("name", read(name))
+
+# more mappings than there are places for files
+for i in range(1100):
+    memory = np.memmap("buffer", dtype="u1", mode="r+" if i else "w+", shape=(4,))
+    memory[:] = i % 256
+    del memory
+print("buffer", np.fromfile("buffer", dtype="u1"))
+
+# a folder that only its owner may look into, called the same by all
+os.mkdir(sys.argv[1], 0o700)
+put(sys.argv[1] + "/log", "1")
+print("folder", read(sys.argv[1] + "/log"))
+os.remove(sys.argv[1] + "/log")
+os.rmdir(sys.argv[1])
+
+# two handles of a file that is removed and made anew
+one, other = open("twice", "a"), open("twice", "a")
+os.remove("twice")
+print("removed", os.path.exists("twice"))
+put("twice", "anew")
+other.write("lost")
+other.close()
+one.close()
+print("anew", read("twice"))
+
+# a link to a file that is being written
+log = open("run.log", "w")
+log.write("A\n")
+log.flush()
+os.symlink("run.log", "latest.log")
+print("link", read("latest.log"))
+put("latest.log", "B\n", "a")
+log.close()
+print("link", read("run.log").split())
+
+# a log that is open beside very many other files, whose end comes later on rank 0
+log = open("long", "w")
+for i in range(1200):
+    put("short", "x\n")
+log.write("x" * 500000)
+time.sleep(0.3 * (rank == 0))
+log.close()
+print("long", len(read("long")))
+
+# the end of a file in a thread, while rank 0's main thread waits for the others already
+late = open("late", "w")
+
+
+def end():
+    time.sleep(1.0 * (rank == 0))
+    late.write("whole")
+    late.close()
+
+
+thread = threading.Thread(target=end)
+thread.start()
+time.sleep(0.3 * (rank != 0))
+train()
+thread.join()
+print("late", read("late"))
