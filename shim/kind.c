@@ -40,6 +40,12 @@ static void kind_after_fork(void) {
     link_forget();
 }
 
+/* While another thread claims the rank: in the child nobody goes on with that. */
+static void kind_after_early_fork(void) {
+    uint8_t claiming = SHIM_CLAIMING;
+    atomic_compare_exchange_strong(&shim_kind_now, &claiming, SHIM_OTHER);
+}
+
 /* Static destructors of the program run after main and may call hooks (fact 8): values they read must still be whole, so the hooks stay active; only
    a process that is being torn down by exit() keeps its state, nothing is freed here on purpose (P25). */
 
@@ -167,6 +173,8 @@ static void kind_exchange(void) {
 /* The constructor only snapshots the environment: it also runs in every shell and compiler below us (P9, P23). */
 __attribute__((constructor)) static void kind_start(void) {
     if (!link_snapshot())
+        atomic_store(&shim_kind_now, SHIM_OTHER);
+    else if (pthread_atfork(NULL, NULL, kind_after_early_fork))
         atomic_store(&shim_kind_now, SHIM_OTHER);
     else if (link_must_exchange())
         kind_exchange();

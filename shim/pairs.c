@@ -55,7 +55,12 @@ void *pairs_put(struct pairs *pairs, void *key, void *value) {
 
 void *pairs_get(const struct pairs *pairs, const void *key) {
     struct pairs_table *table = atomic_load_explicit(&pairs->table, memory_order_acquire);
-    return table ? atomic_load_explicit(&table_find(table, key)->value, memory_order_acquire) : NULL;
+    if (!table)
+        return NULL;
+    /* A hole may be another key's by now: its value first, then the key. */
+    struct pair *pair = table_find(table, key);
+    void *value = atomic_load_explicit(&pair->value, memory_order_acquire);
+    return atomic_load_explicit(&pair->key, memory_order_acquire) == key ? value : NULL;
 }
 
 void pairs_free(struct pairs *pairs) {

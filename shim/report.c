@@ -6,6 +6,7 @@
 
 #include "explain.h"
 #include "shim.h"
+#include "threads.h"
 
 static _Atomic uint64_t batches, gathers, backwards;
 static _Atomic bool begun, scaled;
@@ -26,7 +27,15 @@ void report_scaled(void) {
     atomic_store_explicit(&scaled, true, memory_order_relaxed);
 }
 
+static uint64_t backwards_of_main;
+static struct threads_kept backwards_of_thread = {.of_main = &backwards_of_main, .bytes = sizeof(uint64_t)};
+
+uint64_t report_backwards(void) {
+    return *(uint64_t *)threads_own_kept(&backwards_of_thread);
+}
+
 void report_backward(void) {
+    ++*(uint64_t *)threads_own_kept(&backwards_of_thread);
     if (begun && !scaled && shim_scales_batch())
         shim_problem("AR-SCALE-BATCH",
                      "Only data loaders of torch::data with libtorch's random or sequential sampler can be scaled: set the batch size in "

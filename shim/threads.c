@@ -175,8 +175,17 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
 
 /* ---- start */
 
+static pthread_mutex_t *renewed[8];
+static size_t renewed_count;
+
+void threads_renew_in_child(pthread_mutex_t *mutex) {
+    renewed[renewed_count++] = mutex;
+}
+
 static void after_fork_in_child(void) {
     pthread_mutex_init(&made_mutex, NULL);
+    for (size_t i = 0; i < renewed_count; i++)
+        pthread_mutex_init(renewed[i], NULL);
     atomic_store(&living, 0);
     atomic_store(&threads_keep_python, 0);
 }

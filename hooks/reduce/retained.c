@@ -28,13 +28,13 @@ struct retained {
 static void note_retained(struct tensor *tensor, const struct record *record, void *context) {
     struct retained *retained = context;
     bool is_reached = !record->packed && (!retained->of_undivided || record->kind == RECORD_GATHERED);
-    if (!is_reached || !tensor_owners(tensor) || !retained_gradient(tensor))
+    /* Another thread may have dropped the last one: it waits until the tensor is looked at no more. */
+    if (!is_reached || !retained_gradient(tensor) || !tensor_retain_living(tensor))
         return;
     if (retained->count == retained->room) {
         retained->room = retained->room ? 2 * retained->room : 16;
         retained->list = realloc(retained->list, retained->room * sizeof *retained->list);
     }
-    tensor_retain(tensor);
     retained->list[retained->count++] = tensor;
 }
 

@@ -40,13 +40,19 @@ static void scale_result(struct value *result, double scale) {
     value_drop(factor);
 }
 
+/* What was not asked for is an empty tensor (the Q of linalg.qr with mode "r"). */
+static bool is_left_out(const struct shard_call *call, struct tensor *result) {
+    return call->op->result_count > 1 && tensor_dims(result) == 1 && !tensor_size(result, 0);
+}
+
 static void mark_result(struct shard_call *call, struct value *result, int place, int index, const void *unused) {
     const struct record *record = &call->results[place < call->result_count ? place : call->result_count - 1];
     if (record->kind == RECORD_PARTIAL && call->scale != 1)
         scale_result(result, call->scale);
-    if (record->kind == RECORD_SHARD)
+    bool is_rows = record->kind == RECORD_SHARD && !is_left_out(call, result->tensor);
+    if (is_rows)
         execute_check_rows(call->op, result->tensor, record);
-    if (record->kind == RECORD_SHARD || record->kind == RECORD_PARTIAL) {
+    if (is_rows || record->kind == RECORD_PARTIAL) {
         struct record own = *record;
         own.origin = origin_of_result(own.origin, index);
         record_set(result->tensor, own);

@@ -174,6 +174,10 @@ static struct tensor *sum_gradient(struct tensor *gradient, const char *label, s
 static struct pairs gathered_nodes;
 static pthread_mutex_t gathered_mutex = PTHREAD_MUTEX_INITIALIZER; /* graphs end in any thread */
 
+__attribute__((constructor)) static void gather_start(void) {
+    threads_renew_in_child(&gathered_mutex);
+}
+
 static void gathered_node(void *node, bool lives) {
     pthread_mutex_lock(&gathered_mutex);
     pairs_put(&gathered_nodes, node, lives ? node : NULL);

@@ -25,6 +25,14 @@ static bool all_floating(const struct shard_call *call) {
     return true;
 }
 
+/* Beside a complex sum: all on one rank, its history would be that rank's alone, and with it a collective of the backward. */
+static bool has_shared_history(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind != RECORD_PARTIAL && tensor_is_recorded(argument_tensor(&call->arguments[i])))
+            return true;
+    return false;
+}
+
 /* A number of the program's comes as a tensor that does not count for the type of the result, and times another number is of the default type. So it becomes
    one of the result's type, like any other. */
 static void convert_share(struct argument *argument, int64_t type) {
@@ -143,7 +151,7 @@ static bool execute_add(struct shard_call *call) {
         return false; /* is refused */
     if (!keeps_integers(call) || !adds_whole_numbers(call))
         return false;
-    bool floating = all_floating(call);
+    bool floating = all_floating(call) || has_shared_history(call);
     OPAQUE_SCOPE;
     int64_t type = call->argument_count > call->partials ? result_type(call) : 0;
     for (int i = 0; i < call->argument_count; i++)

@@ -125,12 +125,29 @@ static bool has_sizes_of(struct tensor *one, struct tensor *other) {
     return own.count == its.count && !memcmp(own.data, its.data, own.count * sizeof *own.data);
 }
 
+/* Of a learned one for all, say. Owned. */
+static struct tensor *rows_of_whole(const struct shard_call *call, const struct argument *probability) {
+    int64_t whole[TORCH_DIMS_MAX];
+    struct sizes sizes = tensor_sizes(argument_tensor(call->lead));
+    if (sizes.count > TORCH_DIMS_MAX)
+        refuse_write(call, "the probabilities have a history, and it has very many dimensions");
+    memcpy(whole, sizes.data, sizes.count * sizeof *whole);
+    whole[call->record.dim] = record_total(&call->record);
+    struct value list = value_int_list(whole, sizes.count),
+                 expanded = TORCH_CALL("aten::expand", "", *probability->slot, list, value_bool(false));
+    struct tensor *rows = rows_take(expanded.tensor, &call->record, call->record.dim);
+    value_drop(list);
+    value_drop(expanded);
+    return rows;
+}
+
 /* Of probabilities with a history: theirs, in this rank's rows, owned; else NULL. */
 static struct tensor *history_of(const struct shard_call *call, const struct argument *probability) {
     if (!probability || !tensor_is_recorded(argument_tensor(probability)))
         return NULL;
-    if (probability->record.kind != RECORD_SHARD || !record_same_rows(&probability->record, &call->record) ||
-        !has_sizes_of(argument_tensor(probability), argument_tensor(call->lead)))
+    if (probability->record.kind != RECORD_SHARD)
+        return rows_of_whole(call, probability);
+    if (!record_same_rows(&probability->record, &call->record) || !has_sizes_of(argument_tensor(probability), argument_tensor(call->lead)))
         refuse_write(call, "the probabilities have a history, and are not divided like it");
     tensor_retain(argument_tensor(probability));
     return argument_tensor(probability);

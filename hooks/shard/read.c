@@ -360,14 +360,8 @@ struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *rec
     return copy ? copy->whole : NULL;
 }
 
-/* A lock that was held elsewhere at a fork is nobody's in the child. */
-static void after_fork_in_child(void) {
-    pthread_mutex_init(&copies_mutex, NULL);
-}
-
 __attribute__((constructor)) static void read_start(void) {
-    if (shim_job_secret())
-        pthread_atfork(NULL, NULL, after_fork_in_child);
+    threads_renew_in_child(&copies_mutex);
 }
 
 /* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */

@@ -138,13 +138,16 @@ void call_check_parameters(const struct shard_call *call) {
         }
 }
 
-/* A part of half precision may be infinite where the sum is not. Where something flows back through it, it is a part all the same (docs/limits.md). */
-static bool may_overflow(const struct shard_call *call) {
+bool call_may_overflow(const struct shard_call *call) {
     struct tensor *lead = call->lead ? argument_tensor(call->lead) : NULL;
+    return lead && tensor_dtype(lead) == DTYPE_FLOAT16 && !tensor_is_recorded(lead);
+}
+
+static bool parts_may_overflow(const struct shard_call *call) {
     bool has_parts = false;
     for (int i = 0; i < call->result_count; i++)
         has_parts |= call->results[i].kind == RECORD_PARTIAL;
-    return has_parts && lead && tensor_dtype(lead) == DTYPE_FLOAT16 && !tensor_is_recorded(lead);
+    return has_parts && call_may_overflow(call);
 }
 
 enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule) {
@@ -153,7 +156,7 @@ enum rule_outcome call_decide(struct shard_call *call, const struct rule *rule) 
     if (call->op->is_out && rule->decide != rule_compose && writes_whole(call))
         return RULE_GATHER;
     enum rule_outcome outcome = rule->decide(call, rule);
-    if (outcome == RULE_LOCAL && (writes_whole(call) || writes_other_rows(call) || narrows_special(call) || may_overflow(call)))
+    if (outcome == RULE_LOCAL && (writes_whole(call) || writes_other_rows(call) || narrows_special(call) || parts_may_overflow(call)))
         return RULE_GATHER;
     return outcome;
 }
@@ -176,6 +179,8 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         return;
     }
     dispatch_set_divided(true);
+    if (call->dispatch->key_set & torch_facts.bit_tracer) /* torch.jit.trace would record this rank's rows */
+        refuse_trace(call);
     if (transform_is_open(call)) {
         if (dispatch_in_trace())
             refuse_trace(call);

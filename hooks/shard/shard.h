@@ -181,8 +181,8 @@ int64_t call_int(const struct shard_call *call, int position, int64_t fallback);
 double call_real(const struct shard_call *call, int position, double fallback);
 bool call_flag(const struct shard_call *call, int position);
 bool call_is_none(const struct shard_call *call, int position);
-/* A list of ints argument: number of elements, copied into integers (at most TORCH_DIMS_MAX); -1 when it is none or longer. A single int counts as a
-   list of one. */
+bool call_may_overflow(const struct shard_call *call); /* its parts: of float16, and nothing flows back */
+/* A list of ints argument, or one int: how many, copied into integers; -1 when it is none or longer than TORCH_DIMS_MAX. */
 int call_ints(const struct shard_call *call, int position, int64_t *integers);
 /* Puts another list of as many there. */
 void call_set_ints(struct shard_call *call, int position, const int64_t *integers, int count);

@@ -19,6 +19,7 @@ struct window {
     struct record record;
     struct tensor *whole; /* owned: the copy */
     uint64_t thread;      /* whose it is */
+    uint64_t backwards;   /* that the thread had run when it was opened: they free what its history needs */
     int idle;             /* calls since a view of the copy was last asked for */
     bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
     /* The source is one of several views that one operator has made: once their base is written autograd refuses to use them. */
@@ -64,7 +65,7 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     if (shim_has_threads() && record->kind == RECORD_SHARD && !tensor_requires_grad(whole))
         take_rows_anew(source, record, whole);
     struct window *window = malloc(sizeof *window);
-    *window = (struct window){windows, source, *record, whole, threads_own(), .is_of_many = is_of_many(source)};
+    *window = (struct window){windows, source, *record, whole, threads_own(), report_backwards(), .is_of_many = is_of_many(source)};
     tensor_retain(source);
     tensor_retain(whole);
     windows = window;
@@ -133,7 +134,7 @@ struct tensor *window_whole(struct tensor *source) {
     WINDOWS_SCOPE;
     for (struct window *window = windows; window; window = window->next)
         if (window->source == source && !window->is_left && tensor_requires_grad(window->whole) == tensor_is_recorded(source) &&
-            window->thread == threads_own()) {
+            window->thread == threads_own() && (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
             window->idle = 0;
             tensor_retain(window->whole);
             return window->whole;

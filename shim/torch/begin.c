@@ -47,6 +47,7 @@ void torch_begin(void) {
     calibrate_values();
     graph_begin();
     direct_begin();
+    calibrate_end();
 }
 
 /*

@@ -158,8 +158,15 @@ static void calibrate_dtype(void) {
 }
 
 /* Written to a pipe they are reported by EFAULT instead of crashing. By system calls: a sanitizer looks at what write() is given. */
+static int ends[2] = {-1, -1};
+
+void calibrate_end(void) {
+    close(ends[0]);
+    close(ends[1]);
+    ends[0] = ends[1] = -1;
+}
+
 bool calibrate_read_word(const char *address, void **word) {
-    static int ends[2] = {-1, -1};
     if (ends[0] < 0 && pipe2(ends, O_CLOEXEC))
         return false;
     if ((uintptr_t)address < 4096 || ((uintptr_t)address & 7))

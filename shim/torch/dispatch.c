@@ -162,10 +162,6 @@ bool dispatch_has_divided(void) {
 
 /* ---- the fallback */
 
-static void free_values(struct value **values) {
-    free(*values);
-}
-
 static void stack_append(struct stack *stack, const struct value *values, size_t count) {
     if ((size_t)(stack->capacity - stack->end) < count) {
         size_t length = (size_t)(stack->end - stack->begin), room = 2 * (length + count);
@@ -184,7 +180,7 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
 
 /* The TorchScript interpreter shares one stack among calls: work on a private one that holds this operator's arguments only. */
 static void fallback_on_shared_stack(const struct handle *handle, uint64_t key_set, struct stack *stack, int count) {
-    struct stack own;
+    __attribute__((cleanup(stack_free))) struct stack own;
     size_t room = (size_t)count > 24 ? (size_t)count : 24;
     own.begin = malloc(room * sizeof(struct value));
     own.end = own.begin + count;
@@ -192,8 +188,8 @@ static void fallback_on_shared_stack(const struct handle *handle, uint64_t key_s
     stack->end -= count;
     memcpy(own.begin, stack->end, (size_t)count * sizeof(struct value));
     fallback(NULL, handle, key_set, &own);
-    __attribute__((cleanup(free_values), unused)) struct value *freed = own.begin;
     stack_append(stack, own.begin, (size_t)(own.end - own.begin));
+    own.end = own.begin;
 }
 
 /* Parameters and divided tensors that a child has inherited through fork are still marked. It computes with parameters alone, as a child of one process
@@ -213,6 +209,7 @@ static void replace_divided(struct value *values, const struct value *end) {
 
 static void fallback_in_worker(const struct handle *handle, uint64_t key_set, struct stack *stack) {
     int count = operator_of(handle)->argument_count;
+    lists_unshare(stack->end - count, stack->end);
     loans_return_operands(stack->end - count, stack->end);
     /* whatever the keys: what comes unboxed has left the mark of rows behind (direct.c) */
     replace_divided(stack->end - count, stack->end);
@@ -230,6 +227,7 @@ static void fallback(void *functor, const struct handle *handle, uint64_t key_se
         return;
     }
     key_set &= ~keys_ours();
+    lists_unshare(stack->begin, stack->end);
     loans_return_operands(stack->begin, stack->end);
     /* Kernels that slice their tensors inside a parallel region do so on threads that do not have our exclusion (slow convolutions). */
     if (regions_is_helper()) {

@@ -18,8 +18,9 @@ const char *functions_resolve(void);
 void calibrate_keys(void);
 void calibrate_table(uint16_t key, uint16_t next_key, void *fallback);
 void calibrate_values(void);
-/* Reads 8 bytes that may not be mapped; false: they are not. */
+/* Reads 8 bytes that may not be mapped; false: they are not. Until calibrate_end(): later on the program may have closed what it is done with. */
 bool calibrate_read_word(const char *address, void **word);
+void calibrate_end(void);
 /* Where a list keeps its elements, of which `tensor` gives two halves; which types lists of ints and bools name, once arguments of schemas are found
    (lists.c). */
 void lists_begin(struct tensor *tensor);
@@ -27,6 +28,11 @@ void lists_find_types(void);
 /* Where a node of the graph keeps its edges (graph.c). */
 void graph_begin(void);
 void dispatch_register(void);
+/* Elements of a list may be written in place from here on: one that others have, too, a variable of a TorchScript function or of the program, becomes a
+   copy. */
+void lists_unshare(struct value *values, const struct value *end);
+/* Cleanup: what lies there still, and the memory. An operator that throws leaves its arguments. */
+void stack_free(struct stack *stack);
 /* Where an operator keeps which keys count for it; after dispatch_register(). */
 void extractor_find(void);
 /* From now on the operator does not arrive for parameters alone, if the place was found. */

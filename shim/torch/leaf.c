@@ -35,6 +35,10 @@ static void leaf_unlock(int *unused) {
 
 #define LEAF_SCOPE __attribute__((cleanup(leaf_unlock), unused)) int leaf_scope_ = pthread_mutex_lock(&leaf_mutex)
 
+__attribute__((constructor)) static void leaf_start(void) {
+    threads_renew_in_child(&leaf_mutex);
+}
+
 /* ---- makers */
 
 static size_t key_of(uint64_t word) {

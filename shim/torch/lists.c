@@ -82,6 +82,31 @@ static struct value list_make(size_t count, const void *element_type) {
     return (struct value){.pointer = list, .tag = torch_facts.tag_list};
 }
 
+static bool has_tensors_alone(const struct stack *list) {
+    for (const struct value *element = list->begin; element < list->end; element++)
+        if (!value_is_tensor(element) && element->tag != TAG_NONE)
+            return false;
+    return list->begin < list->end;
+}
+
+static struct value list_copy(const struct value *shared) {
+    const struct stack *from = value_list(shared);
+    size_t count = (size_t)(from->end - from->begin);
+    struct value list = list_make(count, (char *)shared->pointer + torch_facts.list + 24);
+    for (size_t i = 0; i < count; i++) {
+        if (value_is_tensor(&from->begin[i]))
+            tensor_retain(from->begin[i].tensor);
+        value_list(&list)->begin[i] = from->begin[i];
+    }
+    return list;
+}
+
+void lists_unshare(struct value *values, const struct value *end) {
+    for (struct value *value = values; value < end; value++)
+        if (value_is_list(value) && tensor_owners(value->pointer) > 1 && has_tensors_alone(value_list(value)))
+            value_replace(value, list_copy(value));
+}
+
 struct value value_int_list(const int64_t *integers, size_t count) {
     struct value list = list_make(count, int_list_type);
     for (size_t i = 0; i < count; i++)

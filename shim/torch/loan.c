@@ -209,4 +209,5 @@ void loan_begin(struct tensor *tensor, void **slot_of_has_storage) {
     if (original_storage(tensor) != storage_slot(tensor))
         torch_unsupported("virtual functions", "storage() does not follow has_storage() in the table of tensors");
     virtual_write(slot_of_has_storage + 1, (void *)own_storage);
+    threads_renew_in_child(&loans_mutex);
 }

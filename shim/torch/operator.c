@@ -45,9 +45,9 @@ static int count_of(const struct vector *arguments) {
 static struct operator *operator_new(const struct handle *handle) {
     struct operator *op = calloc(1, sizeof *op);
     op->definition = handle->definition;
-    op->name = *(char **)handle->definition;
+    op->name = strdup(*(char **)handle->definition); /* an operator of the program's own ends with its library */
     op->short_name = strncmp(op->name, "aten::", 6) ? op->name : op->name + 6;
-    op->overload = *(char **)(handle->definition + torch_facts.overload);
+    op->overload = strdup(*(char **)(handle->definition + torch_facts.overload));
     const struct vector *arguments = (const struct vector *)(handle->definition + torch_facts.arguments); /* the results' follows */
     op->argument_count = count_of(&arguments[0]);
     op->result_count = count_of(&arguments[1]);
@@ -64,20 +64,36 @@ static struct operator *operator_new(const struct handle *handle) {
     return op;
 }
 
-/* Insert-only open addressing. A lost race leaves one struct behind, once: it may stand in the operator's table (direct_install). */
+/* One of the program's own may have ended (torch.library, custom_op), and another one's definition stand at its address. */
+static bool is_still(const struct operator *op) {
+    if (op->short_name != op->name)
+        return true;
+    const char *definition = op->definition;
+    const struct vector *arguments = (const struct vector *)(definition + torch_facts.arguments);
+    return !strcmp(op->name, *(char *const *)definition) && !strcmp(op->overload, *(char *const *)(definition + torch_facts.overload)) &&
+           op->argument_count == count_of(&arguments[0]) && op->result_count == count_of(&arguments[1]) &&
+           op->written == written_arguments(arguments->begin, op->argument_count, op->is_in_place, false) &&
+           op->may_alias == some_may_alias(arguments->begin, op->argument_count);
+}
+
+/* Open addressing; places are filled once, and filled again where a definition has ended. What stood there, or has lost a race, is left behind: it may stand in
+   the operator's table (direct_install). */
 struct operator *operator_of(const struct handle *handle) {
-    unsigned place = (unsigned)(((uintptr_t)handle->definition >> 5) * 2654435761u) % OPERATORS_MAX;
+    unsigned home = (unsigned)(((uintptr_t)handle->definition >> 5) * 2654435761u) % OPERATORS_MAX, place = home;
     for (;;) {
         struct operator *op = atomic_load_explicit(&operators[place], memory_order_acquire);
-        if (op && op->definition == handle->definition)
+        bool is_its = op && op->definition == handle->definition;
+        if (is_its && is_still(op))
             return op;
-        if (!op) {
+        if (!op || is_its) {
             struct operator *fresh = operator_new(handle);
             if (atomic_compare_exchange_strong(&operators[place], &op, fresh))
                 return fresh;
             continue;
         }
         place = (place + 1) % OPERATORS_MAX;
+        if (place == home)
+            torch_unsupported("operators", "more than %d of them are used", OPERATORS_MAX);
     }
 }
 
@@ -94,8 +110,7 @@ static uint64_t value_key_set(const struct value *value) {
     return keys;
 }
 
-/* What lies there still: an operator that throws leaves its arguments. */
-static void free_stack(struct stack *stack) {
+void stack_free(struct stack *stack) {
     for (struct value *value = stack->begin; value < stack->end; value++)
         value_drop(*value);
     free(stack->begin);
@@ -118,7 +133,7 @@ int operator_argument_count(struct operator_reference *reference) {
 struct value operator_call(struct operator_reference *reference, int count, const struct value *arguments, struct value *more,
                            int more_count) {
     reference_resolve(reference);
-    __attribute__((cleanup(free_stack))) struct stack stack;
+    __attribute__((cleanup(stack_free))) struct stack stack;
     stack.begin = malloc(24 * sizeof(struct value));
     stack.capacity = stack.begin + 24;
     stack.end = stack.begin + count;

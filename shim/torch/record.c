@@ -113,10 +113,21 @@ static struct entry *table_remove(struct tensor *tensor) {
     }
 }
 
+static void before_fork(void) {
+    table_acquire();
+}
+
+static void after_fork(void) {
+    table_unlock(NULL);
+}
+
+/* At a fork the table is whole and nobody's: a child looks into it, too. */
 void record_begin(void) {
     TABLE_SCOPE;
-    if (!table)
-        table_grow();
+    if (table)
+        return;
+    table_grow();
+    pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 size_t record_count(void) {

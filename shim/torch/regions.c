@@ -10,7 +10,7 @@
 #include "../shim.h"
 #include "functions.h"
 
-enum { MASTERS = 512 };
+enum { MASTERS = 8192 };
 
 /* A thread that has been below user level outside of regions. */
 static struct master {
@@ -18,7 +18,7 @@ static struct master {
     _Atomic uint8_t is_in_region; /* of the program's */
 } masters[MASTERS];
 static _Atomic int reach;
-static _Atomic uint8_t some_were_in_region, are_too_many;
+static _Atomic uint8_t some_were_in_region;
 static pthread_key_t own_master;
 
 static void end_master(void *ended) {
@@ -29,7 +29,7 @@ static void end_master(void *ended) {
 
 void regions_begin(void) {
     if (pthread_key_create(&own_master, end_master))
-        atomic_store(&are_too_many, 1);
+        torch_unsupported("regions", "the program has used up all keys of threads");
 }
 
 bool regions_register(uint64_t *excluded) {
@@ -44,8 +44,7 @@ bool regions_register(uint64_t *excluded) {
         pthread_setspecific(own_master, &masters[i]);
         return true;
     }
-    atomic_store(&are_too_many, 1); /* then every region is taken for a kernel's */
-    return true;
+    shim_problem("AR-PARALLEL-REGION", "Use fewer threads, or run with -n 1.", "more than %d threads use libtorch at a time", MASTERS);
 }
 
 static bool a_kernel_runs(void) {
@@ -54,7 +53,7 @@ static bool a_kernel_runs(void) {
         if (excluded && *excluded & torch_facts.bit_shard && !atomic_load(&masters[i].is_in_region))
             return true;
     }
-    return atomic_load(&are_too_many);
+    return false;
 }
 
 static void note_region(bool is_in_region) {

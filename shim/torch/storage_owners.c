@@ -8,12 +8,13 @@
 #include "../resolve.h"
 #include "../shim.h"
 #include "functions.h"
+#include "loader.h"
 
 enum { STORAGE_BYTES = 128, HAS_OBJECT = 63 };
 
 static bool is_wrapper(const void *word, const void *class) {
     void *type;
-    return word && calibrate_read_word((const char *)word + offsetof(struct object, type), &type) && type == class;
+    return word && peek_memory((const char *)word + offsetof(struct object, type), &type, sizeof type) && type == class;
 }
 
 /* Where a storage has its object, found in the first one that has. NULL: not found. */

@@ -40,6 +40,20 @@ void tensor_retain(struct tensor *tensor) {
         count_add(tensor, STRONG_COUNT, 1);
 }
 
+/* Where Python's object of it is the only owner, it is that object which is retained (libtorch 2.13 and later: the count's highest bit). */
+bool tensor_retain_living(struct tensor *tensor) {
+    uint64_t *counts = (uint64_t *)((char *)tensor + STRONG_COUNT), now = __atomic_load_n(counts, __ATOMIC_ACQUIRE);
+    while ((uint32_t)now) {
+        if ((uint32_t)now == 1 && now >> 63) {
+            tensor_retain(tensor);
+            return true;
+        }
+        if (__atomic_compare_exchange_n(counts, &now, now + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return true;
+    }
+    return false;
+}
+
 /* intrusive_ptr::reset_ of the releases before the C ABI (c10/util/intrusive_ptr.h of 1.13 to 2.5). */
 static void release_by_hand(struct tensor *tensor) {
     if (count_add(tensor, STRONG_COUNT, -1))

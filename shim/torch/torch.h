@@ -95,7 +95,7 @@ static inline bool value_is_list(const struct value *value) {
 static inline bool value_flag(const struct value *value) {
     return value->integer & 1;
 }
-/* The elements of a list value. They may be written in place unless the list is shared (value_list_is_shared). */
+/* The elements of a list value. An operator's own may be written in place (lists_unshare). */
 static inline struct stack *value_list(const struct value *value) {
     return (struct stack *)((char *)value->pointer + torch_facts.list);
 }
@@ -171,6 +171,7 @@ bool tensor_requires_grad(struct tensor *tensor);
 void *tensor_node(struct tensor *tensor);                /* grad_fn's Node*, or NULL */
 struct tensor **tensor_grad_slot(struct tensor *tensor); /* .grad in place */
 void tensor_retain(struct tensor *tensor);
+bool tensor_retain_living(struct tensor *tensor); /* false: nobody owns it any more */
 /* How many own the object, a tensor or a storage: its strong count. And how many own a storage, but for Python's object of it where nobody has that. */
 uint32_t tensor_owners(const void *object);
 uint32_t storage_owners(const void *storage);

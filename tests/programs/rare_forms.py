@@ -59,8 +59,66 @@ def in_half_precision():
         print("bfloat16", "%.2f" % loss.item(), "%.1f" % model[0].weight.grad.float().norm().item(), "%.1f" % model[1].running_var.sum().item())
 
 
+def rows_of_a_leaf():
+    hidden = nn.Linear(8, 4)(images).detach().requires_grad_()
+    for i in range(3):
+        hidden[i].pow(2).sum().backward()
+    print("rows of a leaf", "%.4f" % hidden.grad.norm().item())
+    hidden = nn.Linear(8, 4)(images)
+    print("rows", " ".join("%.4f" % torch.autograd.grad(hidden[i].pow(2).sum(), hidden, retain_graph=True)[0].norm().item() for i in range(3)))
+
+
+def complex_sums():
+    model = nn.Linear(8, 4)
+    hidden = model(images)
+    numbers = torch.view_as_complex(hidden.view(12, 2, 2))
+    tell("complex", (numbers.sum() + hidden.max()).abs(), model)
+    hidden = model(images)
+    numbers = torch.view_as_complex(hidden.view(12, 2, 2))
+    tell("complex product", (numbers.sum() + numbers.prod()).abs(), model)
+
+
+def left_out():
+    hidden = nn.Linear(8, 9)(images).detach().view(12, 3, 3)
+    print("left out", "%.4f" % torch.linalg.qr(hidden, mode="r").R.abs().sum().item())
+
+
+def learned_probability():
+    probability, model = nn.Parameter(torch.zeros(4)), nn.Linear(8, 4)
+    hidden = model(images)
+    tell("learned", (hidden * torch.empty_like(hidden).bernoulli_(torch.sigmoid(probability))).sum(), model)
+    print(probability.grad.tolist())
+
+
+@torch.jit.script
+def joined(hidden: torch.Tensor, other: torch.Tensor, i: int):
+    parts = [hidden, other]
+    return torch.cat(parts, 1), parts[i]
+
+
+@torch.jit.script
+def grown(first: torch.Tensor, weight: torch.Tensor):
+    features = [first]
+    for i in range(3):
+        features.append(torch.cat(features, 1).mm(weight[: features[0].size(1) + 4 * i]))
+    return torch.cat(features, 1)
+
+
+def lists_of_scripts():
+    model = nn.Linear(8, 4)
+    wide, again = joined(model(images), torch.arange(12.0).view(12, 1), 1)
+    print("lists", tuple(again.shape), again.sum().item(), "%.4f" % wide.sum().item())
+    tell("grown", grown(model(images), torch.linspace(-1, 1, 64).view(16, 4)).pow(2).mean(), model)
+    tell("grown from whole", (grown(images, torch.linspace(-1, 1, 80).view(20, 4)).sum(1, keepdim=True) * model(images)).mean(), model)
+
+
 bytes_as_targets()
 ignored_weight()
 other_sizes()
 nothing_to_normalise()
 in_half_precision()
+rows_of_a_leaf()
+complex_sums()
+left_out()
+learned_probability()
+lists_of_scripts()

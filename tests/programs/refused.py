@@ -65,6 +65,11 @@ def traced():
     return make_fx(lambda h: second(h.tanh()))(hidden)(hidden)
 
 
+def traced_rows():
+    hidden = first(images).detach()
+    return torch.jit.trace(lambda h: second(h).view(-1, 3), hidden, check_trace=False)(hidden)
+
+
 class Wrap(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor):
