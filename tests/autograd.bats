@@ -318,6 +318,7 @@ in_place_share() {
     stopped wheel AR-GRAD-KIND refused.py wrapped_sum
     stopped wheel AR-SHARD-KIND refused.py jagged
     stopped wheel AR-TRACED refused.py traced
+    stopped debian AR-TRACED refused.py traced_rows
     stopped wheel AR-MODE refused.py mode_in_backward
     stopped wheel AR-WRITE refused.py shared
     stopped wheel AR-HIGHER-ORDER refused.py cond
@@ -325,6 +326,10 @@ in_place_share() {
 
 @test "targets in bytes, ignored classes of infinite weight, packed elements under other sizes, normalisations of nothing and in bfloat16" {
     same_part rare_forms.py debian wheel
+}
+
+@test "gradients that share memory with what flows on, with what a hook keeps and with each other; what create_graph makes is made anew" {
+    same_part one_memory.py debian wheel
 }
 
 @test "a C++ program that begins with a mode trains, or evaluates, as alone; one that asks for a tensor's type() of old stops by name" {

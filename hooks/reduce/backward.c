@@ -336,6 +336,7 @@ static void execute_divided(const struct execution *execution, struct seeds *see
     __attribute__((cleanup(capture_free))) struct capture capture;
     capture_begin(&capture, execution->outputs, hands_out ? seeds_edge_bytes(execution->roots, seeds->count) : 0);
     (is_nested ? execute_nested : execute_outer)(execution, seeds);
+    GRAD_SCOPE(execution->create_graph); /* the caller's mode may be another one than the engine's */
     capture_end(&capture, execution->result);
 }
 

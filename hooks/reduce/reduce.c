@@ -132,7 +132,7 @@ static uint64_t list_hash(const struct backward *backward) {
 }
 
 /* The gradient of a leaf that holds this rank's rows (features taken with detach().requires_grad_()), owned by its slot, in its final form. */
-static void settle_divided(struct leaf_gradient *leaf, const struct record *record) {
+static void settle_divided(struct leaf_gradient *leaf, const struct record *record, bool has_graph) {
     struct tensor **slot = tensor_grad_slot(leaf->leaf), *fresh = *slot;
     record_clear(fresh);
     if (record->kind == RECORD_SHARD)
@@ -143,11 +143,20 @@ static void settle_divided(struct leaf_gradient *leaf, const struct record *reco
     struct record had = record_get(leaf->before);
     bool alike = had.kind == RECORD_SHARD && record->kind == RECORD_SHARD && had.dim == record->dim;
     struct tensor *added = alike ? fresh : dispatch_client.whole(fresh);
-    value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(leaf->before), value_tensor(added), value_int(1)));
-    *slot = leaf->before;
+    GRAD_SCOPE(has_graph);
+    if (has_graph) { /* the engine makes a new one then: what is there may be part of a graph */
+        *slot = TORCH_CALL("aten::add", "Tensor", value_tensor(leaf->before), value_tensor(added), value_int(1)).tensor;
+        if (alike || tensor_requires_grad(*slot))
+            record_set(*slot, alike ? had : (struct record){.kind = RECORD_GATHERED});
+        tensor_release(leaf->before);
+    } else {
+        value_drop(TORCH_CALL("aten::add_", "Tensor", value_tensor(leaf->before), value_tensor(added), value_int(1)));
+        *slot = leaf->before;
+        if (tensor_is_marked(*slot))
+            dispatch_client.written(*slot);
+    }
+    leaf->before = NULL;
     leaf->is_settled = true;
-    if (tensor_is_marked(*slot))
-        dispatch_client.written(*slot);
     if (!alike)
         tensor_release(added);
     tensor_release(fresh);
@@ -162,7 +171,7 @@ static void settle_divided_leaves(struct backward *backward) {
         struct leaf_gradient *leaf = &backward->leaves[i];
         struct record record = record_get(leaf->leaf);
         if ((record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL) && leaf_gradient_of(leaf))
-            settle_divided(leaf, &record);
+            settle_divided(leaf, &record, backward->has_graph);
     }
     for (size_t i = 0; i < backward->count; i++)
         if (!backward->leaves[i].is_settled)
@@ -277,6 +286,7 @@ void reduce_gradients(struct backward *backward) {
     for (size_t i = 0; i < backward->count; i++)
         start_check_used_leaf(backward->leaves[i].ordinal);
     if (backward->has_graph) {
+        GRAD_SCOPE(true); /* as in the engine, whatever the caller's mode is */
         sum_with_graph(backward);
         return;
     }

@@ -43,16 +43,16 @@ struct backward {
     uint64_t numbers;    /* what the program has computed since the one before: drift.c */
 };
 
-/* Grad mode is off until the end of the block, as where the engine accumulates. */
-static inline char no_grad_begin(void) {
-    char enabled = grad_mode_is_enabled();
-    ORIGINAL(set_grad_mode)(0);
-    return enabled;
+/* Grad mode until the end of the block. */
+static inline char grad_mode_begin(char enabled) {
+    char outer = grad_mode_is_enabled();
+    ORIGINAL(set_grad_mode)(enabled);
+    return outer;
 }
-static inline void no_grad_end(const char *enabled) {
-    ORIGINAL(set_grad_mode)(*enabled);
+static inline void grad_mode_end(const char *outer) {
+    ORIGINAL(set_grad_mode)(*outer);
 }
-#define NO_GRAD_SCOPE __attribute__((cleanup(no_grad_end), unused)) char no_grad_scope_ = no_grad_begin()
+#define GRAD_SCOPE(enabled) __attribute__((cleanup(grad_mode_end), unused)) char grad_scope_ = grad_mode_begin(enabled)
 
 /* ---- what a leaf has as its gradient before (before.c) */
 /* Is what there is accumulated into where it lies? */

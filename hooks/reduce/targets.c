@@ -12,6 +12,8 @@ struct target {
     struct tensor *copy;     /* owned: memory without gaps that takes the gradient's place; NULL: in place */
     struct tensor *host;     /* owned: the copy of one on a device in which it is summed; NULL: where it lies */
     bool is_of_others;       /* its memory is seen elsewhere, where it stays this rank's part */
+    bool is_held;            /* by the program, perhaps */
+    struct target *twin;     /* whose gradient is the same elements of one memory; NULL: nobody's */
     enum comm_dtype dtype;
     struct comm_span span;
     void *onto; /* the gradient's values from before, to which the collective adds the sum; NULL: added afterwards, if there were any */
@@ -53,11 +55,13 @@ static bool is_added_to_memory(struct tensor *before, struct tensor *gradient) {
            tensor_same_layout(before, gradient);
 }
 
-/* The gradient that a backward within this one has left at a leaf of its own flows on as this rank's part (a custom function that returns x.grad), or a hook
-   has kept a view of it, so the sum may not be made in its memory. Nor may it lose its record: the program may hold it. */
+/* The sum may not be made in memory that flows on as this rank's part: the gradient that a backward within this one has left at a leaf of its own (a custom
+   function that returns x.grad); one that another branch of the graph, or a hook, has too. AccumulateGrad takes over any view that it is the only owner of,
+   whatever shares its memory: of w + p.view(3, 4) the gradients of both branches are one memory. Nor may it lose its record: the program may hold it. */
 static bool flows_on(const struct leaf_gradient *leaf, struct tensor *gradient) {
-    bool is_part = !leaf->was_zero && record_get(gradient).kind == RECORD_PARTIAL;
-    return is_part && (tensor_owners(gradient) > 1 || storage_owners(tensor_storage(gradient)) > 1);
+    bool is_part = record_get(gradient).kind == RECORD_PARTIAL;
+    return !leaf->was_zero && tensor_has_memory(gradient) &&
+           (storage_owners(tensor_storage(gradient)) > 1 || (is_part && tensor_owners(gradient) > 1));
 }
 
 static struct target target_of(const struct leaf_gradient *leaf) {
@@ -65,8 +69,10 @@ static struct target target_of(const struct leaf_gradient *leaf) {
     if (!tensor_is_plain(target.gradient))
         return target; /* sparse: nothing to sum in place */
     target.is_of_others = flows_on(leaf, target.gradient);
-    if (!target.is_of_others)
+    bool is_held = record_get(target.gradient).kind == RECORD_PARTIAL;
+    if (!target.is_of_others || !is_held)
         record_clear(target.gradient);
+    target.is_held = target.is_of_others && is_held;
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient))
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
@@ -85,6 +91,35 @@ static struct target target_of(const struct leaf_gradient *leaf) {
         is_added_to_memory(leaf->before, target.gradient))
         target.onto = tensor_data(leaf->before);
     return target;
+}
+
+/* Two views of one gradient, as of a.unsqueeze(0) + b.unsqueeze(0): they stay one memory, which one process clips twice, too. */
+static bool are_twins(const struct backward *backward, const struct targets *targets, size_t one, size_t other) {
+    struct tensor *a = targets->list[one].gradient, *b = targets->list[other].gradient;
+    return targets->list[one].copy && !targets->list[one].twin && !backward->leaves[one].before && !backward->leaves[other].before &&
+           tensor_is_plain(a) && tensor_storage(a) == tensor_storage(b) && tensor_storage_offset(a) == tensor_storage_offset(b) &&
+           tensor_dtype(a) == tensor_dtype(b) && tensor_same_layout(a, b);
+}
+
+static void find_twins(const struct backward *backward, struct targets *targets) {
+    for (size_t i = 1; i < targets->count; i++)
+        for (size_t first = 0; first < i && targets->list[i].is_of_others && !targets->list[i].twin; first++)
+            if (targets->list[first].is_of_others && are_twins(backward, targets, first, i)) {
+                targets->list[i].twin = &targets->list[first];
+                targets->list[i].span.count = 0;
+            }
+}
+
+static void put_twins_together(struct targets *targets) {
+    for (size_t i = 0; i < targets->count; i++) {
+        struct target *target = &targets->list[i];
+        if (!target->twin)
+            continue;
+        tensor_release(target->copy);
+        tensor_release(target->host);
+        target->host = NULL;
+        target->copy = TORCH_CALL("aten::detach", "", value_tensor(target->twin->copy)).tensor;
+    }
 }
 
 static int by_address(const void *one, const void *other) {
@@ -187,7 +222,7 @@ static void put_back_one(struct target *target, struct leaf_gradient *leaf) {
     }
     if (target->copy) {
         *slot = target->copy;
-        if (target->is_of_others && !leaf->before) /* in one process both have one memory: what is written to either is seen in the other */
+        if (target->is_held && !leaf->before) /* in one process both have one memory: what is written to either is seen in the other */
             dispatch_client.stand_for(target->gradient, target->copy);
         tensor_release(target->gradient);
     }
@@ -210,7 +245,8 @@ static bool may_throw(const struct leaf_gradient *leaf) {
 
 /* What may throw comes last: what had come before it in the backward is there then, as in one process. */
 static void put_back(struct backward *backward, struct targets *targets) {
-    NO_GRAD_SCOPE; /* as the engine adds: a gradient may be a leaf itself, or have a history */
+    GRAD_SCOPE(false); /* as the engine adds: a gradient may be a leaf itself, or have a history */
+    put_twins_together(targets);
     for (size_t i = 0; i < targets->count; i++)
         if (!may_throw(&backward->leaves[i]))
             put_back_one(&targets->list[i], &backward->leaves[i]);
@@ -271,6 +307,7 @@ bool targets_sum(struct backward *backward, uint64_t list) {
                                                                      .count = backward->count};
     for (size_t i = 0; i < backward->count; i++)
         targets.list[i] = target_of(&backward->leaves[i]);
+    find_twins(backward, &targets);
     separate_overlaps(&targets);
     separate_onto(&targets);
     bool summed = sum_all(&targets, list);
