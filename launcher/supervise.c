@@ -205,12 +205,12 @@ static bool has_ended_well(const struct job *job) {
 }
 
 /* Waits for a slow reader as the program would: also one that has heard the user, days ago or to save what it has, and ended well. READER_MS at most where it
-   has ended otherwise, and not at all when the user asks again. */
+   has ended otherwise, or the user asks now, and not at all when he asks again. */
 static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
     int limit = job->requests_to_end + 2;
-    bool is_hurried = job->requests_to_end && !has_ended_well(job);
+    int heard = has_ended_well(job) ? job->requests_to_end : 0;
     uint64_t begin_ms = clock_ms();
-    while (!is_done(job) && job->requests_to_end < limit && (!is_hurried || clock_ms() - begin_ms < READER_MS)) {
+    while (!is_done(job) && job->requests_to_end < limit && (job->requests_to_end <= heard || clock_ms() - begin_ms < READER_MS)) {
         streams_add(&job->streams, &job->loop);
         printer_add(&job->notices.printer, &job->loop);
         signals_add(job);

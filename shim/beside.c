@@ -126,8 +126,8 @@ static bool waits_for_us(uint32_t rank) {
 static bool will_not_come(struct wait *wait) {
     const struct board_deeds *line = line_of(wait->late);
     uint64_t deeds = atomic_load(&line->count), patience = atomic_load(&are_apart) ? LITTLE_PATIENCE_MS : PATIENCE_MS;
-    if (wait->is_certain)
-        return atomic_load(&line->has_ended);
+    if (wait->is_certain) /* it may also have been overwritten by what others have done since */
+        return atomic_load(&line->has_ended) || clock_waited_ms(&wait->clock) >= limit_ms;
     if (!wait->idle.since_ns || deeds != wait->deeds || !waits_for_us(wait->late))
         wait->idle = clock_wait_begin();
     wait->deeds = deeds;

@@ -40,6 +40,11 @@ const struct python_api *python_api(void) {
     return state == 1 ? &api : NULL;
 }
 
+bool shim_has_python(void) {
+    int (*is_initialised)(void) = resolve_python("Py_IsInitialized");
+    return is_initialised && is_initialised();
+}
+
 /* Asked for by name each time, without python_api(): a program may load an interpreter later, or one that it never starts. */
 void *python_let_go(void) {
     int (*is_initialised)(void) = resolve_python("Py_IsInitialized");

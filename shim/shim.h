@@ -99,6 +99,7 @@ const char *shim_driver_cache_folder(void); /* where a GPU's driver keeps what i
 bool shim_may_train(void);
 /* True when libtorch is mapped. Allocates nothing. */
 bool shim_has_libtorch(void);
+bool shim_has_python(void); /* an interpreter runs in this process */
 /* What stands behind the last slash. */
 static inline const char *shim_base_of(const char *path) {
     const char *slash = strrchr(path, '/');

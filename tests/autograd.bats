@@ -12,9 +12,9 @@ setup_file() {
     programs_setup_file
 }
 
-# same_words NAME: the output of 2 and 3 ranks of a program in C++ is the plain run's, on both builds
+# same_words NAME: the output of ranks of a program in C++ is the plain run's, on both builds
 same_words() {
-    local name=$1 build n runs=()
+    local name=$1 build n numbers runs=()
     for build in debian-O2 wheel-O2; do
         set_command "$build" "$name"
         plain_run "$build" "$name" &
@@ -24,7 +24,8 @@ same_words() {
     for build in debian-O2 wheel-O2; do
         plain_run "$build" "$name"
         [ "$(cat "$plain/status")" -eq 0 ] || { echo "the plain run failed" >&2 && show "$plain/err" && return 1; }
-        for n in 2 3; do
+        numbers_of "$build"
+        for n in "${numbers[@]}"; do
             echo "== $n ranks of $build $name" >&2
             ranks_run "$n" "$build" "$name"
             same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out" || return 1
@@ -50,13 +51,14 @@ in_place_share() {
 }
 
 @test "programs one after another end as they do alone, and nothing but what they say themselves is on standard error" {
-    local build n
+    local build n numbers
     plain_series debian wheel
     for build in debian wheel; do
         set_command "$build" series.py
         plain=$BATS_FILE_TMPDIR/series-$build-0
         [ "$(cat "$plain/status")" -eq 0 ] || { show "$plain/err" && return 1; }
-        for n in 2 3; do
+        numbers_of "$build"
+        for n in "${numbers[@]}"; do
             series_run "$build" "$n"
             ranks=$series
             same_status && same_errors
@@ -338,7 +340,8 @@ in_place_share() {
         for kind in inference autocast; do
             plain_run "$build" modes_first "$kind"
             [ "$(cat "$plain/status")" -eq 0 ]
-            for n in 2 3; do
+            numbers_of "$build"
+            for n in "${numbers[@]}"; do
                 ranks_run "$n" "$build" modes_first "$kind"
                 same_status && "$COMPARE" "$plain/out" "$ranks/out" || return 1
                 rm -r "$ranks"

@@ -15,12 +15,7 @@ for i in range(20):
 }
 
 @test "files with several handles, names or readers, names that differ between the ranks, ends that come late: what one process reads and leaves" {
-    both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/handles.py" "/tmp/accel_run_$$_0001"
-    [ ! -x "$BUILD/venv/bin/python" ] || {
-        rm -rf "$PLAIN" "$RANKS" "$LOG"
-        mkdir "$PLAIN" "$RANKS"
-        both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/handles.py" "/tmp/accel_run_$$_0001"
-    }
+    both_builds handles.py
 }
 
 @test "a file that is closed, or renamed while it is open, as another thread lists its folder is there, whole" {

@@ -46,12 +46,8 @@ operators() {
     "$REPOSITORY/tests/operators" "$ACCEL_RUN" "$(python_of "$1")" "${@:2}"
 }
 
-@test "modules, functions and expressions in Python: 2 ranks, wheel, and docs/operators.md says what became of each" {
-    operators wheel cases check 2
-}
-
-@test "modules, functions and expressions in Python: what one process prints, and 3 ranks, wheel" {
-    operators wheel cases run 1,3
+@test "modules, functions and expressions in Python: 2 and 3 ranks, wheel, and docs/operators.md says what became of each" {
+    operators wheel cases check 2,3
 }
 
 @test "modules, functions and expressions in Python: 3 ranks, debian" {

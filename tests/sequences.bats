@@ -44,8 +44,6 @@ gathers_nothing_later() {
 }
 
 @test "sequences, 2 ranks, debian" { same_sequences debian 2; }
-@test "sequences, 3 ranks, debian" { same_sequences debian 3; }
-@test "sequences, 2 ranks, wheel" { same_sequences wheel 2; }
 @test "sequences, 3 ranks, wheel" { same_sequences wheel 3; }
 
 @test "words with the time first, attention and transformers gather nothing after their first step" {
@@ -73,9 +71,9 @@ stopped() {
     printf '%s\n' 'import torch' 'torch.manual_seed(1)' 'from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence' 'table, rnn = torch.nn.Embedding(9, 4), torch.nn.GRU(4, 4)' \
         'packed = pack_padded_sequence(table(torch.arange(56).view(8, 7) % 9), [7, 5, 4, 4, 3, 2, 2, 1], batch_first=True)' 'data = packed.data' "$2" \
         'rnn(packed)[0].data.sum().backward()' 'print(rnn.weight_ih_l0.grad.abs().sum().item())' >"$BATS_TEST_TMPDIR/program.py"
-    "$python" "$BATS_TEST_TMPDIR/program.py" >"$BATS_TEST_TMPDIR/plain"
     run "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/program.py"
     if [ -z "$1" ]; then
+        "$python" "$BATS_TEST_TMPDIR/program.py" >"$BATS_TEST_TMPDIR/plain"
         [ "$status" -eq 0 ] && "$COMPARE" "$BATS_TEST_TMPDIR/plain" <(echo "$output") --tolerance 1e-4
     else
         [ "$status" -eq 125 ] && contains "$output" "$1"

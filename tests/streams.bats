@@ -249,7 +249,10 @@ while waiting() > before or not before:  # until it is full
     before = waiting()
     time.sleep(0.5)
 job.terminate()
-print(job.wait(20))
+try:
+    print(job.wait(20))
+finally:
+    job.kill()
 EOF
     run -0 python3 unread.py "$ACCEL_RUN" -n 2
     [ "$output" = 143 ]

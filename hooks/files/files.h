@@ -71,7 +71,8 @@ void files_locate(const char *path, char *real);
 void scratch_add(const char *path);
 /* Is it where programs draw names without being told where? Elsewhere, in the program's own folders, the ranks meet for such names as for any. */
 bool scratch_may_be_in(const char *real);
-/* A name that Python's tempfile may have drawn: eight small letters, digits, '_' at its end; a digit or a '_' among them, or behind a usual beginning. */
+/* A name that Python's tempfile may have drawn: eight small letters, digits, '_' at its end; a digit or a '_' among them, or behind a usual beginning, or a
+   prefix that ends in '_', '-' or '.'. */
 bool scratch_may_be_drawn(const char *path);
 /* As Python's own names do. */
 bool scratch_begins_usually(const char *path);
@@ -127,6 +128,8 @@ bool written_is_open(const struct written *file);
 /* It goes on under a descriptor of the shim's: the program is about to close its own. */
 void written_keep(struct written *file, int descriptor);
 struct written *written_find_path(const char *real);
+/* Is what is open there, and looks so, without a name of its own, but the file that it stands for has one? A lock that has none is given up (filelock). */
+bool written_has_name(int descriptor, const struct stat *now);
 /* The private copy of what stands under this name, also where it was opened under another of its names on the disk. NULL: there is none. */
 struct written *written_find_own(const char *real);
 /* A cheap question before paths are made real: no open file stands under a name with another last component, unless that is a link. */
@@ -154,9 +157,8 @@ void written_publish_all(void);
 /* The same for those that are logs. */
 void written_publish_logs(void);
 
-/* Does this process have the file open, or has it ever mapped it? (readers.c) */
+/* Does this process have the file open, or mapped? (readers.c) */
 bool readers_have(const char *path);
-void readers_note_mapping(int descriptor);
 
 /* A private copy that is written through memory is about to be closed: true when it stays. */
 bool mapped_keep(struct written *file);

@@ -100,10 +100,14 @@ int folder_stand_in(const char *absolute, int flags) {
 
 int hook_fstat(int descriptor, void *status) {
     int away;
+    struct stat *now = status;
     const char *path = folder_path(descriptor);
     if (path && away_stat(AT_FDCWD, path, 0, status, &away))
         return away;
-    return NEXT(fstat) ? NEXT(fstat)(descriptor, status) : (int)syscall(SYS_fstat, descriptor, status);
+    int result = NEXT(fstat) ? NEXT(fstat)(descriptor, status) : (int)syscall(SYS_fstat, descriptor, status);
+    if (!result && !now->st_nlink && written_has_name(descriptor, now))
+        now->st_nlink = 1;
+    return result;
 }
 
 int hook_fstat64(int descriptor, void *status) {

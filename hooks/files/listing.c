@@ -103,7 +103,7 @@ static void settle_names(struct written *file, const void *unused) {
     struct stat now;
     (void)unused;
     written_publish(file);
-    if (file->is_own && file->number && meeting_is_here() && away_stat_disk(file->path, AT_SYMLINK_NOFOLLOW, &now))
+    if (file->is_own && file->number && file->path[0] && meeting_is_here() && away_stat_disk(file->path, AT_SYMLINK_NOFOLLOW, &now))
         meeting_await_name(written_in_meeting(file));
 }
 

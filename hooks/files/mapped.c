@@ -11,15 +11,13 @@
 
 #include "files.h"
 
-enum { ABOVE = 256 }; /* descriptors that programs close in loops, and select(), are lower */
+enum { ABOVE = 256, KEPT_MOST = BOARD_ENDS / 2 }; /* descriptors that programs close in loops, and select(), are lower */
 
 /* An allocator may call this one before the table is filled. */
 void *hook_mmap(void *address, unsigned long bytes, int protection, int flags, int descriptor, long offset) {
     struct written *file = descriptor >= 0 && flags & MAP_SHARED && protection & PROT_WRITE ? written_find(descriptor) : NULL;
     if (file)
         file->is_mapped = true;
-    if (descriptor >= 0 && !(flags & MAP_ANONYMOUS) && atomic_load_explicit(&files_watched, memory_order_relaxed))
-        readers_note_mapping(descriptor);
     return NEXT(mmap) ? NEXT(mmap)(address, bytes, protection, flags, descriptor, offset)
                       : (void *)syscall(SYS_mmap, address, bytes, protection, flags, descriptor, offset);
 }
@@ -43,14 +41,39 @@ static void let_go_of_older(struct written *file, const void *newer) {
         let_go(file);
 }
 
+struct kept {
+    struct written *oldest;
+    size_t count;
+};
+
+static void count_kept(struct written *file, const void *all) {
+    struct kept *kept = *(struct kept *const *)all;
+    if (!file->is_kept)
+        return;
+    kept->count++;
+    if (!kept->oldest || file->size_seen < kept->oldest->size_seen)
+        kept->oldest = file;
+}
+
+/* The table has places for others, too. */
+static void make_room(void) {
+    struct kept kept = {NULL, 0}, *its = &kept;
+    written_each(count_kept, &its);
+    if (kept.count >= KEPT_MOST)
+        let_go(kept.oldest);
+}
+
 bool mapped_keep(struct written *file) {
+    static _Atomic int64_t kept_ever;
     if (!file->is_mapped || !file->is_own || !file->path[0])
         return false;
     written_each(let_go_of_older, file);
+    make_room();
     int kept = fcntl(file->descriptor, F_DUPFD_CLOEXEC, ABOVE);
     if (kept < 0)
         return false;
     written_keep(file, kept);
+    file->size_seen = atomic_fetch_add(&kept_ever, 1); /* its age: it is no log */
     return true;
 }
 

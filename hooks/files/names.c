@@ -2,29 +2,20 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 
 #include "change.h"
 
 /* ---- directories */
 
-/* A name that all ranks have alike is none that each has drawn. */
-static bool have_one_name(const char *path) {
-    struct meeting meeting;
-    meeting_come(&meeting, MEETING_DIRECTORY, path, NULL);
-    if (shim_rank() == 0)
-        meeting_answer(&meeting, 0, meeting_is_of_one_name());
-    else
-        meeting_await(&meeting);
-    return meeting.answer;
-}
-
-/* How Python's tempfile makes them where it does without being told: this rank's own. */
+/* How Python's tempfile makes them where it does without being told: this rank's own. libc's mkdtemp() calls no mkdir() that is seen: in a program without
+   Python the name is the program's. */
 static bool is_scratch_directory(const char *path, unsigned mode) {
     char absolute[PATH_MAX];
     enum files_place place = path && mode == 0700 ? files_place() : FILES_PASS;
     if (place < FILES_EARLY || !files_clean(path, absolute) || !scratch_may_be_in(absolute) || !scratch_may_be_drawn(absolute))
         return false;
-    return place != FILES_MEET || scratch_begins_usually(absolute) || !have_one_name(absolute);
+    return scratch_begins_usually(absolute) || shim_has_python();
 }
 
 /* A GPU's driver makes the folder of its cache, and all above it, when it first compiles something, which each rank may come to at another time (seen on an
@@ -122,16 +113,26 @@ int hook_linkat(int from_directory, const char *from, int to_directory, const ch
 }
 
 /* What a link leads to is there, or the name could not be followed to it. */
+static void settle_target(const char *text, int directory, const char *path) {
+    char whole[PATH_MAX], target[PATH_MAX], buffer[PATH_MAX];
+    if (shim_rank() || !text || !files_has_place(directory, path))
+        return;
+    path = files_whole_path(directory, path, whole);
+    int before = text[0] == '/' ? 0 : (int)(shim_base_of(path) - path);
+    if (snprintf(target, sizeof target, "%.*s%s", before, path, text) < PATH_MAX)
+        view(AT_FDCWD, target, buffer);
+}
+
 int hook_symlink(const char *text, const char *path) {
     struct change change;
-    written_publish_all();
+    settle_target(text, AT_FDCWD, path);
     int result = change_begin(&change, MEETING_LINK, AT_FDCWD, path, 0, NULL) ? ORIGINAL(symlink)(text, path) : 0;
     return change_end(&change, result);
 }
 
 int hook_symlinkat(const char *text, int directory, const char *path) {
     struct change change;
-    written_publish_all();
+    settle_target(text, directory, path);
     int result = change_begin(&change, MEETING_LINK, directory, path, 0, NULL) ? ORIGINAL(symlinkat)(text, directory, path) : 0;
     return change_end(&change, result);
 }

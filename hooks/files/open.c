@@ -86,6 +86,7 @@ static int open_first(struct meeting *meeting, struct written *file, const char 
 
 /* The others' part. A private copy that cannot be made would part this rank from the others. */
 static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags) {
+    errno = EMFILE; /* where the table is full */
     int sink = file ? sink_take(file, file->path, flags) : -1;
     if (sink < 0)
         sink_refuse(path);

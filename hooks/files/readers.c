@@ -1,47 +1,31 @@
 /*
  * Who reads a file of this process's that is about to be rewritten: descriptors, and mappings (np.load with mmap_mode). What they see is the file itself, so it
- * is written in place, as one process does. Which mappings are gone is not known: a file that was ever mapped is written in place.
+ * is written in place, as one process does.
  */
+#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/sysmacros.h>
 
 #include "files.h"
 
-enum { MAPPED = 4096 }; /* a power of two */
-
-static _Atomic uint64_t mapped[MAPPED]; /* hashes of device and inode; 0: free */
-static _Atomic uint32_t mapped_count;   /* at most three quarters; then every file counts as mapped */
-
-static uint64_t identity_of(const struct stat *file) {
-    return checksum_mix(file->st_dev, file->st_ino) | 1;
-}
-
-/* The identity's place, or the hole where it belongs. */
-static _Atomic uint64_t *place_of(uint64_t identity) {
-    size_t place = identity >> 32 & (MAPPED - 1);
-    for (uint64_t met; (met = atomic_load_explicit(&mapped[place], memory_order_relaxed)) && met != identity;)
-        place = (place + 1) & (MAPPED - 1);
-    return &mapped[place];
-}
-
-/* Any thread; an allocator's calls come by here, too. Keeps errno. */
-void readers_note_mapping(int descriptor) {
-    struct stat file;
-    int saved_errno = errno;
-    if (atomic_load(&mapped_count) < MAPPED / 4 * 3 && !fstat(descriptor, &file) && S_ISREG(file.st_mode)) {
-        uint64_t identity = identity_of(&file), none;
-        do
-            none = 0;
-        while (!atomic_compare_exchange_strong(place_of(identity), &none, identity) && none != identity);
-        atomic_fetch_add(&mapped_count, !none);
-    }
-    errno = saved_errno;
-}
-
+/* A millisecond where thousands of libraries' pieces are mapped. */
 static bool is_mapped(const struct stat *file) {
-    return atomic_load(&mapped_count) >= MAPPED / 4 * 3 || atomic_load(place_of(identity_of(file)));
+    char line[PATH_MAX + 128];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && !found && fgets(line, sizeof line, maps)) {
+        unsigned major_number, minor_number;
+        unsigned long inode;
+        found = sscanf(line, "%*x-%*x %*s %*x %x:%x %lu", &major_number, &minor_number, &inode) == 3 && inode == file->st_ino &&
+                makedev(major_number, minor_number) == file->st_dev;
+    }
+    if (maps)
+        fclose(maps);
+    return found;
 }
 
 static bool is_open(const struct stat *file) {
@@ -60,7 +44,7 @@ static bool is_open(const struct stat *file) {
 bool readers_have(const char *path) {
     struct stat file;
     int saved_errno = errno;
-    bool have = !stat(path, &file) && S_ISREG(file.st_mode) && (is_mapped(&file) || is_open(&file));
+    bool have = !stat(path, &file) && S_ISREG(file.st_mode) && (is_open(&file) || is_mapped(&file));
     errno = saved_errno;
     return have;
 }

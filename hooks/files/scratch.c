@@ -32,8 +32,8 @@ bool scratch_may_be_drawn(const char *path) {
     if (length < DRAWN)
         return false;
     const char *drawn = base + length - DRAWN;
-    return strspn(drawn, "abcdefghijklmnopqrstuvwxyz0123456789_") == DRAWN &&
-           (scratch_begins_usually(path) || strpbrk(drawn, "0123456789_"));
+    bool is_usual = length > DRAWN && (scratch_begins_usually(path) || strchr("_-.", drawn[-1]));
+    return strspn(drawn, "abcdefghijklmnopqrstuvwxyz0123456789_") == DRAWN && (is_usual || strpbrk(drawn, "0123456789_"));
 }
 
 bool scratch_begins_usually(const char *path) {

@@ -85,6 +85,8 @@ bool sink_copy(const char *real, const char *to) {
 /* The copy begins as the file that rank 0 has, if it has one. Of a log that is only added to its length is enough, until it is read by its name. */
 static bool begin(int sink, const char *real, int flags) {
     struct stat old;
+    char buffer[PATH_MAX];
+    real = view_alias(real, buffer);
     if (flags & O_TRUNC)
         return true;
     if (sink_adds(flags))

@@ -110,15 +110,30 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     return path;
 }
 
+/* The name itself, as rank 0 spells it: what the link text says of an open file is the program's. */
+static const char *spelled(int directory, const char *path, char *buffer) {
+    char whole[PATH_MAX];
+    if (!path || shim_files_aside_now || !atomic_load_explicit(&youngest, memory_order_relaxed))
+        return path;
+    int saved_errno = errno;
+    const char *viewed = files_whole_path(directory, path, whole), *found = view_alias(viewed, buffer);
+    errno = saved_errno;
+    return found == viewed ? path : found;
+}
+
 long hook_readlink(const char *path, char *text, unsigned long room) {
+    char buffer[PATH_MAX];
     long away;
+    path = spelled(AT_FDCWD, path, buffer);
     if (away_link(AT_FDCWD, path, text, room, &away))
         return away;
     return NEXT(readlink) ? NEXT(readlink)(path, text, room) : syscall(SYS_readlink, path, text, room);
 }
 
 long hook_readlinkat(int directory, const char *path, char *text, unsigned long room) {
+    char buffer[PATH_MAX];
     long away;
+    path = spelled(directory, path, buffer);
     if (away_link(directory, path, text, room, &away))
         return away;
     return NEXT(readlinkat) ? NEXT(readlinkat)(directory, path, text, room) : syscall(SYS_readlinkat, directory, path, text, room);
@@ -153,12 +168,19 @@ static const char *look_at_name(int directory, const char *path, int flags, char
     char buffer[PATH_MAX];                                                                                                                 \
     path = look(directory, path, buffer)
 
+/* A private copy has no name of its own; what it stands for has this one. */
+static int named(int result, const char *path, struct stat *status) {
+    if (!result && !status->st_nlink && view_is_copy(path))
+        status->st_nlink = 1;
+    return result;
+}
+
 int hook_stat(const char *path, void *status) {
     int away;
     VIEWED(AT_FDCWD);
     if (away_stat(AT_FDCWD, path, 0, status, &away))
         return away;
-    return NEXT(stat) ? NEXT(stat)(path, status) : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0);
+    return named(NEXT(stat) ? NEXT(stat)(path, status) : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0), path, status);
 }
 
 int hook_stat64(const char *path, void *status) {
@@ -170,7 +192,7 @@ int hook_lstat(const char *path, void *status) {
     int away;
     VIEWED_NAME(AT_FDCWD, AT_SYMLINK_NOFOLLOW);
     if (path != asked && view_is_copy(path))
-        return NEXT(stat)(path, status);
+        return named(NEXT(stat)(path, status), path, status);
     if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
         return away;
     return NEXT(lstat) ? NEXT(lstat)(path, status) : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
@@ -188,7 +210,9 @@ int hook_fstatat(int directory, const char *path, void *status, int flags) {
         flags &= ~AT_SYMLINK_NOFOLLOW;
     if (away_stat(directory, path, flags, status, &away))
         return away;
-    return NEXT(fstatat) ? NEXT(fstatat)(directory, path, status, flags) : (int)syscall(SYS_newfstatat, directory, path, status, flags);
+    return named(NEXT(fstatat) ? NEXT(fstatat)(directory, path, status, flags)
+                               : (int)syscall(SYS_newfstatat, directory, path, status, flags),
+                 path, status);
 }
 
 int hook_fstatat64(int directory, const char *path, void *status, int flags) {

@@ -169,6 +169,13 @@ struct written *written_find(int descriptor) {
     return NULL;
 }
 
+bool written_has_name(int descriptor, const struct stat *now) {
+    uint16_t index =
+        descriptor >= 0 && descriptor < DESCRIPTORS ? atomic_load_explicit(&of_descriptor[descriptor], memory_order_relaxed) : 0;
+    const struct written *file = index ? &files[index - 1] : NULL;
+    return file && is_viewed(file) && file->path[0] && file->inode == now->st_ino && file->device == now->st_dev;
+}
+
 struct written *written_find_path(const char *real) {
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
         if (atomic_load(&files[i].state) == SHOWN && !strcmp(files[i].path, real))

@@ -78,5 +78,7 @@ enum watch_verdict workers_verdict(struct loader *loader) {
     /* Where a batch is one tensor only, a get() that stacks could be mistaken for it until a batch is through. */
     bool is_popped = loader->stacked_tensors > 1 || loader->lists > loader->view.max_jobs;
     /* What draws while it reads the last whole list is to be known of before the first short one. */
-    return is_popped && atomic_load(&loader->is_settled) && all_are_stacked(loader) ? WATCH_CLEAN : WATCH_NOTHING;
+    if (!is_popped || !atomic_load(&loader->is_settled))
+        return WATCH_NOTHING;
+    return all_are_stacked(loader) ? WATCH_CLEAN : WATCH_AGAIN;
 }

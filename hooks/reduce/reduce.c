@@ -140,10 +140,10 @@ static void settle_divided(struct leaf_gradient *leaf, const struct record *reco
     leaf->is_settled = !leaf->before;
     if (!leaf->before)
         return;
+    GRAD_SCOPE(has_graph);
     struct record had = record_get(leaf->before);
     bool alike = had.kind == RECORD_SHARD && record->kind == RECORD_SHARD && had.dim == record->dim;
     struct tensor *added = alike ? fresh : dispatch_client.whole(fresh);
-    GRAD_SCOPE(has_graph);
     if (has_graph) { /* the engine makes a new one then: what is there may be part of a graph */
         *slot = TORCH_CALL("aten::add", "Tensor", value_tensor(leaf->before), value_tensor(added), value_int(1)).tensor;
         if (alike || tensor_requires_grad(*slot))

@@ -55,29 +55,109 @@ static bool is_added_to_memory(struct tensor *before, struct tensor *gradient) {
            tensor_same_layout(before, gradient);
 }
 
-/* The sum may not be made in memory that flows on as this rank's part: the gradient that a backward within this one has left at a leaf of its own (a custom
-   function that returns x.grad); one that another branch of the graph, or a hook, has too. AccumulateGrad takes over any view that it is the only owner of,
-   whatever shares its memory: of w + p.view(3, 4) the gradients of both branches are one memory. Nor may it lose its record: the program may hold it. */
-static bool flows_on(const struct leaf_gradient *leaf, struct tensor *gradient) {
-    bool is_part = record_get(gradient).kind == RECORD_PARTIAL;
-    return !leaf->was_zero && tensor_has_memory(gradient) &&
-           (storage_owners(tensor_storage(gradient)) > 1 || (is_part && tensor_owners(gradient) > 1));
+/* ---- memory that others have, too */
+
+/* A gradient, and whose memory it is. */
+struct share {
+    const void *storage;
+    int64_t offset;
+    size_t index; /* in the list */
+};
+
+static int by_storage(const void *one, const void *other) {
+    const struct share *a = one, *b = other;
+    int order = (a->storage > b->storage) - (a->storage < b->storage);
+    order = order ? order : (a->offset > b->offset) - (a->offset < b->offset);
+    return order ? order : (a->index > b->index) - (a->index < b->index);
 }
 
-static struct target target_of(const struct leaf_gradient *leaf) {
-    struct target target = {.gradient = leaf_gradient_of(leaf)};
+static bool is_shared(const struct leaf_gradient *leaf, struct tensor *gradient) {
+    return tensor_is_plain(gradient) && tensor_has_memory(gradient) && !leaf->was_zero && !unseen_has_reducer() &&
+           storage_owners(tensor_storage(gradient)) > 1;
+}
+
+/* Two views of one gradient, as of a.unsqueeze(0) + b.unsqueeze(0), of whatever shape: they stay one memory, which one process clips twice, too. */
+static bool are_twins(const struct backward *backward, size_t one, size_t other) {
+    const struct leaf_gradient *leaves = backward->leaves;
+    struct tensor *a = leaf_gradient_of(&leaves[one]), *b = leaf_gradient_of(&leaves[other]);
+    return !leaves[one].before && !leaves[other].before && tensor_elements(a) == tensor_elements(b) && tensor_dtype(a) == tensor_dtype(b) &&
+           tensor_is_dense(a) && tensor_is_dense(b);
+}
+
+/*
+ * The sum may not be made in memory that flows on as this rank's part: the gradient that a backward within this one has left at a leaf of its own (a custom
+ * function that returns x.grad); one that another branch of the graph, or a hook, has too. AccumulateGrad takes over any view that it is the only owner of,
+ * whatever shares its memory: of w + p.view(3, 4) the gradients of both branches are one memory. What other leaves of the list have of it is summed, too.
+ */
+static void find_shared(const struct backward *backward, struct targets *targets) {
+    struct share *shares = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < backward->count; i++) {
+        struct tensor *gradient = leaf_gradient_of(&backward->leaves[i]);
+        if (!is_shared(&backward->leaves[i], gradient))
+            continue;
+        shares = shares ? shares : malloc(backward->count * sizeof *shares);
+        shares[count++] = (struct share){tensor_storage(gradient), tensor_storage_offset(gradient), i};
+    }
+    if (count)
+        qsort(shares, count, sizeof *shares, by_storage);
+    for (size_t first = 0, next; first < count; first = next) {
+        size_t known = 0;
+        for (next = first; next < count && shares[next].storage == shares[first].storage; next++)
+            known++;
+        bool is_of_others = storage_owners(shares[first].storage) > known;
+        for (size_t at = first, twin = first; at < next; at++) {
+            targets->list[shares[at].index].is_of_others = is_of_others;
+            if (at == first || shares[at].offset != shares[twin].offset || !are_twins(backward, shares[twin].index, shares[at].index))
+                twin = at;
+            else
+                targets->list[shares[at].index].twin = &targets->list[shares[twin].index];
+        }
+    }
+    free(shares);
+}
+
+/* A copy of the first one's elements in the second one's shape, in the same memory. */
+static struct tensor *twin_of(struct tensor *copy, struct tensor *gradient) {
+    struct sizes sizes = tensor_sizes(gradient), strides = tensor_strides(gradient);
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(copy)), list = value_int_list(sizes.data, sizes.count),
+                 steps = value_int_list(strides.data, strides.count);
+    struct tensor *twin = TORCH_CALL("aten::as_strided", "", plain, list, steps, value_int(tensor_storage_offset(copy))).tensor;
+    value_drop(plain);
+    value_drop(list);
+    value_drop(steps);
+    return twin;
+}
+
+static void put_twins_together(struct targets *targets) {
+    for (size_t i = 0; i < targets->count; i++) {
+        struct target *target = &targets->list[i];
+        if (target->twin && target->twin->copy)
+            target->copy = twin_of(target->twin->copy, target->gradient);
+    }
+}
+
+/* The program may hold it: it does not lose its record. */
+static bool may_be_held(const struct leaf_gradient *leaf, const struct target *target) {
+    bool is_part = record_get(target->gradient).kind == RECORD_PARTIAL;
+    return is_part && !leaf->was_zero && (target->is_of_others || tensor_owners(target->gradient) > 1);
+}
+
+static struct target target_of(const struct leaf_gradient *leaf, struct target target) {
+    target.gradient = leaf_gradient_of(leaf);
     if (!tensor_is_plain(target.gradient))
         return target; /* sparse: nothing to sum in place */
-    target.is_of_others = flows_on(leaf, target.gradient);
-    bool is_held = record_get(target.gradient).kind == RECORD_PARTIAL;
-    if (!target.is_of_others || !is_held)
+    target.is_held = may_be_held(leaf, &target);
+    target.is_of_others |= target.is_held;
+    if (!target.is_held)
         record_clear(target.gradient);
-    target.is_held = target.is_of_others && is_held;
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient))
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
                      "the gradient of parameter %u (type %d) cannot be summed over the ranks", leaf_number(leaf->ordinal),
                      tensor_dtype(target.gradient));
+    if (target.twin)
+        return target;
     struct tensor *reduced = target.gradient;
     if (target.is_of_others || !tensor_is_dense(reduced)) {
         struct value format = tensor_is_dense(reduced) ? value_none() : value_int(0);
@@ -91,35 +171,6 @@ static struct target target_of(const struct leaf_gradient *leaf) {
         is_added_to_memory(leaf->before, target.gradient))
         target.onto = tensor_data(leaf->before);
     return target;
-}
-
-/* Two views of one gradient, as of a.unsqueeze(0) + b.unsqueeze(0): they stay one memory, which one process clips twice, too. */
-static bool are_twins(const struct backward *backward, const struct targets *targets, size_t one, size_t other) {
-    struct tensor *a = targets->list[one].gradient, *b = targets->list[other].gradient;
-    return targets->list[one].copy && !targets->list[one].twin && !backward->leaves[one].before && !backward->leaves[other].before &&
-           tensor_is_plain(a) && tensor_storage(a) == tensor_storage(b) && tensor_storage_offset(a) == tensor_storage_offset(b) &&
-           tensor_dtype(a) == tensor_dtype(b) && tensor_same_layout(a, b);
-}
-
-static void find_twins(const struct backward *backward, struct targets *targets) {
-    for (size_t i = 1; i < targets->count; i++)
-        for (size_t first = 0; first < i && targets->list[i].is_of_others && !targets->list[i].twin; first++)
-            if (targets->list[first].is_of_others && are_twins(backward, targets, first, i)) {
-                targets->list[i].twin = &targets->list[first];
-                targets->list[i].span.count = 0;
-            }
-}
-
-static void put_twins_together(struct targets *targets) {
-    for (size_t i = 0; i < targets->count; i++) {
-        struct target *target = &targets->list[i];
-        if (!target->twin)
-            continue;
-        tensor_release(target->copy);
-        tensor_release(target->host);
-        target->host = NULL;
-        target->copy = TORCH_CALL("aten::detach", "", value_tensor(target->twin->copy)).tensor;
-    }
 }
 
 static int by_address(const void *one, const void *other) {
@@ -305,9 +356,9 @@ bool targets_sum(struct backward *backward, uint64_t list) {
                                                                      .spans = calloc(backward->count + 1, sizeof(struct comm_span)),
                                                                      .onto = calloc(backward->count + 1, sizeof(void *)),
                                                                      .count = backward->count};
+    find_shared(backward, &targets);
     for (size_t i = 0; i < backward->count; i++)
-        targets.list[i] = target_of(&backward->leaves[i]);
-    find_twins(backward, &targets);
+        targets.list[i] = target_of(&backward->leaves[i], targets.list[i]);
     separate_overlaps(&targets);
     separate_onto(&targets);
     bool summed = sum_all(&targets, list);

@@ -1,11 +1,10 @@
 """Files that have several handles, names or readers at a time, or a name that differs between processes: what is read and left is what one process reads and
-leaves.
-
-handles.py FOLDER    of this run alone, to be made in /tmp
-"""
+leaves."""
 import ctypes
+import fcntl
 import os
-import sys
+import shutil
+import tempfile
 import threading
 import time
 
@@ -67,7 +66,8 @@ own = f"state_{os.getpid()}.json"
 put(own, "{}")
 with open(own, "r+") as file:
     print("again", file.read(), file.write("!"))
-put(own, "?", "a")
+with open(own, "a") as file:
+    print("at", file.tell(), file.write("?"))
 child = os.fork()
 if not child:
     os._exit(len(read(own)))
@@ -87,12 +87,34 @@ for i in range(1100):
     del memory
 print("buffer", np.fromfile("buffer", dtype="u1"))
 
-# a folder that only its owner may look into, called the same by all
-os.mkdir(sys.argv[1], 0o700)
-put(sys.argv[1] + "/log", "1")
-print("folder", read(sys.argv[1] + "/log"))
-os.remove(sys.argv[1] + "/log")
-os.rmdir(sys.argv[1])
+# many files that are written through memory
+for i in range(700):
+    memory = np.memmap(f"features_{i}", dtype="u1", mode="w+", shape=(4,))
+    memory[:] = i % 256
+    del memory
+print("features", np.fromfile("features_699", dtype="u1"), np.fromfile("features_0", dtype="u1"))
+
+# temporary folders of each rank's own
+kept = tempfile.mkdtemp()
+for _ in range(2):
+    folder = tempfile.mkdtemp(prefix="run_")
+    put(folder + "/log", "1")
+    print("folder", read(folder + "/log"))
+    shutil.rmtree(folder)
+os.rmdir(kept)
+
+# a lock that is given up where its file has lost its name, as filelock does
+with open("cache.lock", "a") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print("lock", os.fstat(lock.fileno()).st_nlink, os.stat("cache.lock").st_nlink)
+
+# a link in a folder that is named by the process
+own = f"runs_{os.getpid()}"
+os.mkdir(own)
+os.symlink("last.pt", own + "/latest")
+print("read link", os.readlink(own + "/latest"), os.path.realpath(own + "/latest").endswith("last.pt"))
+os.remove(own + "/latest")
+os.rmdir(own)
 
 # two handles of a file that is removed and made anew
 one, other = open("twice", "a"), open("twice", "a")
