@@ -66,11 +66,10 @@ static int open_scratch(const char *path, const char *real, int flags, unsigned 
 /* Opens the file itself, or a temporary one for it: not where another handle has it, for reading or by its memory, which would go on with a file that has no
    name. -1 with errno. */
 static int open_real(struct written *file, const char *path, int flags, unsigned mode) {
-    bool may_be_made = flags & O_CREAT || !access(path, F_OK), is_open = file && (written_find_path(file->path) || readers_have(path));
     /* Where no backward may ever show what is being written it is written in place. */
     bool is_rank = atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_RANK;
-    if (file && is_rank && !is_open && is_whole(path, flags) && may_be_made &&
-        replace_open(&file->replacement, path, flags, mode) == REPLACE_WHOLE) {
+    if (file && is_rank && is_whole(path, flags) && (flags & O_CREAT || !access(path, F_OK)) && !written_find_path(file->path) &&
+        !readers_have(path) && replace_open(&file->replacement, path, flags, mode) == REPLACE_WHOLE) {
         file->is_temporary = true;
         return file->replacement.file;
     }
