@@ -41,10 +41,18 @@ numbers_of() {
 run_in() {
     local folder=$1 status=0
     shift
+    last_run=$folder
     mkdir -p "$folder/.nv" || return 1
     (cd "$folder" && env ACCEL_TEST_DUMP="$folder/.nv/dump" OMP_NUM_THREADS="${threads:-1}" PYTHONDONTWRITEBYTECODE=1 timeout -k 5 120 "$@" \
         >out 2>err 3>&- 4>&-) || status=$?
     echo "$status" >"$folder/status"
+}
+
+# Of a test that failed: what its last run has said, which may be what only a busy machine sees.
+teardown() {
+    [ -z "${BATS_TEST_COMPLETED:-}" ] && [ -e "${last_run:-}/status" ] || return 0
+    echo "the last run, in ${last_run##*/}, ended with status $(cat "$last_run/status"), and said in the end:" >&2
+    tail -n 20 "$last_run/err" | show
 }
 
 # plain_run BUILD NAME [argument...]: leaves the folder in $plain
