@@ -8,7 +8,8 @@
  *  - Proof by observation: its first batches are read whole by all ranks, as ever, and watched: they must be stacked in one go, no random number may be drawn,
  *    and the program's static memory, the data set and what it points to must be the same afterwards. (A static initialised on first use may spoil one batch.)
  *    What remembers one example while it reads the next would read other things when it reads fewer.
- *  - All ranks agree on the verdict before the first short list is handed out, on the main thread, where all ranks are at the same point of the program.
+ *  - All ranks agree on the verdict before the first short list is handed out, on the main thread, where all ranks are at the same point of the program; and
+ *    when an epoch begins, that it is one and the same loader: addresses, by which a rank knows it, are its own.
  *  - Afterwards: the full list of indices, and every example's shape, are notes that the ranks compare. In batches 1, 2, 4, 8... and every 16th, all ranks read
  *    one row of another rank, too (without workers): an example that depends on what was read before it would differ. Without workers, and as long as the
  *    program has one thread, the data set, what it points to itself, and static memory must stay the same in every batch: a generator that only few examples
@@ -67,7 +68,7 @@ struct loader {
     const char *why;            /* it is read whole */
     uint64_t generation;        /* samplers made when the watching began: afterwards another loader may stand at the same address */
     size_t batch;               /* rows it is asked for: view.batch, times the ranks with --scale-batch */
-    uint64_t divided;           /* batches */
+    uint64_t divided;           /* batches since the watching began */
     size_t lists;               /* handed out since the epoch or the watching began */
     int watched;                /* batches looked at without a verdict */
     uint64_t dataset_sum; /* of its data set's memory when the watched batch was handed out; with workers, of theirs and of static memory */
@@ -99,6 +100,8 @@ void loaders_forget_verdicts(void);
 /* The loader takes the list that it is given now, though it is short; and is as the program has made it once that is a batch, or the next one is asked for. */
 void loader_accept_short(struct loader *loader);
 void loader_accept_no_more(struct loader *loader);
+/* Its first batches are looked at as if it had just been made. */
+void loader_watch_anew(struct loader *loader);
 /* A loader is read whole for good: remembers why, says so with --explain. */
 void loader_leave_whole(struct loader *loader, const char *why);
 __attribute__((noreturn)) void loader_failed(const struct loader *loader, const char *what);

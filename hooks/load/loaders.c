@@ -68,9 +68,10 @@ static bool remember_workers(struct loader *loader) {
     return all_known;
 }
 
-static void loader_watch_anew(struct loader *loader) {
+void loader_watch_anew(struct loader *loader) {
     loader->generation = generation;
     loader->watched = 0;
+    loader->divided = 0;
     loader->lists = 0;
     loader->watched_lists = 0;
     loader->workers_are_clean = false;
@@ -85,7 +86,6 @@ static void loader_begin(struct loader *loader, void *sampler, const struct load
     loader->sampler = sampler;
     loader->view = *view;
     loader->batch = view->batch * (shim_scales_batch() ? shim_world_size() : 1);
-    loader->divided = 0;
     loader->is_noted = false;
     loader->accepts_short = false;
     loader->has_own_sampler = loader_has_own_sampler(view);

@@ -35,6 +35,8 @@ static void list_drop(struct list *list) {
 /* ---- verdicts */
 
 static enum watch_verdict loader_verdict(struct loader *loader) {
+    if (!loader->lists)
+        return WATCH_NOTHING;
     if (!draws_are_seen())
         return WATCH_SPOILT;
     enum watch_verdict verdict = loader->view.workers ? workers_verdict(loader) : watch_verdict(loader);
@@ -77,6 +79,52 @@ static void loader_settle(struct loader *loader) {
     case WATCH_NOTHING:
         break;
     }
+}
+
+/* ---- epochs */
+
+static void *begun; /* the sampler of which an epoch has begun that has handed out nothing yet */
+
+/* A loader may stand where one that is gone has stood, on some ranks only, which take it for that one: where a sampler is made once and copied into each
+   loader, nothing says that there is another. With workers their threads say it. */
+static void agree_on_epoch(struct loader *loader) {
+    uint64_t all[BOARD_RANKS_MAX], facts[] = {atomic_load(&loader->state), loader->divided, (uint64_t)loader->watched};
+    if (loader->view.workers || !loader->stacked_tensors)
+        return;
+    {
+        SHIM_COMM_SCOPE;
+        comm_all_gather_words("an epoch of a data loader", checksum_bytes(0, facts, sizeof facts), all);
+    }
+    for (uint32_t rank = 1; rank < shim_world_size(); rank++)
+        if (all[rank] != all[0]) {
+            loader_watch_anew(loader);
+            return;
+        }
+}
+
+static void begin_epoch(void *sampler) {
+    if (shim_active() && threads_is_main())
+        begun = sampler;
+}
+
+void hook_random_reset(void *sampler, uint64_t size, uint64_t is_given) {
+    begin_epoch(sampler);
+    ORIGINAL(random_reset)(sampler, size, is_given);
+}
+
+void hook_random_reset_c10(void *sampler, uint64_t size, uint64_t is_given) {
+    begin_epoch(sampler);
+    ORIGINAL(random_reset_c10)(sampler, size, is_given);
+}
+
+void hook_sequential_reset(void *sampler, uint64_t size, uint64_t is_given) {
+    begin_epoch(sampler);
+    ORIGINAL(sequential_reset)(sampler, size, is_given);
+}
+
+void hook_sequential_reset_c10(void *sampler, uint64_t size, uint64_t is_given) {
+    begin_epoch(sampler);
+    ORIGINAL(sequential_reset_c10)(sampler, size, is_given);
 }
 
 /* ---- handing out */
@@ -219,6 +267,9 @@ static void *next_of(void *result, void *sampler, size_t size, next_function *or
         return next_of_own(loader, result, sampler, original);
     if (loader->batch != size)
         report_scaled();
+    if (sampler == begun)
+        agree_on_epoch(loader);
+    begun = NULL;
     loader_settle(loader);
     memset(result, 0, LIST_BYTES);
     original(result, sampler, loader->batch);

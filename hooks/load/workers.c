@@ -69,8 +69,6 @@ void workers_begin(struct loader *loader) {
 }
 
 enum watch_verdict workers_verdict(struct loader *loader) {
-    if (!loader->lists)
-        return WATCH_NOTHING;
     if (!loader->workers_are_clean && is_among_first(loader))
         loader->workers_are_clean = is_as_before(loader);
     if (!loader->workers_are_clean)

@@ -85,8 +85,16 @@ struct Padded : Blobs {
     std::array<char, 700> padding{};
 };
 
-static void one_pass(Trainer &trainer, size_t workers, bool trains) {
-    auto loader = make_data_loader(datasets::map<Padded, transforms::Stack<>>(Padded(200, 1), {}),
+// A block as large as a loader, from one rank's heap only: there the next loader has another place than the last one had.
+template <typename Loader> static std::unique_ptr<char[]> one_ranks(bool wants) {
+    const char *rank = std::getenv("ACCEL_RUN_RANK");
+    return std::unique_ptr<char[]>(wants && rank && *rank == '1' ? new char[sizeof(Loader)] : nullptr);
+}
+
+static void one_pass(Trainer &trainer, const samplers::RandomSampler &sampler, size_t workers, bool trains, bool elsewhere = false) {
+    using Loader = StatelessDataLoader<datasets::MapDataset<Padded, transforms::Stack<>>, samplers::RandomSampler>;
+    auto block = one_ranks<Loader>(elsewhere);
+    auto loader = make_data_loader(datasets::map<Padded, transforms::Stack<>>(Padded(200, 1), {}), sampler,
                                    DataLoaderOptions(32).workers(workers).drop_last(trains));
     trainer.tell(trains ? "train" : "evaluate", trainer.pass(*loader, trains));
 }
@@ -94,9 +102,18 @@ static void one_pass(Trainer &trainer, size_t workers, bool trains) {
 static void stale(size_t workers, bool evaluates_first) {
     Trainer trainer;
     for (int epoch = 0; epoch < 6; epoch++) {
-        one_pass(trainer, workers, !evaluates_first);
-        one_pass(trainer, workers, evaluates_first);
+        one_pass(trainer, samplers::RandomSampler(200), workers, !evaluates_first);
+        one_pass(trainer, samplers::RandomSampler(200), workers, evaluates_first);
     }
+}
+
+// On one rank a loader stands where the last but one has stood, on the others where the last one has. Nothing but its sampler, which may be the same as all
+// others', says that it is another one.
+static void stale_elsewhere(bool copied) {
+    Trainer trainer;
+    samplers::RandomSampler sampler(200);
+    for (int pass = 0; pass < 12; pass++)
+        one_pass(trainer, copied ? sampler : samplers::RandomSampler(200), 0, pass % 2 == 0, pass % 2);
 }
 
 // More loaders than are remembered, in turn; and one that another thread goes on with.
@@ -279,6 +296,8 @@ int main(int argc, char **argv) {
         filtered(workers);
     else if (kind == "stale" || kind == "stale_evaluation")
         stale(workers, kind != "stale");
+    else if (kind == "stale_elsewhere" || kind == "stale_copied")
+        stale_elsewhere(kind == "stale_copied");
     else if (kind == "clients")
         clients(workers);
     else if (kind == "crowded" || kind == "crowded_stack")
