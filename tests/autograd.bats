@@ -39,7 +39,7 @@ stopped() {
     local build=$1 id=$2 name=$3
     shift 3
     ranks_run 2 "$build" "$name" "$@"
-    [ "$(cat "$ranks/status")" -eq 125 ] || { show "$ranks/err" && return 1; }
+    [ "$(cat "$ranks/status")" -eq 125 ]
     contains "$(cat "$ranks/err")" "$id"
     [ ! -s "$ranks/out" ]
     rm -r "$ranks"
@@ -61,7 +61,8 @@ in_place_share() {
         for n in "${numbers[@]}"; do
             series_run "$build" "$n"
             ranks=$series
-            same_status && same_errors
+            same_status
+            same_errors
         done
     done
 }
@@ -166,7 +167,9 @@ in_place_share() {
     for name in loaded removed; do
         plain_run debian tensor_hooks.py "$name"
         ranks_run 2 debian tensor_hooks.py "$name"
-        same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
+        same_status
+        same_errors
+        "$COMPARE" "$plain/out" "$ranks/out"
         rm -r "$ranks"
     done
 }
@@ -299,7 +302,8 @@ in_place_share() {
         for which in none all; do
             plain=$("$python" "$caught" $which $end)
             run "$ACCEL_RUN" -n 2 "$python" "$caught" $which $end
-            [ "$status" -eq 0 ] && [ "$output" = "$plain" ]
+            [ "$status" -eq 0 ]
+            [ "$output" = "$plain" ]
         done
         rm -f states.*
         for which in last one_each; do
@@ -307,7 +311,8 @@ in_place_share() {
             [ "$status" -eq 125 ]
             contains "$output" AR-RANKS-PARTED
             contains "$output" "Look at the values before the operator does"
-            [ ! -e states.txt ] && [ ! -e states.pt ]
+            [ ! -e states.txt ]
+            [ ! -e states.pt ]
         done
     done
 }

@@ -51,7 +51,8 @@ export BATS_TEST_TIMEOUT=180
 @test "a program that draws its own seed draws the same one on all hosts" {
     set_command debian-O2 unseeded
     on_hosts "1 1" 0 "${command[@]}"
-    [ ! -s err1 ] && [ ! -s err2 ]
+    [ ! -s err1 ]
+    [ ! -s err2 ]
 }
 
 @test "two programs one after the other in the same script" {
@@ -264,7 +265,8 @@ for step in range(6):
         echo "$([ "$host" = 1 ] && echo 127.0.1.1 || echo 10.77.0.1) leader" >"/etc/netns/$NET-$host/hosts"
     done
     MASTER=leader on_hosts "1 1" 0 touch ended
-    [ -e host1/ended ] && [ -e host2/ended ]
+    [ -e host1/ended ]
+    [ -e host2/ended ]
 }
 
 @test "where standard input, output and errors of one host's accel-run are closed its ranks find them closed, and the hosts understand each other" {

@@ -38,7 +38,9 @@ export BATS_TEST_TIMEOUT=180
     done
     wait_hosts 0
     "$COMPARE" "$plain/out" out1
-    [ ! -s out2 ] && [ ! -s err1 ] && [ ! -s err2 ]
+    [ ! -s out2 ]
+    [ ! -s err1 ]
+    [ ! -s err2 ]
 }
 
 # below_torchrun COMMAND...: two hosts with a torchrun each, which starts two processes there; its words are left out of err1 and err2

@@ -149,7 +149,9 @@ same_children() {
     plain_run "$build" forked.py
     for n in "$@"; do
         ranks_run "$n" "$build" forked.py
-        same_status && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
+        same_status
+        same_errors
+        "$COMPARE" "$plain/out" "$ranks/out"
     done
 }
 
@@ -166,7 +168,7 @@ unseeded_is_one_run() {
     local build=$1 n
     for n in 2 3; do
         ranks_run "$n" "$build" unseeded
-        [ "$(cat "$ranks/status")" -eq 0 ] || { show "$ranks/err" && return 1; }
+        [ "$(cat "$ranks/status")" -eq 0 ]
         contains "$(tail -n 1 "$ranks/out")" "y = 2.0 a -1.0 b +0.5 c +1.0"
         [ "$(grep -c 'reached the goal' "$ranks/out")" -eq 1 ]
         dumps_of "$ranks"

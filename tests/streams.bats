@@ -139,7 +139,8 @@ EOF
     status=0
     ACCEL_RUN_LOG_LEVEL=warn "$ACCEL_RUN" -n 2 "$CLAIMER" claim out:lost meet out:lost touch=end.%r >/dev/full 2>err || status=$?
     [ "$status" -eq 125 ]
-    [ -e end.0 ] && [ -e end.1 ]
+    [ -e end.0 ]
+    [ -e end.1 ]
     grep -q "warning AR-OUTPUT: .*No space left" err
     grep -q "error AR-OUTPUT: the program ended well, but 10 bytes" err
     run -7 --separate-stderr sh -c "\"$ACCEL_RUN\" -n 2 sh -c 'echo lost; exit 7' >/dev/full"
@@ -292,7 +293,8 @@ EOF
 python3 -W ignore -c 'import getpass; print("got", getpass.getpass("word: "))' && touch answered."$ACCEL_RUN_RANK"
 EOF
     "$REPOSITORY/tests/terminal" expect='word: ' 'send=open sesame\n' expect='got open sesame' ended=0 -- "$ACCEL_RUN" -n 3 sh ask.sh
-    [ -e answered.1 ] && [ -e answered.2 ]
+    [ -e answered.1 ]
+    [ -e answered.2 ]
 }
 
 @test "what is held back from a rank that never throws input away comes to it in the end" {
