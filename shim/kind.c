@@ -24,6 +24,8 @@ _Atomic uint8_t shim_active_now;
 
 _Thread_local uint8_t shim_files_aside_now;
 
+static _Atomic(pthread_t) for_all; /* 0: nobody */
+
 static struct protocol_grant grant;
 static pthread_t beginner;       /* the thread that has claimed */
 static _Atomic bool is_prepared; /* everything below it works; until then other threads wait */
@@ -238,6 +240,15 @@ uint32_t shim_rank(void) {
 
 uint32_t shim_slot(void) {
     return link_slot();
+}
+
+void shim_acts_for_all(bool it_does) {
+    atomic_store(&for_all, it_does ? pthread_self() : 0);
+}
+
+bool shim_is_for_all(void) {
+    pthread_t actor = atomic_load(&for_all);
+    return actor && pthread_equal(actor, pthread_self());
 }
 
 bool shim_has_hosts(void) {

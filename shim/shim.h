@@ -115,6 +115,10 @@ uint32_t shim_slot(void);
 /* The job has several hosts; known before the claim. */
 bool shim_has_hosts(void);
 
+/* What rank 0 alone does now, on the thread that says so, it does for all ranks (a command): it counts for nothing that the ranks number alike. */
+void shim_acts_for_all(bool it_does);
+bool shim_is_for_all(void);
+
 /* ---- files. Their rows are hooks/files'; other features take part like this. */
 
 /* Above 0: what this thread does with files is the shim's own doing, or another feature sees to it. Rows of files pass through. */

@@ -25,7 +25,8 @@ extern const struct leaves_client leaves_client; /* defined by hooks/reduce */
 /* A checksum of the tensor's local elements, sizes and type, for comm_note() where a batch enters. Tensors that are not on the host, or not
    plain: of sizes and type only. Any thread. */
 uint64_t start_check_tensor(struct tensor *tensor);
-/* The same for what meets a layer: of what was computed from parameters, which ranks may have rounded differently (AR-ROUNDING), type and sizes only. */
+/* The same for what meets a layer: of what was computed from parameters, which ranks may have rounded differently (AR-ROUNDING), type and sizes only. Without
+   gradients nothing tells that from what was read: its values are then compared as numbers are. */
 uint64_t start_check_batch(struct tensor *tensor);
 
 #endif

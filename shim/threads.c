@@ -91,8 +91,10 @@ static uint64_t word_of_place(const void *address, const Dl_info *info) {
 
 /* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. */
 static bool is_helper(const char *file) {
-    static const char *const libraries[] = {"libgomp",   "libomp",     "libiomp",   "libopenblas", "libblis",   "libmkl",   "libcuda.so",
-                                            "libcudart", "libnvidia-", "libcublas", "libcudnn",    "libnvrtc.", "libcupti."};
+    static const char *const libraries[] = {"libgomp",   "libomp",     "libiomp",   "libblis",  "libmkl",    "libcuda.so",
+                                            "libcudart", "libnvidia-", "libcublas", "libcudnn", "libnvrtc.", "libcupti."};
+    if (strstr(file, "openblas")) /* numpy brings libscipy_openblas64_-HASH.so */
+        return true;
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
         if (!strncmp(file, libraries[i], strlen(libraries[i])))
             return true;

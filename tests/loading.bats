@@ -197,6 +197,10 @@ whole() {
     }
     divided_at_last 2 debian-O2 -- stale_elsewhere
     divided_at_last 3 wheel-O2 -- stale_copied
+    loaders 2 debian-O2 -- stale_zipped
+    same_status
+    "$COMPARE" "$plain/out" "$ranks/out"
+    divided_at_last 2 debian-O2 -- beside_distributed
 }
 
 @test "a sampler of the program's own that leaves out examples and fills batches up hands out what it does in one process" {

@@ -115,11 +115,13 @@ enum command_part command_begin(struct meeting *meeting, const char *command, co
         return COMMAND_OWN;
     }
     atomic_store(&is_running, true);
+    shim_acts_for_all(true);
     return COMMAND_FIRST;
 }
 
 void command_end(struct meeting *meeting, int error, uint32_t status) {
     atomic_store(&is_running, false);
+    shim_acts_for_all(false);
     meeting_answer(meeting, error, status);
 }
 

@@ -8,14 +8,15 @@
 
 /* ---- directories */
 
-/* How Python's tempfile makes them where it does without being told: this rank's own. libc's mkdtemp() calls no mkdir() that is seen: in a program without
-   Python the name is the program's. */
+/* How Python's tempfile makes them where it does without being told: this rank's own, for their owner alone. libc's mkdtemp() calls no mkdir() that is seen:
+   in a program without Python the name is the program's. Of 17 names one has letters only: a rank that took that for the program's would wait for the others. */
 static bool is_scratch_directory(const char *path, unsigned mode) {
     char absolute[PATH_MAX];
     enum files_place place = path && mode == 0700 ? files_place() : FILES_PASS;
-    if (place < FILES_EARLY || !files_clean(path, absolute) || !scratch_may_be_in(absolute) || !scratch_may_be_drawn(absolute))
+    if (place < FILES_EARLY || !files_clean(path, absolute) || !scratch_may_be_in(absolute))
         return false;
-    return scratch_begins_usually(absolute) || shim_has_python();
+    bool has_python = shim_has_python();
+    return scratch_may_be_drawn(absolute, has_python) && (has_python || scratch_begins_usually(absolute));
 }
 
 /* A GPU's driver makes the folder of its cache, and all above it, when it first compiles something, which each rank may come to at another time (seen on an

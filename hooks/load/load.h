@@ -111,6 +111,8 @@ __attribute__((noreturn)) void loader_failed(const struct loader *loader, const 
 void watch_begin(struct loader *loader, struct list_rows rows, size_t length, int64_t witness);
 /* Stops the job where the last list has never become a batch. */
 void watch_check_left(void);
+/* The sampler has nothing left: what is stacked from now on, at whatever place, is no tensor more of the last batch. */
+void watch_end_epoch(void);
 /* What the loader's last batch showed. */
 enum watch_verdict { WATCH_NOTHING, WATCH_CLEAN, WATCH_AGAIN, WATCH_SPOILT };
 enum watch_verdict watch_verdict(struct loader *loader);
@@ -122,6 +124,8 @@ void *watch_stack(struct tensor **result, struct tensor *const *tensors, size_t 
 void workers_begin(struct loader *loader);
 /* Before the next one: waits until all has been read. */
 enum watch_verdict workers_verdict(struct loader *loader);
+/* Waits until no list that was cut is being read; false: one still is. */
+bool workers_end_short(const struct loader *loader);
 
 /* ---- draw.c: would a draw from libtorch's default generator be noticed in this process? Main thread. */
 bool draws_are_seen(void);

@@ -83,13 +83,32 @@ static void loader_settle(struct loader *loader) {
 
 /* ---- epochs */
 
-static void *begun; /* the sampler of which an epoch has begun that has handed out nothing yet */
+enum { BEGUN_MAX = 32 };
+static void
+    *begun[BEGUN_MAX]; /* the samplers that were reset last: of each an epoch has begun that has handed out nothing yet; NULL: it has */
+static unsigned begun_count;
+
+static void begin_epoch(void *sampler) {
+    if (shim_active() && threads_is_main())
+        begun[begun_count++ % BEGUN_MAX] = sampler;
+}
+
+/* On all ranks alike, whatever their addresses are. */
+static bool has_begun(const void *sampler) {
+    bool is_among = false;
+    for (int i = 0; i < BEGUN_MAX; i++)
+        if (begun[i] == sampler) {
+            begun[i] = NULL;
+            is_among = true;
+        }
+    return is_among;
+}
 
 /* A loader may stand where one that is gone has stood, on some ranks only, which take it for that one: where a sampler is made once and copied into each
-   loader, nothing says that there is another. With workers their threads say it. */
+   loader, nothing says that there is another. A rank whose addresses were more may have forgotten it, too. */
 static void agree_on_epoch(struct loader *loader) {
     uint64_t all[BOARD_RANKS_MAX], facts[] = {atomic_load(&loader->state), loader->divided, (uint64_t)loader->watched};
-    if (loader->view.workers || !loader->stacked_tensors)
+    if (!loader->stacked_tensors)
         return;
     {
         SHIM_COMM_SCOPE;
@@ -100,11 +119,6 @@ static void agree_on_epoch(struct loader *loader) {
             loader_watch_anew(loader);
             return;
         }
-}
-
-static void begin_epoch(void *sampler) {
-    if (shim_active() && threads_is_main())
-        begun = sampler;
 }
 
 void hook_random_reset(void *sampler, uint64_t size, uint64_t is_given) {
@@ -196,10 +210,20 @@ static void note_epoch(struct loader *loader) {
         return;
     loader->is_at_end = false;
     loader->lists = 0;
+    uint64_t shapes = atomic_exchange(&loader->shapes, 0); /* of this epoch alone: one rank may have forgotten the loader since */
     if (!loader->view.workers || atomic_load(&loader->state) != LOADER_DIVIDED)
         return;
     SHIM_NOTE_SCOPE;
-    comm_note("sizes of the examples of an epoch", atomic_load(&loader->shapes));
+    comm_note("sizes of the examples of an epoch", shapes);
+}
+
+/* Could a worker take this tail, which is handed out whole, for its rows of a batch? A loader that is watched anew in the middle of an epoch may have handed
+   out some before. */
+static bool tail_is_unclear(const struct loader *loader, int64_t total) {
+    enum loader_state state = (enum loader_state)atomic_load(&loader->state);
+    if (state == LOADER_WHOLE || tail_can_be_told(loader, total, false))
+        return false;
+    return state == LOADER_DIVIDED || !workers_end_short(loader);
 }
 
 static void hand_out(struct loader *loader, struct list *list) {
@@ -214,7 +238,7 @@ static void hand_out(struct loader *loader, struct list *list) {
         workers_begin(loader);
     if (!is_tail || !loader->view.workers)
         return;
-    if (!divided && atomic_load(&loader->state) == LOADER_DIVIDED && !tail_can_be_told(loader, total, false))
+    if (!divided && tail_is_unclear(loader, total))
         loader_failed(loader, "ends with a batch as long as a rank's rows of a whole one, which its workers cannot tell apart");
     loader->tail = rows;
 }
@@ -267,15 +291,15 @@ static void *next_of(void *result, void *sampler, size_t size, next_function *or
         return next_of_own(loader, result, sampler, original);
     if (loader->batch != size)
         report_scaled();
-    if (sampler == begun)
+    if (has_begun(sampler))
         agree_on_epoch(loader);
-    begun = NULL;
     loader_settle(loader);
     memset(result, 0, LIST_BYTES);
     original(result, sampler, loader->batch);
     struct list list;
     if (!list_read(result, &list)) {
         loader->is_at_end = true;
+        watch_end_epoch();
         return result;
     }
     note_epoch(loader);
@@ -283,6 +307,7 @@ static void *next_of(void *result, void *sampler, size_t size, next_function *or
     if (loader->view.drop_last && list.count < loader->batch) {
         list_drop(&list);
         loader->is_at_end = true;
+        watch_end_epoch();
         return result;
     }
     hand_out(loader, &list);

@@ -45,6 +45,10 @@ void watch_check_left(void) {
             "gave up a batch, of which this rank had its own rows to read: an example threw an exception that other ranks do not see");
 }
 
+void watch_end_epoch(void) {
+    watch.divided = false;
+}
+
 enum watch_verdict watch_verdict(struct loader *loader) {
     if (watch.loader != loader)
         return WATCH_NOTHING;

@@ -33,8 +33,8 @@ static uint64_t sum_of_memory(const struct loader *loader) {
     return sum;
 }
 
-static bool all_are_stacked(const struct loader *loader) {
-    for (int step = 0; atomic_load(&loader->whole_lists) < loader->watched_lists; step++) {
+static bool wait_until(bool (*is_done)(const struct loader *loader), const struct loader *loader) {
+    for (int step = 0; !is_done(loader); step++) {
         if (step == STACKED_STEPS)
             return false;
         wait_a_little();
@@ -42,8 +42,20 @@ static bool all_are_stacked(const struct loader *loader) {
     return true;
 }
 
+static bool are_stacked(const struct loader *loader) {
+    return atomic_load(&loader->whole_lists) >= loader->watched_lists;
+}
+
+static bool are_none_short(const struct loader *loader) {
+    return atomic_load(&loader->short_lists) <= 0;
+}
+
+bool workers_end_short(const struct loader *loader) {
+    return wait_until(are_none_short, loader);
+}
+
 static bool is_as_before(const struct loader *loader) {
-    if (!loader->dataset_sum || !all_are_stacked(loader))
+    if (!loader->dataset_sum || !wait_until(are_stacked, loader))
         return false;
     struct timespec begun, now;
     clock_gettime(CLOCK_MONOTONIC, &begun);
@@ -78,5 +90,5 @@ enum watch_verdict workers_verdict(struct loader *loader) {
     /* What draws while it reads the last whole list is to be known of before the first short one. */
     if (!is_popped || !atomic_load(&loader->is_settled))
         return WATCH_NOTHING;
-    return all_are_stacked(loader) ? WATCH_CLEAN : WATCH_AGAIN;
+    return wait_until(are_stacked, loader) ? WATCH_CLEAN : WATCH_AGAIN;
 }

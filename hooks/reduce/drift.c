@@ -174,6 +174,7 @@ static void examine_parameter(const struct backward *backward) {
     if (shim_has_hosts())
         every = SELDOM;
     is_said = true;
+    numbers_round_apart();
 }
 
 void drift_examine(const struct backward *backward) {

@@ -129,8 +129,10 @@ static void before_fork(void) {
     forking_main = shim_job_secret() && is_main_thread();
 }
 
+/* Not a command's child: below Python 3.10, and as another user, subprocess.run() forks, on rank 0 alone. */
 static void after_fork_in_parent(void) {
-    atomic_fetch_add_explicit(&forks[forking_main], 1, memory_order_relaxed);
+    if (!shim_is_for_all())
+        atomic_fetch_add_explicit(&forks[forking_main], 1, memory_order_relaxed);
 }
 
 static void after_fork_in_child(void) {

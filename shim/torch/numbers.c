@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../shim.h"
 #include "../threads.h"
 #include "numbers.h"
 #include "torch.h"
@@ -24,7 +25,7 @@ enum { FRACTION_BITS = 52 };
 #define NEGATIVE ((1ull << 56) + 1) /* far from everything: the sign's own bit would be lost in a sum of two */
 
 static uint64_t word; /* the main thread alone looks at it */
-static atomic_bool has_begun;
+static atomic_bool has_begun, are_apart;
 
 void numbers_begin(void) {
     has_begun = true;
@@ -97,6 +98,14 @@ uint64_t numbers_take(void) {
         word = 0;
     }
     return taken;
+}
+
+void numbers_round_apart(void) {
+    are_apart = true;
+}
+
+bool numbers_may_be_apart(void) {
+    return are_apart || shim_has_hosts();
 }
 
 bool numbers_are_far(uint64_t one, uint64_t other) {

@@ -101,6 +101,10 @@ for _ in range(2):
     put(folder + "/log", "1")
     print("folder", read(folder + "/log"))
     shutil.rmtree(folder)
+for i in range(60):  # some are drawn without a digit
+    folder = tempfile.mkdtemp(prefix="exp")
+    put("state", str(i))
+    os.rmdir(folder)
 os.rmdir(kept)
 
 # a lock that is given up where its file has lost its name, as filelock does

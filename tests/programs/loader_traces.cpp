@@ -21,20 +21,22 @@ extern "C" unsigned long decoder_calls(void);
 // ---- training
 
 struct Trainer {
+    int pass_one(const Example<> &batch, bool trains) {
+        auto loss = torch::nn::functional::cross_entropy(model->forward(batch.data.flatten(1)), batch.target);
+        if (trains) {
+            optimizer.zero_grad();
+            loss.backward();
+            optimizer.step();
+        }
+        std::cerr << batch.data.size(0) << " rows" << std::endl;
+        last = loss.template item<double>();
+        rows += batch.data.size(0);
+        return 1;
+    }
     template <typename Loader> int pass(Loader &loader, bool trains = true) {
         int batches = 0;
-        for (auto &batch : loader) {
-            batches++;
-            auto loss = torch::nn::functional::cross_entropy(model->forward(batch.data.flatten(1)), batch.target);
-            if (trains) {
-                optimizer.zero_grad();
-                loss.backward();
-                optimizer.step();
-            }
-            std::cerr << batch.data.size(0) << " rows" << std::endl;
-            last = loss.template item<double>();
-            rows += batch.data.size(0);
-        }
+        for (auto &batch : loader)
+            batches += pass_one(batch, trains);
         return batches;
     }
     void tell(const char *what, int batches) {
@@ -114,6 +116,39 @@ static void stale_elsewhere(bool copied) {
     samplers::RandomSampler sampler(200);
     for (int pass = 0; pass < 12; pass++)
         one_pass(trainer, copied ? sampler : samplers::RandomSampler(200), 0, pass % 2 == 0, pass % 2);
+}
+
+// Two such loaders at a time, which are gone through in turn.
+static void stale_zipped() {
+    Trainer trainer;
+    samplers::RandomSampler sampler(200);
+    auto make = [&](bool drops) {
+        return make_data_loader(datasets::map<Padded, transforms::Stack<>>(Padded(200, 1), {}), sampler, DataLoaderOptions(32).drop_last(drops));
+    };
+    for (int pass = 0; pass < 6; pass++) {
+        auto block = one_ranks<std::remove_reference_t<decltype(*make(true))>>(pass % 2);
+        auto one = make(pass % 2), other = make(pass % 2);
+        int batches = 0;
+        for (auto at = one->begin(), beside = other->begin(); at != one->end() && beside != other->end(); ++at, ++beside)
+            batches += trainer.pass_one(*at, true) + trainer.pass_one(*beside, true);
+        trainer.tell("zipped", batches);
+    }
+}
+
+// A loader is divided; then one whose sampler is not known to be seen stacks as many examples as the last batch had rows here, at the same place of the stack.
+template <typename Loader> __attribute__((noinline)) static int whole_pass(Trainer &trainer, Loader &loader) {
+    return trainer.pass(loader);
+}
+
+static void beside_distributed() {
+    Trainer trainer;
+    auto data = [] { return datasets::map<Padded, transforms::Stack<>>(Padded(192, 1), {}); };
+    auto one = make_data_loader(data(), samplers::RandomSampler(192), DataLoaderOptions(32));
+    auto other = make_data_loader(data(), samplers::DistributedSequentialSampler(64, 1, 0), DataLoaderOptions(16));
+    for (int epoch = 0; epoch < 3; epoch++) {
+        trainer.tell("train", whole_pass(trainer, *one));
+        trainer.tell("other", whole_pass(trainer, *other));
+    }
 }
 
 // More loaders than are remembered, in turn; and one that another thread goes on with.
@@ -298,6 +333,10 @@ int main(int argc, char **argv) {
         stale(workers, kind != "stale");
     else if (kind == "stale_elsewhere" || kind == "stale_copied")
         stale_elsewhere(kind == "stale_copied");
+    else if (kind == "stale_zipped")
+        stale_zipped();
+    else if (kind == "beside_distributed")
+        beside_distributed();
     else if (kind == "clients")
         clients(workers);
     else if (kind == "crowded" || kind == "crowded_stack")
