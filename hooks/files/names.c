@@ -9,7 +9,7 @@
 /* ---- directories */
 
 /* How Python's tempfile makes them where it does without being told: this rank's own, for their owner alone. libc's mkdtemp() calls no mkdir() that is seen:
-   in a program without Python the name is the program's. Of 17 names one has letters only: a rank that took that for the program's would wait for the others. */
+   in a program without Python the name is the program's. Of 17 names one has letters only: a rank that took that for the program's would wait for others. */
 static bool is_scratch_directory(const char *path, unsigned mode) {
     char absolute[PATH_MAX];
     enum files_place place = path && mode == 0700 ? files_place() : FILES_PASS;
