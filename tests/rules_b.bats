@@ -32,6 +32,17 @@ sweep() {
     sweep rule_read
 }
 
+@test "rows of tensors that share one memory, taken and kept one by one, are put together once, and written for all of them" {
+    requires file /usr/bin/python3
+    plain_run debian rows_of_aliases.py
+    ranks=$BATS_TEST_TMPDIR/ranks
+    run_in "$ranks" "$ACCEL_RUN" -n 2 --log-level info "${command[@]}"
+    same_status
+    "$COMPARE" "$plain/out" "$ranks/out"
+    gathered=$(sed -n 's/.*backwards, \([0-9]*\) tensors gathered.*/\1/p' "$ranks/err" | head -1)
+    [ "$gathered" -lt 20 ] # 33 rows, twice
+}
+
 @test "indices, and writes in place" {
     sweep rule_index
 }

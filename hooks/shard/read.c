@@ -212,8 +212,9 @@ static void tensor_settle(struct tensor *tensor) {
 static bool is_last_owner(const struct copy *copy) {
     struct tensor *source, *whole;
     struct record record;
-    uint32_t others = is_watched(copy) && window_find(tensor_storage(copy->alias), &source, &record, &whole);
-    return storage_owners(tensor_storage(copy->alias)) == *copy->siblings + others;
+    const void *storage = tensor_storage(copy->alias);
+    uint32_t others = is_watched(copy) && window_find(storage, &source, &record, &whole);
+    return !(others && window_is_kept(storage)) && storage_owners(tensor_storage(copy->alias)) == *copy->siblings + others;
 }
 
 /* Copies of memory that nobody but us has go. */
@@ -386,6 +387,8 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     struct copy *copy = copy_find(tensor, &record, is_same, &others);
     if (others || record.kind == RECORD_GATHERED)
         tensor_settle(tensor);
+    if (record.kind == RECORD_GATHERED)
+        window_keep(tensor_storage(tensor));
     if (!copy) {
         explain_note("read", "memory of a divided tensor", "put together from all ranks");
         copy = copy_make(tensor, record);

@@ -307,10 +307,8 @@ int recurrent_run_layers(struct shard_call *call, int packed, struct value input
 bool transform_is_open(const struct shard_call *call);
 
 /* ---- packed sequences (packed.c): arguments 0, elements, and 1, how many there are at each time */
-/* Argument 0 is a sum of packed elements, of which this rank has its sequences'. */
-bool packed_fits(struct shard_call *call);
-/* How many whole sequences a recurrent layer is given that it could divide; 0: none. */
-int64_t packed_sequences(struct shard_call *call);
+bool packed_fits(struct shard_call *call);         /* argument 0 is a sum of packed elements, of which this rank has its sequences' */
+int64_t packed_sequences(struct shard_call *call); /* how many whole sequences a recurrent layer is given that it could divide; 0: none */
 /* Some live sum of packed elements has this tensor's memory: a write that puts anything where its zeros are would be lost. */
 bool packed_is_seen(struct tensor *tensor);
 /* Makes a sum of packed elements of argument 0, whole and replicated; false: they are no packed sequences. */
@@ -326,8 +324,7 @@ int64_t bounds_count_outside(struct tensor *indices, int64_t size, int64_t ignor
 bool bounds_hold(struct shard_call *call, int position, int64_t size);
 
 /* ---- memory, element by element (extent.c) */
-/* From the first element to the end of the last. */
-size_t extent_bytes(struct tensor *tensor);
+size_t extent_bytes(struct tensor *tensor); /* from the first element to the end of the last */
 uint64_t extent_checksum(struct tensor *tensor);
 bool extent_meets(struct tensor *one, struct tensor *other); /* in any byte; false also where they lie too far apart to be looked through */
 /* What the program has written to the whole goes back to the rows of the rank that has them, own; a partial sum becomes rank 0's. */
@@ -339,8 +336,7 @@ void extent_write_back(struct tensor *own, struct tensor *whole, const struct re
 struct tensor *read_stand_in(struct tensor *tensor);
 /* The same for a program that takes the tensor's storage; NULL: what is in it is whole. Stops where it would be ambiguous. */
 struct tensor *storage_stand_in(struct tensor *tensor);
-/* The same for a pointer to its first element. */
-struct tensor *memory_stand_in(struct tensor *tensor);
+struct tensor *memory_stand_in(struct tensor *tensor); /* the same for a pointer to its first element */
 /* The same of a tensor that is all of a storage, for those that share it; and what there is already of the tensor's storage, or of the tensor itself. */
 struct tensor *read_stand_in_of_storage(struct tensor *divided);
 /* The copy that there is of the tensor's memory; NULL: none. Borrowed. In a forked child, too. */
@@ -383,6 +379,10 @@ struct written window_region(struct tensor *tensor);
 void window_after_write(const struct written *written);
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
+/* The program has a pointer into the copy that has this storage: that stays where it is as long as its source (in Python: until the next batch). */
+void window_keep(const void *storage);
+bool window_is_kept(const void *storage);  /* so that what is written there is still looked for */
+bool view_is_of_many(struct tensor *view); /* one of several that one operator has made (view.c) */
 /* Other copies of a storage are brought up to date after one has been written. A collective. */
 void window_renew_others(const void *source, const void *up_to_date);
 

@@ -21,6 +21,7 @@ struct window {
     uint64_t thread;      /* whose it is */
     uint64_t backwards;   /* that the thread had run when it was opened: they free what its history needs */
     int idle;             /* calls since a view of the copy was last asked for */
+    uint64_t kept;        /* number of the batch in which a pointer into the copy was given away; 0: none was */
     bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
     /* The source is one of several views that one operator has made: once their base is written autograd refuses to use them. */
     bool is_of_many;
@@ -49,14 +50,6 @@ static void take_rows_anew(struct tensor *source, const struct record *record, s
     value_drop(plain);
 }
 
-static bool is_of_many(struct tensor *source) {
-    void *node = tensor_node(source);
-    const char *class = node ? virtual_class(node) : NULL;
-    if (!class || strstr(class, "Unsafe"))
-        return false;
-    return strstr(class, "SplitBackward") || strstr(class, "SplitWithSizesBackward") || strstr(class, "UnbindBackward");
-}
-
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole) {
     WINDOWS_SCOPE;
     for (const struct window *window = windows; window; window = window->next)
@@ -65,7 +58,7 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     if (shim_has_threads() && record->kind == RECORD_SHARD && !tensor_requires_grad(whole))
         take_rows_anew(source, record, whole);
     struct window *window = malloc(sizeof *window);
-    *window = (struct window){windows, source, *record, whole, threads_own(), report_backwards(), .is_of_many = is_of_many(source)};
+    *window = (struct window){windows, source, *record, whole, threads_own(), report_backwards(), .is_of_many = view_is_of_many(source)};
     tensor_retain(source);
     tensor_retain(whole);
     windows = window;
@@ -108,6 +101,21 @@ static bool is_closed(const struct window *window) {
     return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == own;
 }
 
+static uint32_t windows_of(const struct tensor *source) {
+    uint32_t count = 0;
+    for (const struct window *window = windows; window; window = window->next)
+        count += window->source == source;
+    return count;
+}
+
+/* `const float *row = h[i].data_ptr<float>()`: the view is gone, h is not. What Python has seen may stay its own for good; there the next batch is the end,
+   which comes at another time on each rank beside other threads. */
+static bool may_be_pointed_to(const struct window *window) {
+    if (!window->kept || !shim_has_python())
+        return window->kept && tensor_owners(window->source) > windows_of(window->source);
+    return window->kept == report_batches() && !shim_has_threads();
+}
+
 static bool may_be_asked_for_again(struct window *window) {
     int most = tensor_requires_grad(window->whole) ? IDLE_CALLS_OF_HISTORY : IDLE_CALLS;
     return window->idle++ < most && !shim_has_threads() && tensor_bytes(window->whole) <= IDLE_BYTES;
@@ -116,7 +124,7 @@ static bool may_be_asked_for_again(struct window *window) {
 static void windows_sweep(bool is_written) {
     for (struct window **link = &windows; *link;) {
         struct window *window = *link;
-        if (!is_closed(window) || (!is_written && may_be_asked_for_again(window))) {
+        if (!is_closed(window) || may_be_pointed_to(window) || (!is_written && may_be_asked_for_again(window))) {
             link = &window->next;
             continue;
         }
@@ -128,13 +136,27 @@ static void windows_sweep(bool is_written) {
     }
 }
 
+static bool are_one(struct tensor *one, struct tensor *other) {
+    return tensor_same_layout(one, other) && tensor_storage_offset(one) == tensor_storage_offset(other);
+}
+
+/* Another tensor of the same memory, without a history of its own (each `h.detach()` or `h.data` is a new one). */
+static bool is_twin(const struct window *window, struct tensor *source) {
+    struct record record = record_get(source);
+    return tensor_storage(window->source) == tensor_storage(source) && record.kind == RECORD_SHARD && record.dim == window->record.dim &&
+           record_same_rows(&record, &window->record) && record_get(window->source).kind == RECORD_SHARD &&
+           are_one(window->source, source) && tensor_dtype(window->source) == tensor_dtype(source) && !tensor_is_lazy(source) &&
+           !tensor_is_lazy(window->source) && !tensor_is_recorded(source) && !tensor_is_recorded(window->source);
+}
+
 struct tensor *window_whole(struct tensor *source) {
     if (!atomic_load_explicit(&window_count, memory_order_relaxed))
         return NULL;
     WINDOWS_SCOPE;
     for (struct window *window = windows; window; window = window->next)
-        if (window->source == source && !window->is_left && tensor_requires_grad(window->whole) == tensor_is_recorded(source) &&
-            window->thread == threads_own() && (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
+        if ((window->source == source || is_twin(window, source)) && !window->is_left &&
+            tensor_requires_grad(window->whole) == tensor_is_recorded(source) && window->thread == threads_own() &&
+            (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
             window->idle = 0;
             tensor_retain(window->whole);
             return window->whole;
@@ -183,12 +205,21 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
     return true;
 }
 
-static bool has_history_of(const struct window *window) {
-    return grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
+void window_keep(const void *storage) {
+    WINDOWS_SCOPE;
+    struct window *window = window_onto(storage);
+    if (window)
+        window->kept = report_batches();
 }
 
-static bool are_one(struct tensor *one, struct tensor *other) {
-    return tensor_same_layout(one, other) && tensor_storage_offset(one) == tensor_storage_offset(other);
+bool window_is_kept(const void *storage) {
+    WINDOWS_SCOPE;
+    const struct window *window = window_onto(storage);
+    return window && may_be_pointed_to(window) && !shim_has_python();
+}
+
+static bool has_history_of(const struct window *window) {
+    return grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
 }
 
 /* Does each element of one copy stand for what the one at the same place in the other stands for? Their sources may be different columns. */

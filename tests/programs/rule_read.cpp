@@ -233,6 +233,19 @@ int main(int count, char **words) {
              return torch::tensor(h.equal(h * 1) + 2 * torch::allclose(h, h + 1e-9) + 4 * h.equal(h + 1) + 8 * h.detach().equal(t.noise));
          }},
         {"row_pointer", [](Layers &m, Batch &t) { return torch::tensor(m.flat(t.flat)[t.rows - 2].data_ptr<float>()[1]); }},
+        {"kept_row_pointers", /* of views that are gone, while what they are views of is not */
+         [](Layers &m, Batch &t) {
+             torch::Tensor h = m.flat(t.flat).detach();
+             std::vector<const float *> rows;
+             for (int64_t i = 0; i < t.rows; i++)
+                 rows.push_back(h[i].data_ptr<float>());
+             torch::Tensor other = m.flat(t.flat * 2).relu().sum();
+             float sum = 0;
+             for (const float *row : rows)
+                 sum += row[1];
+             h.mul_(2);
+             return other.detach() + sum + rows[0][0];
+         }},
         {"untyped", [](Layers &m, Batch &t) { return sum_of_untyped(m.flat(t.flat)); }},
         {"untyped_transposed", [](Layers &m, Batch &t) { return sum_of_untyped(m.flat(t.flat).t().contiguous()); }},
         {"untyped_image", [](Layers &m, Batch &t) { return sum_of_untyped(m.image(t.pictures)); }},
@@ -266,6 +279,14 @@ int main(int count, char **words) {
              torch::Tensor loss = m.flat(t.flat).sum();
              loss.data_ptr<float>()[0] = 3;
              return loss * 2;
+         }},
+        {"write_kept_row",
+         [](Layers &m, Batch &t) {
+             torch::Tensor h = m.flat(t.flat).detach();
+             auto *row = h[1].data_ptr<float>();
+             torch::Tensor other = m.flat(t.flat * 2).sum();
+             row[0] = 7;
+             return h * 2 + other.detach();
          }},
         {"write_row", /* stopped: the row is a copy put together to be read */
          [](Layers &m, Batch &t) {
