@@ -22,7 +22,7 @@ static const char code[] =
     "    if thing is None or kind in (bool, int, float, complex, range):\n"
     "        return repr(thing)\n"
     "    if kind in (str, bytes):\n"
-    "        return repr(thing) if len(thing) < 99 else f'{len(thing)} {zlib.crc32(repr(thing).encode())}'\n"
+    "        return repr(thing) if len(thing) < 99 else f'{len(thing)} {zlib.crc32(repr((thing[:4096], thing[-4096:])).encode())}'\n"
     "    name = kind.__qualname__\n"
     "    if isinstance(thing, (type, types.FunctionType, types.BuiltinFunctionType)):\n"
     "        name, parts = thing.__qualname__, getattr(thing, '__defaults__', None) or ()\n"
