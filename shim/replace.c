@@ -14,6 +14,7 @@
 
 #define MARK ".accel-"
 enum { DIGITS = 8, TRIES = 100 };
+enum { LINKS = 40 };       /* the kernel follows no more */
 enum { NOT_BY_NAME = -1 }; /* beside errnos */
 
 /* Up to the last dot, as libtorch cuts it. */
@@ -28,17 +29,38 @@ static void cut_base(char *path) {
     slash[slash == path] = 0;
 }
 
-bool replace_locate(const char *path, char *real) {
-    if (realpath(path, real))
-        return true;
+/* Where the link to nowhere leads from its folder, in place: that is where the kernel makes a file. False: this is no link. */
+static bool follow_link(char *path) {
+    char text[PATH_MAX], link[PATH_MAX];
+    ssize_t length = readlink(path, text, sizeof text - 1);
+    if (length <= 0)
+        return false;
+    text[length] = 0;
+    strcpy(link, path);
+    int folder = text[0] == '/' ? 0 : (int)(shim_base_of(link) - link);
+    return snprintf(path, PATH_MAX, "%.*s%s", folder, link, text) < PATH_MAX;
+}
+
+/* As realpath(), also of a name that nothing stands under yet. errno: of realpath(). */
+static bool locate_new(const char *path, char *real) {
     char directory[PATH_MAX], parent[PATH_MAX];
     const char *base = shim_base_of(path);
     int before = (int)(base - path);
-    if (errno != ENOENT || !*base || !lstat(path, &(struct stat){0})) /* a link to nowhere: left to open */
-        return false;
-    if ((size_t)snprintf(directory, sizeof directory, "%.*s.", before, path) >= sizeof directory)
+    if (!*base || (size_t)snprintf(directory, sizeof directory, "%.*s.", before, path) >= sizeof directory)
         return false;
     return realpath(directory, parent) && snprintf(real, PATH_MAX, "%s/%s", strcmp(parent, "/") ? parent : "", base) < PATH_MAX;
+}
+
+bool replace_locate(const char *path, char *real) {
+    char followed[PATH_MAX];
+    if (realpath(path, real))
+        return true;
+    if (errno != ENOENT || (size_t)snprintf(followed, sizeof followed, "%s", path) >= sizeof followed)
+        return false;
+    for (int links = 0; follow_link(followed);)
+        if (++links > LINKS)
+            return false;
+    return locate_new(followed, real);
 }
 
 /* Names carry the process number of their maker. One without a lock may be about to be renamed (replace_open's, which cannot lock the

@@ -34,7 +34,8 @@ struct replacement {
     mode_t mode;           /* permissions of the file that is replaced, 0: there is none */
 };
 
-/* The real path: of the file, or of its directory when the file does not exist yet. false: it cannot be opened. real[PATH_MAX]. */
+/* The real path: of the file, or of its directory when the file does not exist yet; a link to nowhere is followed to what it names, as where a file is made.
+   false: it cannot be opened. real[PATH_MAX]. */
 bool replace_locate(const char *path, char *real);
 
 /* Decides; if WHOLE makes the temporary file, for somebody who opens it by replacement->name, and whose call of open is given replace_path() instead. */

@@ -61,6 +61,39 @@ load files
     both_builds early_and_twins.py
 }
 
+@test "files that are opened through links to nowhere are made where the links lead, and looked at under either name while they are open" {
+    program '
+os.mkdir("logs")
+os.symlink("../logs/today.txt", "logs/latest.txt")
+os.symlink("logs/latest.txt", "log.txt")
+for mode in "x", "w", "a":
+    try:
+        file = open("log.txt", mode)
+    except OSError as error:
+        print(mode, error)
+        continue
+    file.write(mode * 5)
+    file.flush()
+    print(mode, [os.path.getsize(name) for name in ("log.txt", "logs/latest.txt", "logs/today.txt")], open("logs/today.txt").read())
+    train()
+    file.close()
+    os.unlink("logs/today.txt")
+    print(os.path.exists("log.txt"), os.readlink("log.txt"))
+open("log.txt", "w").write("kept")
+for text, name, flags in ("ring", "ring", 0), ("none/file", "astray", 0), ("logs/", "folder", 0), ("logs/new", "refused", os.O_NOFOLLOW), ("log.txt", "also", os.O_NOFOLLOW):
+    os.symlink(text, name)
+    try:
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | flags))
+    except OSError as error:
+        print(name, error)
+print(sorted(os.listdir()), sorted(os.listdir("logs")))'
+    local python
+    for python in $(pythons); do
+        both 3 "$python" "$BATS_TEST_TMPDIR/program.py"
+        rm -rf "${PLAIN:?}"/* "${RANKS:?}"/* "$LOG"
+    done
+}
+
 @test "threads that add to one file at once, again and again" {
     cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
 import concurrent.futures, os, sys

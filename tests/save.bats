@@ -112,6 +112,43 @@ PYTHON
     done
 }
 
+# The other ranks pickle their own number when rank 0's file is complete: a rank that writes to the file by itself leaves it there.
+@test "a link to a checkpoint that has been removed: the save makes the file that it names, once, and the link stays" {
+    local python build folder
+    cat >"$BATS_TEST_TMPDIR/pruned.py" <<'PYTHON'
+import os, sys, time, zipfile, torch
+os.chdir(os.path.dirname(sys.argv[1]))
+class Told:
+    def __reduce__(self):
+        rank, tries = os.environ.get("ACCEL_RUN_RANK", "0"), 200
+        while rank != "0" and tries and not zipfile.is_zipfile("kept/epoch_3.pt"):
+            time.sleep(0.05)
+            tries -= 1
+        return int, (rank,)
+model = torch.nn.Linear(4, 2)
+model(torch.randn(8, 4)).sum().backward()
+os.mkdir("kept")
+os.symlink("../kept/epoch_3.pt", "kept/latest.pt")
+os.symlink("kept/latest.pt", "last.pt")
+torch.save({"model": model.state_dict(), "told": Told()}, "last.pt")
+print(os.readlink("last.pt"), os.readlink("kept/latest.pt"), sorted(os.listdir()), sorted(os.listdir("kept")))
+more = {"weights_only": False} if torch.__version__ >= "2" else {}
+print(torch.load("kept/epoch_3.pt", **more)["told"])
+PYTHON
+    for python in $(pythons); do
+        both "$python" "$BATS_TEST_TMPDIR/pruned.py" file.pt
+        rm -r "${PLAIN:?}"/* "${RANKS:?}"/*
+    done
+    for build in $(builds); do
+        for folder in "$PLAIN" "$RANKS"; do
+            ln -sf epoch_3.pt "$folder/file.pt"
+            rm -f "$folder/epoch_3.pt"
+        done
+        both "$BUILD/programs/$build/save_modes" model file.pt
+        only epoch_3.pt file.pt
+    done
+}
+
 @test "a save that cannot begin fails on all ranks with libtorch's own message" {
     for build in $(builds); do
         both "$BUILD/programs/$build/save_modes" caught missing/file.pt

@@ -30,9 +30,10 @@ static bool is_lock(const char *path) {
     return false;
 }
 
-/* Rewritten as a whole: may be written elsewhere until it is complete. A file that must not be there yet is a lock as often as a save. */
+/* Rewritten as a whole: may be written elsewhere until it is complete. A file that must not be there yet is a lock as often as a save, and of
+   one that must be no link the system says so. */
 static bool is_whole(const char *path, int flags) {
-    return flags & O_TRUNC && !(flags & O_EXCL) && (flags & O_ACCMODE) != O_RDONLY && !is_lock(path);
+    return flags & O_TRUNC && !(flags & (O_EXCL | O_NOFOLLOW)) && (flags & O_ACCMODE) != O_RDONLY && !is_lock(path);
 }
 
 int open_private(const char *real, int flags) {

@@ -133,6 +133,21 @@ TEST("what a killed job has left for a name is removed by the next one, and a li
     leave_folder();
 }
 
+TEST("a link to nowhere leads to the file that is made: over further links, from the folder of each, but not in a ring") {
+    char text[PATH_MAX];
+    enter_folder();
+    EXPECT(!mkdir("old", 0700) && !mkdir("links", 0700));
+    EXPECT(!symlink("links/latest", "model.pt") && !symlink("../old/third.pt", "links/latest"));
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    write_redirected("new");
+    EXPECT(!replace_commit(&replacement));
+    EXPECT(readlink("model.pt", text, sizeof text) > 0 && readlink("links/latest", text, sizeof text) > 0);
+    EXPECT(!chdir("old") && is_alone("third.pt", "new") && !chdir(".."));
+    EXPECT(!symlink("none/model.pt", "astray") && replace_begin(&replacement, "astray") == REPLACE_FAIL);
+    EXPECT(!symlink("ring", "again") && !symlink("again", "ring") && replace_begin(&replacement, "ring") == REPLACE_FAIL);
+    leave_folder();
+}
+
 TEST("what cannot be replaced whole is written in its place, or fails as opening it does") {
     enter_folder();
     write_file("one", "text");
