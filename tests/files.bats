@@ -94,6 +94,66 @@ print(sorted(os.listdir()), sorted(os.listdir("logs")))'
     done
 }
 
+# What is drawn is the same on all ranks: each wrote, cut and renamed what another was writing.
+@test "files that are written to a cache under drawn names and renamed come to stand there whole: by ranks, their workers, before torch is imported" {
+    cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
+import multiprocessing, os, py_compile, shutil, tempfile, uuid
+def keep(name, count):
+    for number in range(count):
+        drawn = f"__pycache__/{name}{number}.tmp.{uuid.uuid4().hex[:16]}"
+        with open(drawn, "wb") as file:
+            file.write(b"x" * 200000)
+        os.replace(drawn, f"__pycache__/{name}{number}.nbi")
+        assert os.path.getsize(f"__pycache__/{name}{number}.nbi") == 200000
+os.makedirs("__pycache__", exist_ok=True)
+keep("early", 40)
+import torch
+model = torch.nn.Linear(2, 2)
+model(torch.ones(8, 2)).sum().backward()
+keep("late", 100)
+worker = multiprocessing.get_context("fork").Process(target=keep, args=("worker", 40))
+worker.start()
+worker.join()
+print(worker.exitcode)
+
+drawn = f"__pycache__/{uuid.uuid4()}"
+with open(drawn, "x") as file:
+    file.write("one")
+with open(drawn, "a") as file:
+    file.write("two")
+os.chmod(drawn, 0o640)
+os.truncate(drawn, 5)
+print(open(drawn).read(), oct(os.stat(drawn).st_mode), os.path.exists(drawn))
+try:
+    open(drawn, "x")
+except FileExistsError as error:
+    print(error.errno)
+shutil.move(drawn, "__pycache__/moved")
+print(os.path.exists(drawn))
+
+with open(drawn, "w") as file:
+    file.write("given up")
+os.unlink(drawn)
+print(os.path.exists(drawn))
+with tempfile.NamedTemporaryFile("w", dir="__pycache__", delete=False) as file:
+    file.write("temporary")
+os.replace(file.name, "ours")
+with open("__pycache__/0123456789abcdef.pkl", "w") as file:
+    file.write("stays")
+print(open("ours").read(), open("__pycache__/0123456789abcdef.pkl").read())
+
+with open("module.py", "w") as file:
+    file.write("x = 1")
+os.utime("module.py", (1e9, 1e9))
+print(py_compile.compile("module.py", dfile="module.py", doraise=True))
+PYTHON
+    local python
+    for python in $(pythons); do
+        both 3 "$python" "$BATS_TEST_TMPDIR/program.py"
+        rm -rf "${PLAIN:?}"/* "${RANKS:?}"/* "$LOG"
+    done
+}
+
 @test "threads that add to one file at once, again and again" {
     cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
 import concurrent.futures, os, sys

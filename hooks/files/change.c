@@ -47,6 +47,7 @@ static void after_rename(struct change *change) {
     if (scratch_has(change->real[0]) && shim_rank())
         nftw(change->paths[0], remove_part, REMOVE_DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
     scratch_forget(change->real[0]);
+    apart_drop(change->real[0]);
 }
 
 static void after_remove(struct change *change) {

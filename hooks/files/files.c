@@ -14,7 +14,7 @@
  *    has not grown for a while is), when the program looks
  *    at its name, or starts a child. All else is written in place.
  *  - Only the thread that claimed the rank meets. On other threads the ranks come together by what is done and its name (shim/beside.h).
- *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway; files in /tmp whose names the program draws so that nobody
+ *  - Left alone: devices, sockets, pipes, /proc; caches that processes share anyway (apart.c); files in /tmp whose names the program draws so that nobody
  *    else has them (mkstemp, Python's tempfile): each rank has its own (scratch.c). In other folders such names are rank 0's, as all are.
  *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main(), or a logger's
  *    thread, opens first of all is one log. Python that the launcher has started meets from the first file that it changes (shim/attach.h), other Python claims
@@ -155,6 +155,7 @@ __attribute__((destructor)) static void files_end(void) {
         fflush(NULL);
         written_publish_all();
     }
+    apart_end();
     beside_end();
     if (!atomic_load(&process) && getpid() == image)
         early_end();
@@ -241,20 +242,21 @@ static bool is_in_drivers_cache(const char *real) {
     return folder && files_below(real, folder);
 }
 
-/* A device, or in a cache. */
+bool files_is_in_cache(const char *real) {
+    return strstr(real, "/__pycache__/") || strstr(real, "/.triton/");
+}
+
+/* A device, or in a cache: Python's compiled modules, libraries' and compilers' caches are made for several processes at a time, by names and renames of
+   their own (apart.c). */
 static bool is_shared_by_all(const char *real) {
     static const char *const roots[] = {"/dev/", "/proc/", "/sys/"};
-    /* Python's compiled modules, libraries' and compilers' caches: made for several processes at a time, by names and renames of their own. */
-    static const char *const folders[] = {"/__pycache__/", "/.nv/", "/.triton/"};
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
         if (!strncmp(real, roots[i], strlen(roots[i])) && strncmp(real, "/dev/shm/", 9)) /* files in memory are the program's as any */
             return true;
     static const char modules[] = "/__pycache__";
     size_t length = strlen(real);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (strstr(real, folders[i]))
-            return true;
-    return is_in_drivers_cache(real) || (length >= strlen(modules) && !strcmp(real + length - strlen(modules), modules));
+    return files_is_in_cache(real) || strstr(real, "/.nv/") || is_in_drivers_cache(real) ||
+           (length >= strlen(modules) && !strcmp(real + length - strlen(modules), modules));
 }
 
 bool files_is_left_alone(const char *real) {

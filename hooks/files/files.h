@@ -60,6 +60,8 @@ bool files_look_may_claim(void);
 const char *files_below(const char *path, const char *folder);
 /* True for names that are every process's own business: devices, caches that programs share, this rank's scratch files. real: without links */
 bool files_is_left_alone(const char *real);
+/* In a cache of a library's, whose files every process makes under names of their own, and renames. real: without links */
+bool files_is_in_cache(const char *real);
 /* Devices and sockets: neither files nor pipes, which the ranks meet for. */
 static inline bool files_is_special(mode_t mode) {
     return S_ISCHR(mode) || S_ISBLK(mode) || S_ISSOCK(mode);
@@ -80,6 +82,20 @@ bool scratch_has(const char *real);
 /* Does the text name one, by the last component of its path? */
 bool scratch_is_named_in(const char *text);
 void scratch_forget(const char *real);
+
+/* ---- files on their way into a cache (apart.c). Rows of any process below the launcher call these; errno is that of the result. */
+
+/* OPEN_PASS: it is none, or made otherwise. */
+int apart_open(int directory, const char *path, int flags, unsigned mode);
+/* The name under which this rank has it: path, or buffer[PATH_MAX]. Keeps errno. */
+const char *apart_name(int directory, const char *path, char *buffer);
+/* False: this rank has none under that name, or it leaves the caches. */
+bool apart_rename(int from_directory, const char *from, int to_directory, const char *to, unsigned flags, int *result);
+bool apart_remove(int directory, const char *path, int *result);
+/* It has left them: rank 0's is what there is. Inside SHIM_FILES_ASIDE, too. Keeps errno. */
+void apart_drop(const char *path);
+/* The rank ends. */
+void apart_end(void);
 
 /* ---- files that are open for writing (written.c) */
 

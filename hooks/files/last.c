@@ -77,6 +77,7 @@ __attribute__((constructor)) static void last_start(void) {
 /* The process ends without destructors. signal: 0, or of abort. */
 static void before_end(int code, int signal) {
     written_publish_all();
+    apart_end();
     beside_end();
     shim_ends(code, signal);
 }

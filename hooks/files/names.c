@@ -50,38 +50,53 @@ int hook_mkdirat(int directory, const char *path, unsigned mode) {
 /* ---- rename */
 
 int hook_rename(const char *from, const char *to) {
+    int result;
+    if (apart_rename(AT_FDCWD, from, AT_FDCWD, to, 0, &result))
+        return result;
     struct change change;
-    int result = change_begin(&change, MEETING_RENAME, AT_FDCWD, from, AT_FDCWD, to) ? ORIGINAL(rename)(from, to) : 0;
+    result = change_begin(&change, MEETING_RENAME, AT_FDCWD, from, AT_FDCWD, to) ? ORIGINAL(rename)(from, to) : 0;
     return change_end(&change, result);
 }
 
 int hook_renameat(int from_directory, const char *from, int to_directory, const char *to) {
+    int result;
+    if (apart_rename(from_directory, from, to_directory, to, 0, &result))
+        return result;
     struct change change;
-    int result = change_begin(&change, MEETING_RENAME, from_directory, from, to_directory, to)
-                     ? ORIGINAL(renameat)(from_directory, from, to_directory, to)
-                     : 0;
+    result = change_begin(&change, MEETING_RENAME, from_directory, from, to_directory, to)
+                 ? ORIGINAL(renameat)(from_directory, from, to_directory, to)
+                 : 0;
     return change_end(&change, result);
 }
 
 int hook_renameat2(int from_directory, const char *from, int to_directory, const char *to, unsigned flags) {
+    int result;
+    if (apart_rename(from_directory, from, to_directory, to, flags, &result))
+        return result;
     struct change change;
-    int result = change_begin(&change, MEETING_RENAME, from_directory, from, to_directory, to)
-                     ? ORIGINAL(renameat2)(from_directory, from, to_directory, to, flags)
-                     : 0;
+    result = change_begin(&change, MEETING_RENAME, from_directory, from, to_directory, to)
+                 ? ORIGINAL(renameat2)(from_directory, from, to_directory, to, flags)
+                 : 0;
     return change_end(&change, result);
 }
 
 /* ---- removal */
 
 int hook_unlink(const char *path) {
+    int result;
+    if (apart_remove(AT_FDCWD, path, &result))
+        return result;
     struct change change;
-    int result = change_begin(&change, MEETING_REMOVE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(unlink)(path) : 0;
+    result = change_begin(&change, MEETING_REMOVE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(unlink)(path) : 0;
     return change_end(&change, result);
 }
 
 int hook_unlinkat(int directory, const char *path, int flags) {
+    int result;
+    if (apart_remove(directory, path, &result))
+        return result;
     struct change change;
-    int result = change_begin(&change, MEETING_REMOVE, directory, path, 0, NULL) ? ORIGINAL(unlinkat)(directory, path, flags) : 0;
+    result = change_begin(&change, MEETING_REMOVE, directory, path, 0, NULL) ? ORIGINAL(unlinkat)(directory, path, flags) : 0;
     return change_end(&change, result);
 }
 
@@ -92,8 +107,11 @@ int hook_rmdir(const char *path) {
 }
 
 int hook_remove(const char *path) {
+    int result;
+    if (apart_remove(AT_FDCWD, path, &result))
+        return result;
     struct change change;
-    int result = change_begin(&change, MEETING_REMOVE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(remove)(path) : 0;
+    result = change_begin(&change, MEETING_REMOVE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(remove)(path) : 0;
     return change_end(&change, result);
 }
 
@@ -101,14 +119,17 @@ int hook_remove(const char *path) {
 
 int hook_link(const char *from, const char *to) {
     struct change change;
-    int result = change_begin(&change, MEETING_LINK, AT_FDCWD, from, AT_FDCWD, to) ? ORIGINAL(link)(from, to) : 0;
+    char buffer[PATH_MAX];
+    int result =
+        change_begin(&change, MEETING_LINK, AT_FDCWD, from, AT_FDCWD, to) ? ORIGINAL(link)(apart_name(AT_FDCWD, from, buffer), to) : 0;
     return change_end(&change, result);
 }
 
 int hook_linkat(int from_directory, const char *from, int to_directory, const char *to, int flags) {
     struct change change;
+    char buffer[PATH_MAX];
     int result = change_begin(&change, MEETING_LINK, from_directory, from, to_directory, to)
-                     ? ORIGINAL(linkat)(from_directory, from, to_directory, to, flags)
+                     ? ORIGINAL(linkat)(from_directory, apart_name(from_directory, from, buffer), to_directory, to, flags)
                      : 0;
     return change_end(&change, result);
 }
@@ -140,7 +161,9 @@ int hook_symlinkat(const char *text, int directory, const char *path) {
 
 int hook_truncate(const char *path, long length) {
     struct change change;
-    int result = change_begin(&change, MEETING_TRUNCATE, AT_FDCWD, path, 0, NULL) ? ORIGINAL(truncate)(path, length) : 0;
+    char buffer[PATH_MAX];
+    bool acts = change_begin(&change, MEETING_TRUNCATE, AT_FDCWD, path, 0, NULL);
+    int result = acts ? ORIGINAL(truncate)(apart_name(AT_FDCWD, path, buffer), length) : 0;
     result = change_end(&change, result);
     if (!result && change.is_met && !change.acts)
         sink_cut(change.real[0], length);

@@ -173,6 +173,9 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
         pipes_refuse_to_read(directory, path);
     if (!writes(flags) || !files_has_place(directory, path) || pipes_is_number(path))
         return OPEN_PASS;
+    int apart = is_lock(path) ? OPEN_PASS : apart_open(directory, path, flags, mode);
+    if (apart != OPEN_PASS)
+        return apart;
     if ((place = files_place_of(path)) == FILES_PASS) {
         if (!is_lock(path))
             others_tell(directory, path, "writes");

@@ -5,6 +5,7 @@
  *  - The others: the name leads to the private copy, whose length is this rank's, however far rank 0 has come.
  *  - A name that contains a pid, the time or a random number is spelled differently on the ranks; rank 0's was made. The others' spelling
  *    leads to it.
+ *  - A file on its way into a cache has another name on each rank (apart.c).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -96,6 +97,9 @@ static const char *find_written(const char *path, char *buffer) {
 
 const char *view_slowly(int directory, const char *path, char *buffer) {
     char whole[PATH_MAX];
+    const char *apart = apart_name(directory, path, buffer);
+    if (apart != path)
+        return apart;
     int saved_errno = errno;
     bool is_met = files_place() >= FILES_MEET;
     if (is_met || files_is_in_child()) { /* a loader's worker knows what its parent calls by another name */
