@@ -36,10 +36,12 @@ struct python_api { /* functions as they are in C, objects by address: python.de
 void *resolve_python(const char *symbol);
 /* NULL when there is no interpreter, or one that lacks a function. */
 const struct python_api *python_api(void);
-/* What features do once Python's types are there. */
+/* What features do once Python's types are there, and when a rank begins. */
 #define HOOK(...)
 #define READY(function) void function(struct object *base);
+#define IMPORTED READY
 #include "../hooks/hooks.def"
+#undef IMPORTED
 #undef READY
 #undef HOOK
 /* This thread is to wait for what another of this process may have to do first: it gives up the interpreter's lock, if it has it, as Python does around

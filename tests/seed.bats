@@ -74,6 +74,56 @@ print(torch.stack([(torch.manual_seed(seed), torch.rand(3))[1] for seed in (seco
     done
 }
 
+@test "Python's generators and NumPy's that are seeded by the time draw what rank 0 draws; other seeds, and what the functions look like, stay" {
+    cat >"$BATS_TEST_TMPDIR/generators.py" <<'PYTHON'
+import inspect, os, pickle, random, sys, threading, time
+from random import seed as by_name
+seed_before = inspect.signature(random.seed), random.seed.__name__, random.seed.__qualname__, type(random.seed)
+import torch
+import numpy
+if sys.argv[2:]:
+    seconds, fraction = int(sys.argv[1]), float(sys.argv[2])
+else:
+    rank, begun = int(os.environ.get("ACCEL_RUN_RANK", 0)), int(time.time())
+    while rank and int(time.time()) == begun:  # a second ends between the ranks
+        pass
+    seconds, fraction = int(time.time()), time.time()
+    if not rank:
+        with open(sys.argv[1], "w") as file:
+            print(seconds, repr(fraction), file=file)
+
+def drawn(function, *given, **named):
+    return function(*given, **named), random.random(), float(numpy.random.rand())
+random.seed(3), numpy.random.seed(3)
+for seed in random.seed, by_name, numpy.random.seed:
+    print(drawn(seed, seconds), drawn(seed, seconds), drawn(seed, seconds + 1))
+print(drawn(random.seed, a=fraction), drawn(random.seed, fraction))
+print(drawn(numpy.random.seed, seed=seconds), numpy.random.default_rng(seconds).random(), numpy.random.default_rng(seed=seconds).random())
+print(random.Random(seconds).random(), random.Random(7).random(), drawn(random.seed, fraction)[1])
+
+for chosen in 1234, "text", 2.5, True, -4, 1 << 70, 2**31:
+    print(chosen, drawn(random.seed, chosen), drawn(random.seed, chosen, 1))
+print(drawn(numpy.random.seed, 1234), drawn(numpy.random.seed, [1, 2]), numpy.random.default_rng(5).random())
+for seed, chosen in (numpy.random.seed, -1), (numpy.random.seed, 1.5), (random.seed, [1]), (numpy.random.default_rng, -1):
+    try:
+        print(seed(chosen))
+    except Exception as error:
+        print(type(error), error)
+print(seed_before == (inspect.signature(random.seed), random.seed.__name__, random.seed.__qualname__, type(random.seed)))
+print(pickle.loads(pickle.dumps(random.Random.seed)) is random.Random.seed, numpy.random.seed.__name__, numpy.random.default_rng.__name__)
+random.seed(3), numpy.random.seed(3)
+model = torch.nn.Linear(4, 2)
+model(torch.randn(8, 4)).sum().backward()
+PYTHON
+    local python seeds
+    mkdir -p "$BATS_TEST_TMPDIR/.nv" # left alone by accel-run
+    for python in $(pythons); do
+        on_ranks 3 "$python" "$BATS_TEST_TMPDIR/generators.py" "$BATS_TEST_TMPDIR/.nv/seeds"
+        read -r -a seeds <"$BATS_TEST_TMPDIR/.nv/seeds"
+        diff <("$python" "$BATS_TEST_TMPDIR/generators.py" "${seeds[@]}") - <<<"$output"
+    done
+}
+
 @test "a seed that the program chose is not touched" {
     draws=$BUILD/programs/${MATRIX_BUILD:-debian}-O2/seed_draws
     plain=$("$draws" | grep chosen)

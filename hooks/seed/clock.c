@@ -1,7 +1,7 @@
 /*
- * Seeds that are the time of day: srand(time(NULL)) and torch::manual_seed(time(nullptr)). The ranks ask within milliseconds of each other,
- * but a second may end in between. A seed is taken for the time when it lies between the start of this process and now: no seed that was
- * written down before the job does, and the window does not depend on how long a rank took to get here.
+ * Seeds that are the time of day: srand(time(NULL)) and torch::manual_seed(time(nullptr)); Python's are asked for in python_seeds.c. The ranks
+ * ask within milliseconds of each other, but a second may end in between. A seed is taken for the time when it lies between the start of this
+ * process and now: no seed that was written down before the job does, and the window does not depend on how long a rank took to get here.
  *
  * All ranks take the value that rank 0's same call was given (the first time that this command runs): it is what rank 0 prints, and what
  * seeds another run like this one; a number that is used for two seeds is one. The ranks of one host find it in memory that they share,
@@ -95,8 +95,16 @@ void hook_srand48(long value) {
     ORIGINAL(srand48)((long)agreed_seconds((uint64_t)value, 33));
 }
 
+bool seed_is_time(uint64_t value) {
+    bool time_of_day = is_time(value, 1) || is_time(value, 1000) || is_time(value, 1000000) || is_time(value, 1000000000);
+    return time_of_day && seed_is_agreed();
+}
+
+uint64_t seed_agree_on(uint64_t value) {
+    return agreed_time(value, SEED_PYTHON_TIME, value >> 32 ? 11 : 32);
+}
+
 /* 64 bits hold the time in any unit. */
 void hook_torch_seed(void *generator, uint64_t value) {
-    bool time_of_day = is_time(value, 1) || is_time(value, 1000) || is_time(value, 1000000) || is_time(value, 1000000000);
-    ORIGINAL(torch_seed)(generator, time_of_day && seed_is_agreed() ? agreed_time(value, SEED_TORCH_TIME, 11) : value);
+    ORIGINAL(torch_seed)(generator, seed_is_time(value) ? agreed_time(value, SEED_TORCH_TIME, 11) : value);
 }

@@ -7,6 +7,7 @@
 enum seed_source {
     SEED_TORCH,         /* getNonDeterministicRandom */
     SEED_TORCH_TIME,    /* manual_seed(time): draws where there is nobody to agree with (clock.c) */
+    SEED_PYTHON_TIME,   /* random.seed(time) and numpy's, likewise */
     SEED_TIME_CALL,     /* names of calls that seed by the time */
     SEED_RANDOM_DEVICE, /* std::random_device */
     SEED_GETRANDOM,
@@ -24,6 +25,11 @@ void seed_draw(enum seed_source source, void *bytes, size_t count);
 
 /* The name of this call, which counts as a draw: the same on all ranks, another one for each. Never 0. Only when seed_is_agreed(). Likewise. */
 uint64_t seed_name_call(enum seed_source source);
+
+/* Is the number the time of day, in seconds or a smaller unit, and are there ranks to agree with? Allocates nothing. Any thread. (clock.c) */
+bool seed_is_time(uint64_t value);
+/* A number made of the time: rank 0's; where it cannot be had, one that is drawn, of at most as many bits. May wait for rank 0. */
+uint64_t seed_agree_on(uint64_t value);
 
 static inline uint64_t seed_draw_word(enum seed_source source) {
     uint64_t word;

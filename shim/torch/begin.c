@@ -86,7 +86,19 @@ void hook_set_autograd_meta(struct tensor *tensor, void ***meta) {
         leaf_ordinal(tensor);
 }
 
+static void tell_features(void) {
+    const struct python_api *python = python_api();
+    if (!python || !python->has_lock())
+        return;
+#define HOOK(...)
+#define IMPORTED(function) function(python->none);
+#include "../../hooks/hooks.def"
+#undef IMPORTED
+#undef HOOK
+}
+
 void hook_set_engine_stub(void *stub) {
     ORIGINAL(set_engine_stub)(stub);
-    shim_training_begins();
+    if (shim_training_begins())
+        tell_features();
 }

@@ -1,0 +1,83 @@
+/*
+ * Python's generators seeded by the time: random.seed(time.time()), numpy.random.seed(int(time.time())), and generators that are made so, random.Random() and
+ * numpy.random.default_rng(). All ranks get rank 0's number, as for libtorch's (clock.c): from `import torch` on, and on the main thread. Otherwise the
+ * functions are as they were.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "seed.h"
+
+static const char code[] =
+    "import functools, importlib.util, random, sys\n"
+    "fraction = 1 << 22\n" /* of a second: all that a double holds of the time of day */
+    "def rank_0s(value):\n"
+    "    if type(value) is int and 0 < value < 1 << 63:\n"
+    "        return int(agreed(value, value) or value)\n"
+    "    heard = agreed(int(value), int(value * fraction)) if type(value) is float and 0 < value < 1 << 40 else None\n"
+    "    return int(heard) / fraction if heard else value\n"
+    "def for_all(original, place, name):\n"
+    "    @functools.wraps(original)\n"
+    "    def seed(*given, **named):\n"
+    "        if len(given) > place:\n"
+    "            given = *given[:place], rank_0s(given[place]), *given[place + 1:]\n"
+    "        elif name in named:\n"
+    "            named[name] = rank_0s(named[name])\n"
+    "        return original(*given, **named)\n"
+    "    return seed\n"
+    "def exchange(changed):\n" /* also where one has been imported by its name, or another */
+    "    kinds = set(map(type, changed))\n"
+    "    for module in list(sys.modules.values()):\n"
+    "        try:\n"
+    "            known = object.__getattribute__(module, '__dict__')\n" /* of a module that is still to be loaded, without that */
+    "        except AttributeError:\n"
+    "            continue\n"
+    "        for name, value in list(known.items()):\n"
+    "            if type(value) in kinds and value in changed:\n"
+    "                known[name] = changed[value]\n"
+    "def change_numpys(module):\n"
+    "    exchange({original: for_all(original, 0, 'seed') for original in (module.seed, module.default_rng)})\n"
+    "class Finder:\n"
+    "    def find_spec(self, wanted, path=None, target=None):\n"
+    "        if wanted != 'numpy.random':\n"
+    "            return None\n"
+    "        sys.meta_path.remove(self)\n"
+    "        spec = importlib.util.find_spec(wanted)\n"
+    "        if spec is not None:\n"
+    "            execute = spec.loader.exec_module\n"
+    "            def exec_module(module):\n"
+    "                execute(module)\n"
+    "                change_numpys(module)\n"
+    "            spec.loader.exec_module = exec_module\n"
+    "        return spec\n"
+    "module_seed = random.seed\n"
+    "random.Random.seed = for_all(random.Random.seed, 1, 'a')\n"
+    "exchange({module_seed: random.Random.seed.__get__(module_seed.__self__)})\n"
+    "if 'numpy.random' in sys.modules:\n"
+    "    change_numpys(sys.modules['numpy.random'])\n"
+    "else:\n"
+    "    sys.meta_path.insert(0, Finder())\n";
+
+/* agreed(time, number): rank 0's number in digits; None where the time is none, or on another thread. */
+static struct object *agreed(struct object *self, struct object *arguments) {
+    const struct python_api *python = python_api();
+    uint64_t time = (uint64_t)(uintptr_t)python->number_address(python->tuple_get(arguments, 0));
+    uint64_t number = (uint64_t)(uintptr_t)python->number_address(python->tuple_get(arguments, 1));
+    char digits[24];
+    if (syscall(SYS_gettid) != getpid() || !seed_is_time(time)) {
+        python->retain(python->none);
+        return python->none;
+    }
+    void *state = python_let_go(); /* it may wait for rank 0 */
+    number = seed_agree_on(number);
+    python_take_again(state);
+    return python->bytes_new(digits, snprintf(digits, sizeof digits, "%llu", (unsigned long long)number));
+}
+
+/* Interpreter's lock held. */
+void python_seeds_ready(struct object *base) {
+    static const struct python_method method = {"agreed", agreed, PYTHON_VARARGS, NULL};
+    python_extend(code, &method, base);
+}
