@@ -57,6 +57,7 @@ void board_line(struct job *job, uint32_t number, struct together_line *line) {
     line->meetings = atomic_load_explicit(&board->meetings.arrivals[number].number, memory_order_relaxed);
     line->waiting = atomic_load_explicit(&shown->waiting, memory_order_relaxed);
     line->thrown = atomic_load_explicit(&shown->thrown, memory_order_relaxed);
+    line->held = number ? 0 : job->held.times;
     take_words(line->where, shown->where, sizeof line->where);
     take_words(line->thrower, shown->thrower, sizeof line->thrower);
     line->process = is_same_place(&before, line) ? process_state(line->pid) : 0;
@@ -116,6 +117,7 @@ static void stalled(struct job *job, const struct watch_result *result) {
                 line->process == 'T'                                     ? "; it was stopped by a signal"
                 : line->process == 't'                                   ? "; it was stopped by a debugger"
                 : result->rank == 0 && streams_is_blocked(&job->streams) ? "; its output is not being read"
+                : result->rank == 0 && held_is_writing(job)              ? "; it is writing to a disk"
                 : line->process == 'R'                                   ? "; it is computing"
                 : !is_here(job, result->rank)                            ? "; it is on another host"
                                                                          : "");

@@ -26,6 +26,14 @@
 #include "hosts/together.h"
 #include "watch.h"
 
+/* What held.c has seen of rank 0. */
+struct held {
+    uint64_t written;  /* bytes, at the last time that a piece more was counted */
+    uint64_t switches; /* of its process, where it waited for a disk at the last look; 0: it did not */
+    uint64_t wrote_ms; /* when it was last seen to write; 0: never */
+    uint32_t times;    /* it was seen to be held up */
+};
+
 struct job {
     const struct config *config; /* borrowed */
     const struct plan *plan;     /* borrowed */
@@ -47,6 +55,7 @@ struct job {
     struct notices notices;
     struct guard guard;
     struct strays strays;
+    struct held held;
     struct loop loop;
     int signal_descriptor;    /* owned */
     sigset_t ignored;         /* when accel-run began */
@@ -104,6 +113,11 @@ bool signals_of_host(struct job *job, uint32_t host, int signal);
 /* It came to a rank of this host alone, or to one of another host: the other ranks are to have it, too. To the job it is no request. */
 void signals_of_rank(struct job *job, uint32_t rank, int signal);
 void signals_of_ranks(struct job *job, uint32_t host, int signal);
+
+/* held.c: after board_look(): is rank 0 held up by what a plain program would wait for, too? Then no rank is late. Of a job's first host. */
+void held_look(struct job *job, uint64_t now_ms);
+/* Rank 0 has written to a disk in the last seconds. */
+bool held_is_writing(const struct job *job);
 
 /* board.c: what the ranks write on the board → names, early leavers, stalls. */
 void board_look(struct job *job, uint64_t now_ms);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 int segment_memory(uint64_t bytes) {
@@ -58,6 +59,13 @@ struct segment *segments_get(struct segments *segments, uint32_t generation) {
         segments->count++;
     }
     return &segments->list[generation];
+}
+
+void segments_hold(struct segments *segments) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    for (uint32_t i = 0; i < segments->count; i++)
+        atomic_store(&segments->list[i].board->held_ns, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }
 
 void segments_abort(struct segments *segments) {

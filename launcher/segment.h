@@ -33,6 +33,8 @@ int segment_memory(uint64_t bytes);
  * made. */
 struct segment *segments_get(struct segments *segments, uint32_t generation);
 
+/* Rank 0 was held up just now (board.h: held_ns): to the ranks of every generation. */
+void segments_hold(struct segments *segments);
 /* Tells every rank of every generation to stop. */
 void segments_abort(struct segments *segments);
 void segments_clear(struct segments *segments);

@@ -156,6 +156,8 @@ static void on_time(struct job *job, uint64_t now_ms) {
         job->looked_ms = now_ms;
         if (job->world_size > 1)
             board_look(job, now_ms);
+        if (job->world_size > 1 && !job->first)
+            held_look(job, now_ms);
     }
     together_on_time(job, now_ms);
     input_settle(&job->input, now_ms);

@@ -68,6 +68,11 @@ void joined_stall_look(uint32_t late);
 /* Says that the rank that this one has named goes on. */
 void joined_stall_settle(void);
 
+/* ---- joined_held.c */
+
+/* While waiting: sees whether rank 0 is held up by what a plain program would wait for, too. */
+void joined_held_look(void);
+
 /* ---- joined_end.c */
 
 /* Says why the job ends, unless somebody has. */

@@ -138,6 +138,7 @@ bool joined_look(uint32_t late) {
         return true;
     enum way way = way_of(&joined_page()->ranks[late]);
     if (way == WAY_RUNS) {
+        joined_held_look();
         joined_stall_look(late);
         return false;
     }

@@ -40,6 +40,7 @@ void meeting_begin(uint32_t world_size, uint32_t timeout_ms) {
     ranks = world_size;
     limit_ms = timeout_ms;
     process = getpid();
+    atomic_store(&clock_held, link_board() ? &link_board()->held_ns : NULL);
     thread = atomic_load(&is_of_main) ? process : (pid_t)syscall(SYS_gettid);
 }
 

@@ -114,6 +114,44 @@ nothing_is_left() {
     nothing_is_left
 }
 
+# start_unread accel-run-option...: a program that prints more than anybody reads; returns when accel-run has said so
+start_unread() {
+    set_command debian-O2 held_up.py
+    mkfifo unread
+    exec 9<>unread
+    "$ACCEL_RUN" -n 2 "$@" "${command[@]}" prints >unread 2>err 3>&- 4>&- 9>&- &
+    bg_pid=$! job_pid=$!
+    retry 600 0.1 grep -q "AR-RANK-STALLED.*its output is not being read" err
+}
+
+read_on() {
+    cat unread >out 9>&- &
+    retry 100 0.1 has_output
+    exec 9>&- # now the reader sees the end
+}
+
+@test "output that nobody reads for longer than the deadline holds the program up, as alone, and does not end it" {
+    start_unread --collective-timeout 4 --stall-timeout 8
+    read_on
+    wait_bg
+    [ "$status" -eq 0 ]
+    lacks "$(cat err)" AR-COLLECTIVE-TIMEOUT
+    wait
+    "${command[@]}" prints >plain
+    "$COMPARE" --quiet plain out
+}
+
+@test "a rank that hangs ends the job at the deadline also where the output was not read before" {
+    start_unread --collective-timeout 4 --stall-timeout 8
+    find_ranks
+    kill -STOP "${rank_pids[1]}"
+    read_on
+    wait_bg
+    [ "$status" -eq 125 ]
+    grep -q "AR-COLLECTIVE-TIMEOUT.*rank 1 has not come" err
+    wait_pids_gone "${rank_pids[@]}"
+}
+
 @test "a program that throws out of main ends like alone, without a hang" {
     set_command debian-O2 throws
     "${command[@]}" fatal >plain.out 2>plain.err && false

@@ -71,6 +71,28 @@ export BATS_TEST_TIMEOUT=180
     all_say "rank 3 of 4"
 }
 
+@test "output of the first host that nobody reads for longer than the deadline holds all hosts up, and ends none" {
+    set_command debian-O2 held_up.py
+    plain_run debian-O2 held_up.py prints
+    options=(--collective-timeout 4 --stall-timeout 8)
+    local ranks pid
+    for ranks in 1 2; do
+        rm -f out1 err1 out
+        mkfifo out1
+        exec 9<>out1
+        start_host 1 2 "$ranks" "${command[@]}" prints 9>&-
+        start_host 2 2 1 "${command[@]}" prints 9>&-
+        retry 600 0.1 grep -q "AR-RANK-STALLED.*its output is not being read" err1
+        cat out1 >out 9>&- &
+        pid=$!
+        retry 100 0.1 test -s out
+        exec 9>&-
+        wait_hosts 0
+        wait "$pid"
+        "$COMPARE" --quiet "$plain/out" out
+    done
+}
+
 @test "a signal that comes to each host at another step is handled at one" {
     on_hosts "1 2" 0 "$BUILD/venv/bin/python" "$REPOSITORY/tests/programs/told.py" apart file
     [[ $(sed -n 's/^saved after \([0-9]*\) .*/\1/p' out1) =~ ^3[678]$ ]]

@@ -335,6 +335,33 @@ END
     [ "$(cat logs/rank-1.out logs/rank-1.err | xargs)" = "out err" ]
 }
 
+@test "what rank 0 prints and nobody reads for longer than the deadline, or saves to a slow disk, is waited for there, too" {
+    local pid
+    launched srun 2
+    set_command debian-O2 held_up.py
+    mkfifo unread
+    exec 9<>unread
+    "${launched[@]}" "$ACCEL_RUN" --collective-timeout 4 --stall-timeout 8 "${command[@]}" prints >unread 2>err 3>&- 4>&- 9>&- &
+    bg_pid=$!
+    retry 600 0.1 grep -q AR-RANK-STALLED err
+    cat unread >out 9>&- &
+    pid=$!
+    retry 100 0.1 test -s out
+    exec 9>&-
+    wait_bg
+    [ "$status" -eq 0 ]
+    wait "$pid"
+    "${command[@]}" prints >plain
+    "$COMPARE" --quiet plain out
+
+    FAKE=$BUILD/fake
+    mkdir -p "$FAKE"
+    build_fake slow_disk.so -shared -fPIC slow_disk.c
+    run env LD_PRELOAD="$FAKE/slow_disk.so" "${launched[@]}" "$ACCEL_RUN" --collective-timeout 4 "${command[@]}" saves model.pt
+    [ "$status" -eq 0 ]
+    contains "$output" "True 7.0"
+}
+
 @test "nothing outlives the launcher" {
     launched srun 2
     spawn_bg "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo $$ >pid.$ACCEL_RUN_RANK; exec sleep 300'

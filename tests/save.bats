@@ -211,3 +211,28 @@ PYTHON
     [ "$RANKS/target.pt" -ef "$RANKS/second.pt" ]
     only target.pt link.pt second.pt
 }
+
+# saves_slowly [VARIABLE=VALUE]: on a disk that is slower than the deadline for rank 0; the others wait for it
+saves_slowly() {
+    FAKE=$BUILD/fake
+    mkdir -p "$FAKE"
+    build_fake slow_disk.so -shared -fPIC slow_disk.c
+    run env LD_PRELOAD="$FAKE/slow_disk.so" "$@" "$ACCEL_RUN" -n 2 --collective-timeout 4 --stall-timeout 3 "$(python_of debian)" \
+        "$REPOSITORY/tests/programs/held_up.py" saves "$RANKS/model.pt" 2>&1
+}
+
+@test "a checkpoint that takes a slow disk longer than the deadline is waited for: by libtorch's own save and by the program's file" {
+    saves_slowly
+    [ "$status" -eq 0 ]
+    contains "$output" "it is writing to a disk"
+    lacks "$output" TIMEOUT
+    contains "$output" "True 7.0"
+    only model.pt model.pt.again
+}
+
+@test "a checkpoint that does not get on at all ends the job at the deadline" {
+    saves_slowly SLOW_DISK_HANGS=yes
+    [ "$status" -eq 125 ]
+    contains "$output" "AR-COLLECTIVE-TIMEOUT: rank 0 has not come (saving a checkpoint"
+    [ -z "$(ls -A "$RANKS")" ]
+}

@@ -57,6 +57,8 @@ void relay_hear_lines(struct job *job, const char *body, uint32_t bytes) {
         if (line.rank >= job->world_size || is_here(job, line.rank))
             continue;
         line.where[BOARD_WHERE_CHARS - 1] = line.thrower[BOARD_THROWER_CHARS - 1] = 0;
+        if (line.rank == 0 && line.held != job->lines[0].held)
+            segments_hold(&job->claims.segments);
         job->lines[line.rank] = line;
         show_line(job, &line);
     }

@@ -244,8 +244,19 @@ void streams_catch_up(struct streams *streams) {
             read_stream(streams, 0, (int)i);
 }
 
+static bool is_full(int descriptor) {
+    struct pollfd sink = {descriptor, POLLOUT, 0};
+    return poll(&sink, 1, 0) == 0;
+}
+
 bool streams_is_blocked(const struct streams *streams) {
+    if (streams->is_direct)
+        return is_full(1) || is_full(2);
     return is_pending(streams, 0) || is_pending(streams, 1);
+}
+
+uint64_t streams_printed(const struct streams *streams) {
+    return stream_of(streams, 0, 0)->bytes + stream_of(streams, 0, 1)->bytes;
 }
 
 void streams_tail(const struct streams *streams, uint32_t rank, const char *indent, int lines, char *text, size_t size) {

@@ -79,6 +79,8 @@ bool streams_drain(struct streams *streams);
 void streams_catch_up(struct streams *streams);
 /* Is rank 0 held up by who reads our output? */
 bool streams_is_blocked(const struct streams *streams);
+/* How many bytes rank 0 has printed, as far as they were read. */
+uint64_t streams_printed(const struct streams *streams);
 /* The last whole lines of a rank's stderr, each after `indent`, at most `lines`; text[size]. */
 void streams_tail(const struct streams *streams, uint32_t rank, const char *indent, int lines, char *text, size_t size);
 void streams_clear(struct streams *streams);

@@ -3,10 +3,13 @@
  *
  * It goes on while the process does not: a job scheduler suspends all processes of a job, Ctrl-Z stops them, a virtual machine is paused. They have not waited
  * for each other meanwhile, so waits with a deadline look at the clock in each of their naps, and begin that much later.
+ *
+ * Nor is rank 0 late while it waits for what the program alone would wait for: they begin anew as long as it is seen to do that (board.h: held_ns).
  */
 #ifndef ACCEL_SHIM_COMM_CLOCK_H
 #define ACCEL_SHIM_COMM_CLOCK_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -18,6 +21,16 @@ static inline uint64_t clock_ns(void) {
 
 static inline uint64_t clock_ms(void) {
     return clock_ns() / 1000000;
+}
+
+/* On the board; NULL: nobody says so. */
+extern const _Atomic uint64_t *_Atomic clock_held;
+
+/* When rank 0 was last held up; 0: never. One that has not come yet was written by another clock, in a container's time, and says nothing. */
+static inline uint64_t clock_held_ns(void) {
+    const _Atomic uint64_t *held = atomic_load_explicit(&clock_held, memory_order_relaxed);
+    uint64_t held_ns = held ? atomic_load_explicit(held, memory_order_acquire) : 0;
+    return held_ns && held_ns <= clock_ns() ? held_ns : 0;
 }
 
 enum { CLOCK_PAUSE_MS = 2000 }; /* far longer than a nap, even where many processes share a core */
@@ -42,7 +55,9 @@ static inline struct clock_wait clock_wait_begin(void) {
 /* How long it has waited; to be asked in each nap. */
 static inline uint64_t clock_waited_ns(struct clock_wait *wait) {
     wait->since_ns += clock_pause_ns(&wait->looked_ns);
-    return wait->looked_ns - wait->since_ns;
+    uint64_t held_ns = clock_held_ns();
+    wait->since_ns = held_ns > wait->since_ns ? held_ns : wait->since_ns;
+    return wait->looked_ns > wait->since_ns ? wait->looked_ns - wait->since_ns : 0;
 }
 
 static inline uint64_t clock_waited_ms(struct clock_wait *wait) {

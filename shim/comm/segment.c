@@ -8,6 +8,7 @@
 #include "network.h"
 
 struct segment segment;
+const _Atomic uint64_t *_Atomic clock_held;
 
 /* Are the board's hosts those of one job, one after the other, with this rank on this host? */
 static int hosts_fit(const struct board *board, uint32_t rank) {
@@ -55,6 +56,7 @@ int comm_open(const struct comm_options *options, const char **problem) {
     segment.hosts = board->hosts > 1 ? board->hosts : 1;
     segment.host = segment.hosts > 1 ? board->host : 0;
     segment.first = segment.hosts > 1 ? board->list[segment.host].first : 0;
+    atomic_store(&clock_held, &segment.board->held_ns);
     segment.last = segment.hosts > 1 ? segment.first + board->list[segment.host].count : options->world_size;
     if (segment_is_spread() && segment_is_leader()) {
         network_open();
@@ -64,6 +66,7 @@ int comm_open(const struct comm_options *options, const char **problem) {
 
 void comm_forget(void) {
     network_forget();
+    atomic_store(&clock_held, NULL);
     memset(&segment, 0, sizeof segment);
 }
 

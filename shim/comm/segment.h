@@ -101,6 +101,8 @@ extern struct segment segment;
 /* Has the collective in progress waited too long? */
 static inline int segment_is_late(void) {
     segment.deadline_ns += clock_pause_ns(&segment.looked_ns);
+    uint64_t held_ns = clock_held_ns(), later_ns = held_ns + segment.options.collective_timeout_ms * (uint64_t)1000000;
+    segment.deadline_ns = held_ns && later_ns > segment.deadline_ns ? later_ns : segment.deadline_ns;
     return segment.looked_ns >= segment.deadline_ns;
 }
 

@@ -1,0 +1,84 @@
+/*
+ * Rank 0 alone waits for who reads the program's output, and for the disk that takes the one file that all save. A plain program would take that time, too, and
+ * would simply go on afterwards. So no rank is late meanwhile: each time that rank 0 is seen to be held up so, the deadlines of the others begin anew
+ * (config/board.h: held_ns).
+ *
+ * Inside write() it cannot say so itself. It is seen from outside, and only what goes on counts: output of which something waits to be read, bytes written
+ * since the last look, or a wait for a disk in which the process is woken again and again. One that is stopped, computes for ever, or waits for a lock or for
+ * another rank is as late as ever.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "job.h"
+
+#define PIECE_BYTES                                                                                                                        \
+    (1 << 20) /* what is written between two deadlines at least; a thread that writes a few lines to a log now and then does not save */
+#define RECENT_MS 5000 /* between two pieces, for words */
+
+static FILE *open_of_process(pid_t pid, const char *name) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    return fopen(path, "re");
+}
+
+/* To files, pipes and devices; in the middle of a long write, as far as the pages of a disk's file are filled. What was printed does not count. */
+static uint64_t bytes_written(const struct job *job, pid_t pid) {
+    unsigned long long called = 0, filled = 0;
+    FILE *file = open_of_process(pid, "io");
+    if (file && fscanf(file, "rchar: %*u wchar: %llu syscr: %*u syscw: %*u read_bytes: %*u write_bytes: %llu", &called, &filled) != 2)
+        called = filled = 0;
+    if (file)
+        fclose(file);
+    uint64_t printed = streams_printed(&job->streams);
+    return called + filled > printed ? called + filled - printed : 0;
+}
+
+/* How often the process has waited, if it does so for a disk: in fsync(), or in close() on a network disk; 0: it does not. */
+static uint64_t waits_for_disk(pid_t pid) {
+    char line[256], state = 0;
+    unsigned long long switches = 0;
+    FILE *file = open_of_process(pid, "status");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "State: %c", &state) != 1)
+            sscanf(line, "voluntary_ctxt_switches: %llu", &switches);
+    if (file)
+        fclose(file);
+    return state == 'D' ? switches : 0;
+}
+
+static bool is_writing(struct job *job, pid_t pid) {
+    struct held *held = &job->held;
+    uint64_t written = bytes_written(job, pid), switches = waits_for_disk(pid);
+    bool is_woken = held->switches && switches > held->switches, has_written = written >= held->written + PIECE_BYTES;
+    held->switches = switches;
+    if (has_written || written < held->written) /* less: another process, or what it had printed is read now */
+        held->written = written;
+    return has_written || is_woken;
+}
+
+static bool some_rank_waits(const struct job *job) {
+    for (uint32_t i = 1; i < job->world_size; i++)
+        if (job->watch[i].is_waiting && !job->watch[i].has_ended)
+            return true;
+    return false;
+}
+
+void held_look(struct job *job, uint64_t now_ms) {
+    const struct watch_rank *zero = &job->watch[0];
+    if (zero->has_ended || zero->is_waiting || zero->is_stopped || !some_rank_waits(job))
+        return;
+    bool writes = is_writing(job, job->lines[0].pid);
+    if (writes)
+        job->held.wrote_ms = now_ms;
+    if (!writes && !streams_is_blocked(&job->streams))
+        return;
+    job->held.times++;
+    segments_hold(&job->claims.segments);
+}
+
+bool held_is_writing(const struct job *job) {
+    return job->held.wrote_ms && clock_ms() - job->held.wrote_ms < RECENT_MS;
+}

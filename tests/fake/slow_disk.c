@@ -1,0 +1,39 @@
+/*
+ * A disk that is slow for rank 0 alone, as it is where one rank writes for all. It is the program's, by LD_PRELOAD. With SLOW_DISK_HANGS=yes what is written there never
+ * returns.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { LARGE = 1 << 20, MS_FOR_LARGE = 700 };
+
+static void take_time(size_t bytes) {
+    const char *rank = getenv("ACCEL_RUN_RANK");
+    if (!rank || strcmp(rank, "0") || bytes < LARGE)
+        return;
+    do
+        poll(NULL, 0, MS_FOR_LARGE);
+    while (getenv("SLOW_DISK_HANGS"));
+}
+
+ssize_t write(int descriptor, const void *data, size_t bytes) {
+    ssize_t (*next)(int, const void *, size_t) = dlsym(RTLD_NEXT, "write");
+    ssize_t written = next(descriptor, data, bytes);
+    take_time(bytes);
+    return written;
+}
+
+ssize_t writev(int descriptor, const struct iovec *pieces, int count) {
+    ssize_t (*next)(int, const struct iovec *, int) = dlsym(RTLD_NEXT, "writev");
+    size_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += pieces[i].iov_len;
+    ssize_t written = next(descriptor, pieces, count);
+    take_time(bytes);
+    return written;
+}
