@@ -19,6 +19,8 @@ struct packing {
     struct value own_sizes;                        /* int64: how many own sequences there are at each time; owned */
 };
 
+static _Atomic bool is_used; /* there has been such a sum: most programs have none */
+
 static void packing_free(struct packing *packing) {
     value_drop(packing->positions);
     value_drop(packing->own_sizes);
@@ -100,6 +102,7 @@ static struct value among_zeros(const struct packing *packing, struct value own)
     value_drop(own);
     record_clear(sum.tensor);
     record_set(sum.tensor, (struct record){.kind = RECORD_PARTIAL, .packed = packing->word});
+    atomic_store_explicit(&is_used, true, memory_order_relaxed);
     return sum;
 }
 
@@ -140,6 +143,8 @@ static void compare(struct tensor *tensor, const struct record *record, void *co
 }
 
 bool packed_is_seen(struct tensor *tensor) {
+    if (!atomic_load_explicit(&is_used, memory_order_relaxed))
+        return false;
     struct wanted wanted = {.storage = tensor_storage(tensor)};
     record_each(false, compare, &wanted);
     return wanted.is_found;

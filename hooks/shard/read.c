@@ -16,20 +16,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "shard.h"
+#include "copies.h"
 
-struct copy {
-    struct copy *next;
-    struct tensor *alias; /* owned: the divided memory as this rank has it, unmarked */
-    struct tensor *whole; /* owned: what the program sees; the alias itself: watched only */
-    struct record record;
-    uint64_t checksum; /* of whole, when last equal to what the ranks have */
-    bool is_changed;
-    bool is_of_storage; /* all blocks of rows that a storage consists of (storage.c) */
-    uint32_t *siblings; /* how many copies there are of its storage, each of which owns it; owned by the last */
-};
-
-static struct copy *copies;
 static _Atomic int copy_count;
 static _Atomic unsigned copies_made; /* ever */
 static pthread_mutex_t copies_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -54,24 +42,11 @@ static struct tensor *alias_of(struct tensor *tensor) {
     return alias.tensor;
 }
 
-static bool is_watched(const struct copy *copy) {
-    return copy->whole == copy->alias;
-}
-
-static uint32_t *siblings_of(const void *storage) {
-    for (const struct copy *copy = copies; copy; copy = copy->next)
-        if (tensor_storage(copy->alias) == storage)
-            return copy->siblings;
-    return calloc(1, sizeof(uint32_t));
-}
-
 static struct copy *copy_make(struct tensor *tensor, struct record record) {
     struct copy *copy = malloc(sizeof *copy);
-    *copy = (struct copy){.next = copies, .alias = alias_of(tensor), .record = record, .siblings = siblings_of(tensor_storage(tensor))};
-    ++*copy->siblings;
+    *copy = (struct copy){.alias = alias_of(tensor), .record = record};
     copy->whole = record.kind == RECORD_GATHERED ? copy->alias : gather_as_seen(copy->alias, &copy->record);
-    copy->checksum = extent_checksum(copy->whole);
-    copies = copy;
+    copies_add(copy);
     atomic_fetch_add(&copy_count, 1);
     atomic_fetch_add(&copies_made, 1);
     return copy;
@@ -100,14 +75,12 @@ static bool is_of_its_storage(const struct copy *copy, struct tensor *tensor, co
 
 /* The copy of this memory that fits; *others: the same memory has copies that do not. */
 static struct copy *copy_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others) {
-    struct copy *found = NULL;
     const void *storage = tensor_storage(tensor);
+    struct copy *found = copies_with_whole(storage); /* lent to another thread (shim/torch/loan.c) */
+    const struct place *place = copies_place(storage);
     *others = false;
-    for (struct copy *copy = copies; copy; copy = copy->next) {
-        bool is_lent = storage == tensor_storage(copy->whole) && !is_watched(copy); /* to another thread (shim/torch/loan.c) */
-        if (tensor_storage(copy->alias) != storage && !is_lent)
-            continue;
-        if (is_lent || fits(copy, tensor, record))
+    LIST_EACH (struct copy, copy, place ? place->copies : NULL, of_place) {
+        if (fits(copy, tensor, record))
             found = copy;
         else
             *others = true;
@@ -117,26 +90,19 @@ static struct copy *copy_find(struct tensor *tensor, const struct record *record
 
 /* Makes the copy anew at its address. A collective. */
 static void copy_renew(struct copy *copy) {
-    if (is_watched(copy)) { /* an operator has written it */
-        copy->checksum = extent_checksum(copy->whole);
-        return;
+    if (!copy_is_watched(copy)) { /* else an operator has written it */
+        struct tensor *fresh = gather_as_seen(copy->alias, &copy->record);
+        char *memory = copies_memory(copy);
+        if (memory)
+            memcpy(memory, tensor_data(fresh), copies_bytes(copy));
+        tensor_release(fresh);
     }
-    struct tensor *fresh = gather_as_seen(copy->alias, &copy->record);
-    memcpy(tensor_data(copy->whole), tensor_data(fresh), extent_bytes(copy->whole));
-    tensor_release(fresh);
-    copy->checksum = extent_checksum(copy->whole);
+    copies_note_equal(copy);
 }
 
-static bool is_written(const struct copy *copy) {
-    return extent_checksum(copy->whole) != copy->checksum;
-}
-
-/* What a copy shows in the end: the memory of a divided tensor, of which a watched one is a view. */
-static const void *source_of(const struct copy *copy) {
-    struct tensor *source, *whole;
-    struct record record;
-    bool is_view = is_watched(copy) && window_find(tensor_storage(copy->alias), &source, &record, &whole);
-    return tensor_storage(is_view ? source : copy->alias);
+static void renew_all_of(const struct place *place) {
+    LIST_EACH (struct copy, copy, place ? place->copies : NULL, of_place)
+        copy_renew(copy);
 }
 
 static void refuse_two_written(void) {
@@ -152,90 +118,104 @@ static void take_through_window(const struct copy *copy) {
         shim_problem("AR-WRITE-MEMORY",
                      "Write with an operator (out.index_put_, out[i].copy_ and the like on the tensor itself), or run with -n 1.",
                      "the program wrote through a pointer into a part of a divided tensor that was put together only to be read");
-    const void *source = tensor_storage(through.alias);
-    for (const struct copy *other = copies; other; other = other->next)
-        if (source_of(other) == source && tensor_storage(other->alias) != storage && is_written(other))
+    LIST_EACH (struct copy, other, copy->family->copies, of_family)
+        if (other->place != copy->place && copies_is_written(other))
             refuse_two_written();
     extent_write_back(through.alias, through.whole, &through.record);
-    for (struct copy *other = copies; other; other = other->next)
-        if (tensor_storage(other->alias) == source)
-            copy_renew(other);
+    const void *source = copy->family->source;
+    renew_all_of(copies_place(source));
     window_renew_others(source, storage);
 }
 
 /* Looks whether the program has written, and takes it back. */
 static void copy_take(struct copy *copy) {
-    copy->is_changed = is_written(copy);
+    copy->is_changed = copies_is_written(copy);
     if (!copy->is_changed)
         return;
-    copy->checksum = extent_checksum(copy->whole);
-    if (is_watched(copy))
+    copies_note_equal(copy);
+    if (copy_is_watched(copy))
         take_through_window(copy);
     else
         extent_write_back(copy->alias, copy->whole, &copy->record);
 }
 
 /* Takes back what was written to copies of one storage and brings its other copies up to date. */
-static void storage_settle(const void *storage) {
+static void place_settle(const struct place *place) {
     int changed = 0;
-    for (struct copy *copy = copies; copy; copy = copy->next) {
-        if (tensor_storage(copy->alias) != storage)
-            continue;
+    LIST_EACH (struct copy, copy, place->copies, of_place) {
         copy_take(copy);
         changed += copy->is_changed;
     }
     if (changed > 1)
         refuse_two_written();
-    for (struct copy *copy = copies; changed && copy; copy = copy->next)
-        if (tensor_storage(copy->alias) == storage && !copy->is_changed)
+    if (!changed)
+        return;
+    LIST_EACH (struct copy, copy, place->copies, of_place)
+        if (!copy->is_changed)
             copy_renew(copy);
-    if (changed)
-        window_renew_others(storage, NULL);
+    window_renew_others(place->storage, NULL);
 }
 
-static void take_watched(void) {
-    for (struct copy *copy = copies; copy; copy = copy->next)
-        if (is_watched(copy))
+static void take_watched_of(const struct family *family) {
+    LIST_EACH (struct copy, copy, family && family->watched ? family->copies : NULL, of_family)
+        if (copy_is_watched(copy))
             copy_take(copy);
 }
 
-/* The same for a tensor's memory, and for that of which it is a view (h[3] of h). */
-static void tensor_settle(struct tensor *tensor) {
+static void take_hasty(void) {
+    copies_follow_windows();
+    LIST_EACH (struct family, family, copies_hasty(), hasty)
+        take_watched_of(family);
+}
+
+/* The storage of what this one's is a view of (h[3] of h); NULL: none. */
+static const void *source_of(const void *storage) {
     struct tensor *source, *whole;
     struct record record;
-    if (window_find(tensor_storage(tensor), &source, &record, &whole))
-        storage_settle(tensor_storage(source));
-    storage_settle(tensor_storage(tensor));
+    return window_find(storage, &source, &record, &whole) ? tensor_storage(source) : NULL;
+}
+
+/* What was written to watched copies: those that are hasty, and those of the memory that a tensor is of. */
+static void take_for(struct tensor *tensor) {
+    const void *storage = tensor_storage(tensor), *source = source_of(storage);
+    take_hasty();
+    take_watched_of(source ? copies_family(source) : NULL);
+    take_watched_of(copies_family(storage));
+}
+
+/* For a tensor's memory, and for that of which it is a view. False: there are no copies of either. */
+static bool tensor_settle(struct tensor *tensor) {
+    const void *storage = tensor_storage(tensor), *source = source_of(storage);
+    const struct family *families[] = {source ? copies_family(source) : NULL, copies_family(storage)};
+    const struct place *places[] = {source ? copies_place(source) : NULL, copies_place(storage)};
+    for (int i = 0; i < 2; i++)
+        take_watched_of(families[i]);
+    for (int i = 0; i < 2; i++)
+        if (places[i])
+            place_settle(places[i]);
+    return families[0] || families[1] || places[1];
 }
 
 /* One row of many that were looked at (for row in h: row.tolist()) does not keep the others. */
 static bool is_last_owner(const struct copy *copy) {
-    struct tensor *source, *whole;
-    struct record record;
-    const void *storage = tensor_storage(copy->alias);
-    uint32_t others = is_watched(copy) && window_find(storage, &source, &record, &whole);
-    return !(others && window_is_kept(storage)) && storage_owners(tensor_storage(copy->alias)) == *copy->siblings + others;
+    const struct place *place = copy->place;
+    bool has_window = copy_is_watched(copy) && !copy->is_lost;
+    return !(has_window && window_is_kept(place->storage)) && storage_owners(place->storage) == place->count + has_window;
 }
 
-/* Copies of memory that nobody but us has go. */
-static void copies_sweep(void) {
-    for (struct copy **link = &copies; *link;) {
-        struct copy *copy = *link;
-        if (!is_last_owner(copy)) {
-            link = &copy->next;
-            continue;
-        }
-        if (is_watched(copy))
-            copy_take(copy);
-        else
-            tensor_release(copy->whole);
-        tensor_release(copy->alias);
-        if (!--*copy->siblings)
-            free(copy->siblings);
-        *link = copy->next;
-        free(copy);
-        atomic_fetch_sub(&copy_count, 1);
-    }
+/* A copy of memory that nobody but us has goes. */
+static void copy_sweep(struct list_node *node, bool unused) {
+    struct copy *copy = LIST_OWNER(node, struct copy, all);
+    if (!is_last_owner(copy))
+        return;
+    if (copy_is_watched(copy))
+        copy_take(copy);
+    copies_remove(copy);
+    if (!copy_is_watched(copy))
+        tensor_release(copy->whole);
+    tensor_release(copy->alias);
+    free(copy);
+    atomic_fetch_sub(&copy_count, 1);
 }
 
 /* ---- turns */
@@ -269,8 +249,9 @@ void read_turn_end(const bool *is_taken) {
 #define TURN_SCOPE(...) __attribute__((cleanup(read_turn_end), unused)) bool turn_scope_ = turn_take(__VA_ARGS__)
 
 static bool has_copies(struct tensor *unused, const void *storage) {
-    for (const struct copy *copy = copies; copy; copy = copy->next)
-        if (!is_watched(copy) && tensor_storage(copy->alias) == storage)
+    const struct place *place = copies_place(storage);
+    LIST_EACH (const struct copy, copy, place ? place->copies : NULL, of_place)
+        if (!copy_is_watched(copy))
             return true;
     return false;
 }
@@ -300,21 +281,20 @@ bool read_before_call(const struct shard_call *call) {
         return false;
     COPIES_SCOPE;
     OPAQUE_SCOPE;
-    copies_sweep();
-    take_watched();
+    take_hasty();
+    list_kept_visit(&copies, copy_sweep);
+    bool is_met = false;
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind != RECORD_NONE)
-            tensor_settle(argument_tensor(&call->arguments[i]));
-    return true;
+            is_met |= tensor_settle(argument_tensor(&call->arguments[i]));
+    return is_met;
 }
 
 void read_after_write(void *storage) {
     TURN_SCOPE(has_copies, NULL, storage);
     COPIES_SCOPE;
     OPAQUE_SCOPE;
-    for (struct copy *copy = copies; copy; copy = copy->next)
-        if (tensor_storage(copy->alias) == storage)
-            copy_renew(copy);
+    renew_all_of(copies_place(storage));
 }
 
 void read_settle(void) {
@@ -322,10 +302,16 @@ void read_settle(void) {
         return;
     COPIES_SCOPE;
     OPAQUE_SCOPE;
-    copies_sweep();
-    take_watched();
-    for (struct copy *copy = copies; copy; copy = copy->next)
-        storage_settle(tensor_storage(copy->alias));
+    take_hasty();
+    list_kept_visit(&copies, copy_sweep);
+    if (!copies_any_written())
+        return;
+    LIST_EACH (struct copy, copy, copies.first, all)
+        if (copy_is_watched(copy))
+            copy_take(copy);
+    LIST_EACH (struct copy, copy, copies.first, all)
+        if (copy->place->copies == &copy->of_place) /* once for each */
+            place_settle(copy->place);
 }
 
 /* ---- hooks */
@@ -333,8 +319,9 @@ void read_settle(void) {
 struct tensor *read_stand_in_of_storage(struct tensor *divided) {
     struct tensor *whole = read_stand_in(divided);
     COPIES_SCOPE;
-    for (struct copy *copy = copies; copy; copy = copy->next)
-        copy->is_of_storage |= copy->whole == whole;
+    struct copy *copy = whole ? copies_with_whole(tensor_storage(whole)) : NULL;
+    if (copy)
+        copy->is_of_storage = true;
     return whole;
 }
 
@@ -346,7 +333,7 @@ struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record 
     if (from_its_beginning && tensor_storage_offset(tensor))
         return NULL;
     bool others;
-    take_watched();
+    take_for(tensor);
     struct copy *found = copy_find(tensor, record, is_of_its_storage, &others);
     if (found && others)
         tensor_settle(tensor);
@@ -383,7 +370,7 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     bool others;
-    take_watched();
+    take_for(tensor);
     struct copy *copy = copy_find(tensor, &record, is_same, &others);
     if (others || record.kind == RECORD_GATHERED)
         tensor_settle(tensor);

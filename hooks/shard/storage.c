@@ -3,7 +3,7 @@
  * the sizes, strides and offset that the tensor tells, which are the whole batch's (shim/torch/layout.c). It gets what the storage is in one process: all
  * blocks of rows, of which the tensor may be a part only, so that all tensors that share a storage share the one that stands in for it.
  */
-#include "shard.h"
+#include "copies.h"
 
 /* How many bytes a StorageImpl holds: the word that tells 8 * 12347 in one made for that. 0: not found. */
 static long find_bytes_field(void) {
@@ -27,13 +27,25 @@ struct blocks {
     struct record record;
 };
 
-static int64_t storage_elements(struct tensor *tensor) {
+/* -1: not known. */
+static int64_t storage_bytes(const void *storage) {
     static _Atomic long field;
     long known = atomic_load(&field);
-    if (!known)
-        atomic_store(&field, known = find_bytes_field());
-    int64_t bytes = (int64_t)dtype_bytes(tensor_dtype(tensor));
-    return known && bytes ? ((const int64_t *)tensor_storage(tensor))[known] / bytes : 0;
+    if (!known) {
+        known = find_bytes_field();
+        atomic_store(&field, known = known ? known : -1);
+    }
+    return known > 0 ? ((const int64_t *)storage)[known] : -1;
+}
+
+static int64_t storage_elements(struct tensor *tensor) {
+    int64_t known = storage_bytes(tensor_storage(tensor)), bytes = (int64_t)dtype_bytes(tensor_dtype(tensor));
+    return known > 0 && bytes ? known / bytes : 0;
+}
+
+char *storage_memory(const void *storage, size_t bytes) {
+    int64_t known = storage_bytes(storage);
+    return known < 0 || (int64_t)bytes <= known ? *(char *const *)((const char *)storage + torch_facts.storage_data) : NULL;
 }
 
 /* False: it does not consist of blocks, as far as this rank can see. */

@@ -11,10 +11,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "shard.h"
+#include "copies.h"
 
 struct window {
-    struct window *next;
+    struct list_node all, of_whole, of_source, of_memory;
+    const void *memory;    /* of the source, a storage */
     struct tensor *source; /* owned: the divided tensor, or the sum, that was gathered */
     struct record record;
     struct tensor *whole; /* owned: the copy */
@@ -32,8 +33,10 @@ struct window {
    beside other threads, where whose call comes next is another on each rank. */
 enum { IDLE_CALLS = 32, IDLE_CALLS_OF_HISTORY = 8 /* which keeps a step's activations */, IDLE_BYTES = 1 << 18 };
 
-static struct window *windows;
+static struct list_kept windows;
+static struct pairs of_wholes, of_sources, of_memories; /* to the windows of a copy's storage, of a source, and of a source's storage */
 static _Atomic int window_count;
+static _Atomic unsigned changes;
 static pthread_mutex_t windows_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void windows_unlock(int *unused) {
@@ -52,16 +55,25 @@ static void take_rows_anew(struct tensor *source, const struct record *record, s
 
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole) {
     WINDOWS_SCOPE;
-    for (const struct window *window = windows; window; window = window->next)
+    LIST_EACH (const struct window, window, list_of(&of_wholes, tensor_storage(whole)), of_whole)
         if (window->whole == whole)
             return;
     if (shim_has_threads() && record->kind == RECORD_SHARD && !tensor_requires_grad(whole))
         take_rows_anew(source, record, whole);
     struct window *window = malloc(sizeof *window);
-    *window = (struct window){windows, source, *record, whole, threads_own(), report_backwards(), .is_of_many = view_is_of_many(source)};
+    *window = (struct window){.memory = tensor_storage(source),
+                              .source = source,
+                              .record = *record,
+                              .whole = whole,
+                              .thread = threads_own(),
+                              .backwards = report_backwards(),
+                              .is_of_many = view_is_of_many(source)};
     tensor_retain(source);
     tensor_retain(whole);
-    windows = window;
+    list_add(&windows.first, &window->all);
+    list_put(&of_wholes, tensor_storage(whole), &window->of_whole);
+    list_put(&of_sources, source, &window->of_source);
+    list_put(&of_memories, window->memory, &window->of_memory);
     atomic_fetch_add(&window_count, 1);
 }
 
@@ -103,8 +115,8 @@ static bool is_closed(const struct window *window) {
 
 static uint32_t windows_of(const struct tensor *source) {
     uint32_t count = 0;
-    for (const struct window *window = windows; window; window = window->next)
-        count += window->source == source;
+    LIST_EACH (const struct window, window, list_of(&of_sources, source), of_source)
+        count++;
     return count;
 }
 
@@ -121,18 +133,30 @@ static bool may_be_asked_for_again(struct window *window) {
     return window->idle++ < most && !shim_has_threads() && tensor_bytes(window->whole) <= IDLE_BYTES;
 }
 
-static void windows_sweep(bool is_written) {
-    for (struct window **link = &windows; *link;) {
-        struct window *window = *link;
-        if (!is_closed(window) || may_be_pointed_to(window) || (!is_written && may_be_asked_for_again(window))) {
-            link = &window->next;
-            continue;
-        }
-        *link = window->next;
-        tensor_release(window->whole);
-        tensor_release(window->source);
-        free(window);
-        atomic_fetch_sub(&window_count, 1);
+static void close_window(struct window *window) {
+    list_kept_remove(&windows, &window->all);
+    list_take_out(&of_wholes, tensor_storage(window->whole), &window->of_whole);
+    list_take_out(&of_sources, window->source, &window->of_source);
+    list_take_out(&of_memories, window->memory, &window->of_memory);
+    tensor_release(window->whole);
+    tensor_release(window->source);
+    free(window);
+    atomic_fetch_sub(&window_count, 1);
+}
+
+static void sweep_idle(struct list_node *node, bool is_young) {
+    struct window *window = LIST_OWNER(node, struct window, all);
+    if (is_closed(window) && !may_be_pointed_to(window) && (!is_young || !may_be_asked_for_again(window)))
+        close_window(window);
+}
+
+/* Before a write to a source's memory: nobody misses a view that is gone. */
+static void sweep_of(const void *memory, const struct window *but) {
+    struct window *next;
+    for (struct window *window = LIST_OWNER(list_of(&of_memories, memory), struct window, of_memory); window; window = next) {
+        next = LIST_OWNER(window->of_memory.next, struct window, of_memory);
+        if (window != but && is_closed(window) && !may_be_pointed_to(window))
+            close_window(window);
     }
 }
 
@@ -153,7 +177,7 @@ struct tensor *window_whole(struct tensor *source) {
     if (!atomic_load_explicit(&window_count, memory_order_relaxed))
         return NULL;
     WINDOWS_SCOPE;
-    for (struct window *window = windows; window; window = window->next)
+    LIST_EACH (struct window, window, list_of(&of_memories, tensor_storage(source)), of_memory)
         if ((window->source == source || is_twin(window, source)) && !window->is_left &&
             tensor_requires_grad(window->whole) == tensor_is_recorded(source) && window->thread == threads_own() &&
             (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
@@ -168,11 +192,14 @@ struct tensor *window_whole(struct tensor *source) {
 static void leave(struct window *window, bool is_done) {
     struct tensor *source = window->source;
     window->is_left |= is_done;
+    atomic_fetch_add(&changes, is_done);
     if (is_done || tensor_is_recorded(source) || record_get(source).kind != window->record.kind)
         return;
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
+    list_take_out(&of_sources, source, &window->of_source);
     window->source = TORCH_CALL("aten::detach", "", value_tensor(source)).tensor;
+    list_put(&of_sources, window->source, &window->of_source);
     record_set(window->source, window->record);
     tensor_release(source);
 }
@@ -182,16 +209,15 @@ void window_replaced(struct tensor *source, bool is_done) {
         dispatch_is_opaque()) /* a tensor of ours, perhaps with the list in hand */
         return;
     WINDOWS_SCOPE;
-    for (struct window *window = windows; window; window = window->next)
-        if (window->source == source)
-            leave(window, is_done);
+    struct window *next;
+    for (struct window *window = LIST_OWNER(list_of(&of_sources, source), struct window, of_source); window; window = next) {
+        next = LIST_OWNER(window->of_source.next, struct window, of_source);
+        leave(window, is_done);
+    }
 }
 
 static struct window *window_onto(const void *storage) {
-    struct window *window = windows;
-    while (window && tensor_storage(window->whole) != storage)
-        window = window->next;
-    return window;
+    return LIST_OWNER(list_of(&of_wholes, storage), struct window, of_whole);
 }
 
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole) {
@@ -203,6 +229,10 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
     *record = window->record;
     *whole = window->whole;
     return true;
+}
+
+unsigned window_changes(void) {
+    return atomic_load(&changes);
 }
 
 void window_keep(const void *storage) {
@@ -275,7 +305,7 @@ static void read_from_written(const struct shard_call *call, struct argument *ar
 }
 
 bool window_before_call(struct shard_call *call) {
-    bool through_view = false;
+    bool through_view = false, is_written = false;
     for (int i = 0; i < call->argument_count && call->gathered; i++)
         through_view |= writes_through_view(call, &call->arguments[i]);
     if (!through_view && !atomic_load_explicit(&window_count, memory_order_relaxed))
@@ -283,7 +313,7 @@ bool window_before_call(struct shard_call *call) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
-    windows_sweep(through_view);
+    list_kept_visit(&windows, sweep_idle);
     for (int i = 0; i < call->argument_count && call->gathered; i++)
         check_unspent(call, &call->arguments[i]);
     for (int i = 0; i < call->argument_count && through_view; i++)
@@ -292,7 +322,9 @@ bool window_before_call(struct shard_call *call) {
     for (int i = 0; i < call->argument_count && through_view; i++)
         if (call->arguments[i].record.kind == RECORD_GATHERED && !call_writes(call, &call->arguments[i]))
             read_from_written(call, &call->arguments[i]);
-    return windows != NULL;
+    for (int i = 0; i < call->argument_count; i++)
+        is_written |= call_writes(call, &call->arguments[i]);
+    return windows.first && is_written;
 }
 
 /* h.t_() and the like turn the rows of a tensor around while its views stay as they are. */
@@ -359,8 +391,9 @@ static void renew(struct window *window) {
 
 /* written: through the window that is up to date; NULL: all of it, in some other way. */
 static void renew_others(const void *source, const struct window *up_to_date, const struct written *written) {
-    for (struct window *window = windows; window; window = window->next) {
-        if (window == up_to_date || window->is_left || tensor_storage(window->source) != source)
+    sweep_of(source, up_to_date);
+    LIST_EACH (struct window, window, list_of(&of_memories, source), of_memory) {
+        if (window == up_to_date || window->is_left)
             continue;
         if (up_to_date && written && !has_history_of(window) && is_at_same_place(window, up_to_date, written))
             carry(window, up_to_date, written);
@@ -373,7 +406,6 @@ void window_renew_others(const void *source, const void *up_to_date) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
-    windows_sweep(true); /* nobody misses a view that is gone */
     renew_others(source, window_onto(up_to_date), NULL);
 }
 
@@ -382,7 +414,6 @@ static void *carry_over(const struct written *written) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
-    windows_sweep(true);
     struct window *through = window_onto(written->storage);
     if (through && through->is_left)
         return written->storage;

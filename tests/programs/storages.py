@@ -61,6 +61,15 @@ one, two, three = h.numpy(), h.t().numpy(), h.view(-1).numpy()
 one[3, 0] = 42
 two[1, 4] = 43  # of one memory, with no operator in between
 print(two[0, 3], three[12], one[4, 1], three[17], h.data_ptr() == h.t().data_ptr() == h.view(-1).data_ptr(), number(h))
+h = model(batch)
+alias = h.detach()
+memory = alias.storage()
+memory.resize_(0)  # given back: a backward of something else has nothing to look for there
+other(batch).sum().backward()
+print("given back", number(other.weight.grad))
+memory.resize_(52)
+torch.empty(0).set_(memory, 0, (52,), (1,)).fill_(2)
+print("filled again", number(h.detach()), float(h.detach().numpy().sum()))
 kept = None
 for step in range(4):
     out = model(batch)

@@ -83,12 +83,47 @@ def looked_at(h):
     show("written again", h)
 
 
+def many_kept(h):
+    """Arrays kept from every step, of rows, of a row and of losses: what is written to one of them later, before an operator or a backward, still arrives."""
+    kept = []
+    for step in range(24):
+        one, other = (first(images) * 1 for _ in range(2))
+        loss = functional.cross_entropy(second(one), targets)
+        kept += [(array, array.numpy()) for array in (one.detach(), other.detach()[step % 8], loss.detach(), (h.detach() * step)[1:])]
+        for age in {step, step // 2}:
+            for place, (_, array) in enumerate(kept[4 * age:4 * age + 4]):
+                array.reshape(-1)[:2] = step + place
+        loss.backward()
+        h.mul_(0.5) if step % 6 == 5 and not h.requires_grad else None
+    print("kept", *(f"{array.sum():.3f}" for _, array in kept))
+    print("tensors", *(f"{tensor.sum().item():.3f}" for tensor, _ in kept))
+    early = first(images) * 1
+    product = (early * early).sum()
+    array = early.detach().numpy()
+    product.item()
+    array[3:20] = 2  # the backward reads it
+    second.weight.grad = first.weight.grad = None
+    product.backward()
+    show("gradient", first.weight.grad)
+
+
+def two_of_one(h):
+    """An array of a row and one of all rows, written in turns: the row's is taken back before an operator on something else."""
+    d = h.detach()
+    all_rows, row = d.numpy(), d[1].numpy()
+    for step in range(3):
+        row[step] = 7
+        print("between", f"{(first(images) * 1).sum().item():.4f}")
+        all_rows[1:3, step + 1] = -2
+        print("after", f"{d.sum().item():.4f} {row.sum():.4f} {all_rows.sum():.4f}")
+
+
 def whole(h):
     h.copy_(torch.sort(h, 0)[0])
     h.clamp_(-1, 1).t_().t_()
 
 
-for case in [row, rows, elements, by_view, lists, kept, arrays, looked_at, whole]:
+for case in [row, rows, elements, by_view, lists, kept, arrays, looked_at, many_kept, two_of_one, whole]:
     for grad in [True, False]:
         hidden = first(images) * 1
         if not grad:

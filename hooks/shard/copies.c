@@ -1,0 +1,193 @@
+/*
+ * Which copies there are of a storage, and of all that shares its values. A program may keep any number of them (losses.append(loss.detach().numpy())), so an
+ * operator finds those of its arguments without looking at the others.
+ */
+#include "copies.h"
+
+#include <stdlib.h>
+
+struct list_kept copies;
+static struct pairs places, families, wholes; /* by storage */
+static struct list_node *hasty;
+static unsigned windows_seen;
+static struct look *looks;
+static size_t look_count, look_room;
+
+struct place *copies_place(const void *storage) {
+    return pairs_get(&places, storage);
+}
+
+struct family *copies_family(const void *source) {
+    return pairs_get(&families, source);
+}
+
+struct copy *copies_with_whole(const void *whole) {
+    return pairs_get(&wholes, whole);
+}
+
+struct list_node *copies_hasty(void) {
+    return hasty;
+}
+
+/* ---- what the program has written */
+
+static void look_add(struct copy *copy) {
+    if (look_count == look_room)
+        looks = realloc(looks, (look_room = look_room ? 2 * look_room : 64) * sizeof *looks);
+    size_t offset = (size_t)tensor_storage_offset(copy->whole) * dtype_bytes(tensor_dtype(copy->whole));
+    copy->look = look_count++;
+    looks[copy->look] = (struct look){copy, tensor_storage(copy->whole), offset, extent_bytes(copy->whole), 0};
+    copies_note_equal(copy);
+}
+
+static void look_remove(const struct copy *copy) {
+    struct look *look = &looks[copy->look];
+    *look = looks[--look_count];
+    look->copy->look = copy->look;
+}
+
+static char *memory_of(const struct look *look) {
+    char *memory = storage_memory(look->storage, look->offset + look->bytes);
+    return memory ? memory + look->offset : NULL;
+}
+
+static bool is_written(const struct look *look) {
+    const char *memory = memory_of(look);
+    return memory && checksum_bytes(0, memory, look->bytes) != look->checksum;
+}
+
+char *copies_memory(const struct copy *copy) {
+    return memory_of(&looks[copy->look]);
+}
+
+size_t copies_bytes(const struct copy *copy) {
+    return looks[copy->look].bytes;
+}
+
+bool copies_is_written(const struct copy *copy) {
+    return is_written(&looks[copy->look]);
+}
+
+void copies_note_equal(const struct copy *copy) {
+    struct look *look = &looks[copy->look];
+    const char *memory = memory_of(look);
+    look->checksum = memory ? checksum_bytes(0, memory, look->bytes) : 0;
+}
+
+/* Each is somewhere else in memory, which takes longer than all the rest: some are on their way meanwhile. */
+bool copies_any_written(void) {
+    enum { AHEAD = 8 };
+    for (size_t i = 0; i < look_count; i++) {
+        if (i + 2 * AHEAD < look_count)
+            __builtin_prefetch(looks[i + 2 * AHEAD].storage);
+        if (i + AHEAD < look_count)
+            __builtin_prefetch(memory_of(&looks[i + AHEAD]));
+        if (is_written(&looks[i]))
+            return true;
+    }
+    return false;
+}
+
+/* ---- families */
+
+/* Where several have been written to nobody knows what came last, so each is taken back before the program goes on to the next. */
+static void family_set_haste(struct family *family) {
+    bool is_hasty = family->lost || (family->watched && family->memories > 1);
+    if (is_hasty == family->is_hasty)
+        return;
+    family->is_hasty = is_hasty;
+    if (is_hasty)
+        list_add(&hasty, &family->hasty);
+    else
+        list_remove(&family->hasty);
+}
+
+static bool is_first_of_place(const struct copy *copy) {
+    LIST_EACH (struct copy, other, copy->place->copies, of_place)
+        if (other != copy && other->family == copy->family)
+            return false;
+    return true;
+}
+
+static void family_join(struct copy *copy) {
+    struct tensor *source = NULL, *whole;
+    struct record record;
+    const void *storage = copy->place->storage;
+    bool is_view = copy_is_watched(copy) && window_find(storage, &source, &record, &whole);
+    const void *key = is_view ? tensor_storage(source) : storage;
+    const struct copy *lent = is_view ? copies_with_whole(key) : NULL; /* to another thread (shim/torch/loan.c) */
+    if (lent)
+        key = lent->place->storage;
+    struct family *family = copies_family(key);
+    if (!family) {
+        family = calloc(1, sizeof *family);
+        family->source = key;
+        pairs_put(&families, (void *)key, family);
+    }
+    copy->family = family;
+    copy->is_lost = copy_is_watched(copy) && !is_view;
+    list_add(&family->copies, &copy->of_family);
+    family->memories += is_first_of_place(copy);
+    family->watched += copy_is_watched(copy);
+    family->lost += copy->is_lost;
+    family_set_haste(family);
+}
+
+static void family_leave(struct copy *copy) {
+    struct family *family = copy->family;
+    list_remove(&copy->of_family);
+    family->memories -= is_first_of_place(copy);
+    family->watched -= copy_is_watched(copy);
+    family->lost -= copy->is_lost;
+    family_set_haste(family);
+    if (family->copies)
+        return;
+    pairs_put(&families, (void *)family->source, NULL);
+    free(family);
+}
+
+/* ---- all of them */
+
+void copies_add(struct copy *copy) {
+    const void *storage = tensor_storage(copy->alias);
+    struct place *place = copies_place(storage);
+    if (!place) {
+        place = calloc(1, sizeof *place);
+        place->storage = storage;
+        pairs_put(&places, (void *)storage, place);
+    }
+    copy->place = place;
+    place->count++;
+    list_add(&place->copies, &copy->of_place);
+    list_add(&copies.first, &copy->all);
+    if (!copy_is_watched(copy))
+        pairs_put(&wholes, tensor_storage(copy->whole), copy);
+    family_join(copy);
+    look_add(copy);
+}
+
+void copies_remove(struct copy *copy) {
+    struct place *place = copy->place;
+    look_remove(copy);
+    family_leave(copy);
+    if (!copy_is_watched(copy))
+        pairs_put(&wholes, tensor_storage(copy->whole), NULL);
+    list_kept_remove(&copies, &copy->all);
+    list_remove(&copy->of_place);
+    if (--place->count)
+        return;
+    pairs_put(&places, (void *)place->storage, NULL);
+    free(place);
+}
+
+void copies_follow_windows(void) {
+    unsigned now = window_changes();
+    if (now == windows_seen)
+        return;
+    windows_seen = now;
+    LIST_EACH (struct copy, copy, copies.first, all)
+        if (copy_is_watched(copy)) {
+            family_leave(copy);
+            family_join(copy);
+        }
+}

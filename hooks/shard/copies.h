@@ -1,0 +1,75 @@
+/* The copies that stand in for divided memory (read.c), found by what they are of. All of it within the scope of read.c's lock. */
+#ifndef ACCEL_HOOKS_SHARD_COPIES_H
+#define ACCEL_HOOKS_SHARD_COPIES_H
+
+#include "list.h"
+#include "shard.h"
+
+/* What copies show in the end: the memory of a divided tensor, of which a watched one is a view. */
+struct family {
+    struct list_node hasty; /* among those that are_hasty(), while it is one of them */
+    struct list_node *copies;
+    const void *source; /* a storage */
+    int memories;       /* how many storages its copies are of */
+    int watched, lost;  /* how many are watched, and of these, how many are views of nothing that is known */
+    bool is_hasty;
+};
+
+/* All copies of one storage. */
+struct place {
+    struct list_node *copies;
+    const void *storage;
+    uint32_t count; /* each of which owns it */
+};
+
+struct copy {
+    struct list_node all, of_place, of_family;
+    struct place *place;
+    struct family *family;
+    struct tensor *alias; /* owned: the divided memory as this rank has it, unmarked */
+    struct tensor *whole; /* owned: what the program sees; the alias itself: watched only */
+    struct record record;
+    size_t look; /* its place among those that are looked through */
+    bool is_changed, is_lost;
+    bool is_of_storage; /* all blocks of rows that a storage consists of (storage.c) */
+};
+
+extern struct list_kept copies;
+
+/* What the program sees of a copy, and whether it has written there. All of them lie side by side: a backward may read what any of them is of, so it looks
+   through all, and the program may have kept one of each step. */
+struct look {
+    struct copy *copy;
+    const void *storage;  /* of its whole */
+    size_t offset, bytes; /* from its first element to the end of its last */
+    uint64_t checksum;    /* when last equal to what the ranks have */
+};
+
+static inline bool copy_is_watched(const struct copy *copy) {
+    return copy->whole == copy->alias;
+}
+
+struct place *copies_place(const void *storage);   /* NULL: there are none of it */
+struct family *copies_family(const void *source);  /* the same */
+struct copy *copies_with_whole(const void *whole); /* the one whose whole has this storage; NULL: none */
+/* Where the program sees it; NULL: the program has given the memory back (untyped_storage().resize_(0)). What it puts there once it has some again counts as
+   written. */
+char *copies_memory(const struct copy *copy);
+size_t copies_bytes(const struct copy *copy);
+bool copies_is_written(const struct copy *copy);
+void copies_note_equal(const struct copy *copy); /* as it is now, it is equal to what the ranks have */
+bool copies_any_written(void);
+void copies_add(struct copy *copy);
+void copies_remove(struct copy *copy);
+/* Windows have lost their sources (x.data = y): families anew. */
+void copies_follow_windows(void);
+/* Families in which what was written to a watched copy must be taken back before anything else is written: there is other memory to write to, or nothing is
+   known of which it is a view. The first one's node `hasty`. */
+struct list_node *copies_hasty(void);
+
+/* window.c: how many sources of windows have been lost (x.data = y). */
+unsigned window_changes(void);
+/* storage.c: where a storage begins; NULL: it has no memory, or not so many bytes. */
+char *storage_memory(const void *storage, size_t bytes);
+
+#endif
