@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "window.h"
+
 struct list_kept copies;
 static struct pairs places, families, wholes; /* by storage */
 static struct list_node *hasty;

@@ -67,8 +67,6 @@ void copies_follow_windows(void);
    known of which it is a view. The first one's node `hasty`. */
 struct list_node *copies_hasty(void);
 
-/* window.c: how many sources of windows have been lost (x.data = y). */
-unsigned window_changes(void);
 /* storage.c: where a storage begins; NULL: it has no memory, or not so many bytes. */
 char *storage_memory(const void *storage, size_t bytes);
 

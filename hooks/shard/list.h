@@ -32,6 +32,13 @@ static inline void list_remove(struct list_node *node) {
         node->next->link = node->link;
 }
 
+static inline size_t list_length(const struct list_node *first) {
+    size_t length = 0;
+    for (; first; first = first->next)
+        length++;
+    return length;
+}
+
 /* Lists in a table: of the things with one key. */
 static inline struct list_node *list_of(const struct pairs *pairs, const void *key) {
     struct list_node **first = pairs_get(pairs, key);

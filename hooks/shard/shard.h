@@ -370,7 +370,7 @@ struct tensor *window_whole(struct tensor *source);
 bool window_before_call(struct shard_call *call);
 /* What an operator is about to write: a tensor's elements in a storage. dims -1: unknown, all of it. */
 struct written {
-    void *storage;
+    void *storage, *tensor; /* which may be gone when it has been written */
     enum torch_dtype dtype;
     int dims;
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], offset;
@@ -381,8 +381,7 @@ void window_after_write(const struct written *written);
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
 /* The program has a pointer into the copy that has this storage: that stays where it is as long as its source (in Python: until the next batch). */
 void window_keep(const void *storage);
-bool window_is_kept(const void *storage);  /* so that what is written there is still looked for */
-bool view_is_of_many(struct tensor *view); /* one of several that one operator has made (view.c) */
+bool window_is_kept(const void *storage); /* so that what is written there is still looked for */
 /* Other copies of a storage are brought up to date after one has been written. A collective. */
 void window_renew_others(const void *source, const void *up_to_date);
 

@@ -303,11 +303,3 @@ RULE_FUNCTION(same_size) {
     execute_return(call, (struct value[]){value_bool(same)}, 1);
     return RULE_DONE;
 }
-
-bool view_is_of_many(struct tensor *view) {
-    void *node = tensor_node(view);
-    const char *class = node ? virtual_class(node) : NULL;
-    if (!class || strstr(class, "Unsafe"))
-        return false;
-    return strstr(class, "SplitBackward") || strstr(class, "SplitWithSizesBackward") || strstr(class, "UnbindBackward");
-}

@@ -11,12 +11,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "copies.h"
+#include "window.h"
 
 struct window {
     struct list_node all, of_whole, of_source, of_memory;
-    const void *memory;    /* of the source, a storage */
-    struct tensor *source; /* owned: the divided tensor, or the sum, that was gathered */
+    const void *memory, *own; /* storages of the source and of the copy, as they are listed */
+    struct tensor *source;    /* owned: the divided tensor, or the sum, that was gathered */
     struct record record;
     struct tensor *whole; /* owned: the copy */
     uint64_t thread;      /* whose it is */
@@ -44,34 +44,23 @@ static void windows_unlock(int *unused) {
 }
 #define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = (python_lock(&windows_mutex), 0)
 
-static void take_rows_anew(struct tensor *source, const struct record *record, struct tensor *whole) {
-    OUTSIDE_TRANSFORM_SCOPE;
-    OPAQUE_SCOPE;
-    struct value rows = TORCH_CALL("aten::detach", "", value_tensor(source)), plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
-    rows_put(plain.tensor, record, rows.tensor);
-    value_drop(rows);
-    value_drop(plain);
-}
-
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole) {
     WINDOWS_SCOPE;
     LIST_EACH (const struct window, window, list_of(&of_wholes, tensor_storage(whole)), of_whole)
         if (window->whole == whole)
             return;
     if (shim_has_threads() && record->kind == RECORD_SHARD && !tensor_requires_grad(whole))
-        take_rows_anew(source, record, whole);
+        window_take_rows(source, record, whole);
     struct window *window = malloc(sizeof *window);
-    *window = (struct window){.memory = tensor_storage(source),
-                              .source = source,
-                              .record = *record,
-                              .whole = whole,
-                              .thread = threads_own(),
-                              .backwards = report_backwards(),
-                              .is_of_many = view_is_of_many(source)};
+    *window = (struct window){.source = source, .record = *record, .whole = whole, .is_of_many = window_is_of_many(source)};
+    window->memory = tensor_storage(source);
+    window->own = tensor_storage(whole);
+    window->thread = threads_own();
+    window->backwards = report_backwards();
     tensor_retain(source);
     tensor_retain(whole);
     list_add(&windows.first, &window->all);
-    list_put(&of_wholes, tensor_storage(whole), &window->of_whole);
+    list_put(&of_wholes, window->own, &window->of_whole);
     list_put(&of_sources, source, &window->of_source);
     list_put(&of_memories, window->memory, &window->of_memory);
     atomic_fetch_add(&window_count, 1);
@@ -98,33 +87,17 @@ void window_stand_for(struct tensor *source, struct tensor *whole) {
     mark_gathered(whole, true);
 }
 
-/* Expanded, with a history: a view (gather_shard). */
-static bool is_view(struct tensor *whole) {
-    struct sizes sizes = tensor_sizes(whole), strides = tensor_strides(whole);
-    for (size_t i = 0; i < sizes.count; i++)
-        if (!strides.data[i] && sizes.data[i] > 1)
-            return tensor_requires_grad(whole);
-    return false;
-}
-
 /* Only we have the copy, and its memory: with a view goes what it is one of. */
 static bool is_closed(const struct window *window) {
-    uint32_t own = is_view(window->whole) ? 2 : 1;
+    uint32_t own = window_is_expanded(window->whole) ? 2 : 1;
     return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == own;
-}
-
-static uint32_t windows_of(const struct tensor *source) {
-    uint32_t count = 0;
-    LIST_EACH (const struct window, window, list_of(&of_sources, source), of_source)
-        count++;
-    return count;
 }
 
 /* `const float *row = h[i].data_ptr<float>()`: the view is gone, h is not. What Python has seen may stay its own for good; there the next batch is the end,
    which comes at another time on each rank beside other threads. */
 static bool may_be_pointed_to(const struct window *window) {
     if (!window->kept || !shim_has_python())
-        return window->kept && tensor_owners(window->source) > windows_of(window->source);
+        return window->kept && tensor_owners(window->source) > list_length(list_of(&of_sources, window->source));
     return window->kept == report_batches() && !shim_has_threads();
 }
 
@@ -135,7 +108,7 @@ static bool may_be_asked_for_again(struct window *window) {
 
 static void close_window(struct window *window) {
     list_kept_remove(&windows, &window->all);
-    list_take_out(&of_wholes, tensor_storage(window->whole), &window->of_whole);
+    list_take_out(&of_wholes, window->own, &window->of_whole);
     list_take_out(&of_sources, window->source, &window->of_source);
     list_take_out(&of_memories, window->memory, &window->of_memory);
     tensor_release(window->whole);
@@ -160,25 +133,12 @@ static void sweep_of(const void *memory, const struct window *but) {
     }
 }
 
-static bool are_one(struct tensor *one, struct tensor *other) {
-    return tensor_same_layout(one, other) && tensor_storage_offset(one) == tensor_storage_offset(other);
-}
-
-/* Another tensor of the same memory, without a history of its own (each `h.detach()` or `h.data` is a new one). */
-static bool is_twin(const struct window *window, struct tensor *source) {
-    struct record record = record_get(source);
-    return tensor_storage(window->source) == tensor_storage(source) && record.kind == RECORD_SHARD && record.dim == window->record.dim &&
-           record_same_rows(&record, &window->record) && record_get(window->source).kind == RECORD_SHARD &&
-           are_one(window->source, source) && tensor_dtype(window->source) == tensor_dtype(source) && !tensor_is_lazy(source) &&
-           !tensor_is_lazy(window->source) && !tensor_is_recorded(source) && !tensor_is_recorded(window->source);
-}
-
 struct tensor *window_whole(struct tensor *source) {
     if (!atomic_load_explicit(&window_count, memory_order_relaxed))
         return NULL;
     WINDOWS_SCOPE;
     LIST_EACH (struct window, window, list_of(&of_memories, tensor_storage(source)), of_memory)
-        if ((window->source == source || is_twin(window, source)) && !window->is_left &&
+        if ((window->source == source || window_is_twin(window->source, &window->record, source)) && !window->is_left &&
             tensor_requires_grad(window->whole) == tensor_is_recorded(source) && window->thread == threads_own() &&
             (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
             window->idle = 0;
@@ -217,7 +177,10 @@ void window_replaced(struct tensor *source, bool is_done) {
 }
 
 static struct window *window_onto(const void *storage) {
-    return LIST_OWNER(list_of(&of_wholes, storage), struct window, of_whole);
+    LIST_EACH (struct window, window, list_of(&of_wholes, storage), of_whole)
+        if (tensor_storage(window->whole) == storage)
+            return window;
+    return NULL;
 }
 
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole) {
@@ -254,7 +217,7 @@ static bool has_history_of(const struct window *window) {
 
 /* Does each element of one copy stand for what the one at the same place in the other stands for? Their sources may be different columns. */
 static bool have_same_place(const struct window *one, const struct window *other) {
-    return are_one(one->whole, other->whole) && are_one(one->source, other->source) && !tensor_is_lazy(one->source) &&
+    return window_are_one(one->whole, other->whole) && window_are_one(one->source, other->source) && !tensor_is_lazy(one->source) &&
            !tensor_is_lazy(other->source) && one->record.kind == other->record.kind;
 }
 
@@ -393,7 +356,7 @@ static void renew(struct window *window) {
 static void renew_others(const void *source, const struct window *up_to_date, const struct written *written) {
     sweep_of(source, up_to_date);
     LIST_EACH (struct window, window, list_of(&of_memories, source), of_memory) {
-        if (window == up_to_date || window->is_left)
+        if (window == up_to_date || window->is_left || tensor_storage(window->source) != source)
             continue;
         if (up_to_date && written && !has_history_of(window) && is_at_same_place(window, up_to_date, written))
             carry(window, up_to_date, written);
@@ -409,11 +372,31 @@ void window_renew_others(const void *source, const void *up_to_date) {
     renew_others(source, window_onto(up_to_date), NULL);
 }
 
+static void list_anew(struct pairs *lists, const void **key, const void *storage, struct list_node *node) {
+    if (*key == storage)
+        return;
+    list_take_out(lists, *key, node);
+    list_put(lists, *key = storage, node);
+    atomic_fetch_add(&changes, 1);
+}
+
+/* The operator has given what it has written another storage (d.set_(x)). */
+static void follow(const struct written *written) {
+    struct window *next;
+    LIST_EACH (struct window, window, list_of(&of_sources, written->tensor), of_source)
+        list_anew(&of_memories, &window->memory, tensor_storage(window->source), &window->of_memory);
+    for (struct window *window = LIST_OWNER(list_of(&of_wholes, written->storage), struct window, of_whole); window; window = next) {
+        next = LIST_OWNER(window->of_whole.next, struct window, of_whole);
+        list_anew(&of_wholes, &window->own, tensor_storage(window->whole), &window->of_whole);
+    }
+}
+
 /* The storage that was written in the end: the source's, where it was written through a view. */
 static void *carry_over(const struct written *written) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
+    follow(written);
     struct window *through = window_onto(written->storage);
     if (through && through->is_left)
         return written->storage;
@@ -422,18 +405,6 @@ static void *carry_over(const struct written *written) {
     void *source = through ? tensor_storage(through->source) : written->storage;
     renew_others(source, through, written);
     return source;
-}
-
-struct written window_region(struct tensor *tensor) {
-    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
-    struct written written = {.storage = tensor_storage(tensor), .dtype = tensor_dtype(tensor), .dims = -1};
-    if (sizes.count > TORCH_DIMS_MAX)
-        return written;
-    written.dims = (int)sizes.count;
-    written.offset = tensor_storage_offset(tensor);
-    memcpy(written.sizes, sizes.data, sizes.count * sizeof *sizes.data);
-    memcpy(written.strides, strides.data, sizes.count * sizeof *strides.data);
-    return written;
 }
 
 void window_written(struct tensor *tensor) {

@@ -1,0 +1,52 @@
+/* What a window (window.c) asks of the tensor that was gathered, and of what is written. */
+#include "window.h"
+
+void window_take_rows(struct tensor *source, const struct record *record, struct tensor *whole) {
+    OUTSIDE_TRANSFORM_SCOPE;
+    OPAQUE_SCOPE;
+    struct value rows = TORCH_CALL("aten::detach", "", value_tensor(source)), plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
+    rows_put(plain.tensor, record, rows.tensor);
+    value_drop(rows);
+    value_drop(plain);
+}
+
+bool window_is_of_many(struct tensor *source) {
+    void *node = tensor_node(source);
+    const char *class = node ? virtual_class(node) : NULL;
+    if (!class || strstr(class, "Unsafe"))
+        return false;
+    return strstr(class, "SplitBackward") || strstr(class, "SplitWithSizesBackward") || strstr(class, "UnbindBackward");
+}
+
+struct written window_region(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    struct written written = {.tensor = tensor, .storage = tensor_storage(tensor), .dtype = tensor_dtype(tensor), .dims = -1};
+    if (sizes.count > TORCH_DIMS_MAX)
+        return written;
+    written.dims = (int)sizes.count;
+    written.offset = tensor_storage_offset(tensor);
+    memcpy(written.sizes, sizes.data, sizes.count * sizeof *sizes.data);
+    memcpy(written.strides, strides.data, sizes.count * sizeof *strides.data);
+    return written;
+}
+
+bool window_is_expanded(struct tensor *whole) {
+    struct sizes sizes = tensor_sizes(whole), strides = tensor_strides(whole);
+    for (size_t i = 0; i < sizes.count; i++)
+        if (!strides.data[i] && sizes.data[i] > 1)
+            return tensor_requires_grad(whole);
+    return false;
+}
+
+bool window_are_one(struct tensor *one, struct tensor *other) {
+    return tensor_same_layout(one, other) && tensor_storage_offset(one) == tensor_storage_offset(other);
+}
+
+bool window_is_twin(struct tensor *source, const struct record *record, struct tensor *other) {
+    struct record now = record_get(source), others = record_get(other);
+    if (tensor_storage(source) != tensor_storage(other) || now.kind != RECORD_SHARD || others.kind != RECORD_SHARD ||
+        others.dim != record->dim || !record_same_rows(&others, record) || tensor_is_recorded(source) || tensor_is_recorded(other))
+        return false;
+    return window_are_one(source, other) && tensor_dtype(source) == tensor_dtype(other) && !tensor_is_lazy(source) &&
+           !tensor_is_lazy(other);
+}
