@@ -243,7 +243,11 @@ uint32_t shim_slot(void) {
 }
 
 void shim_acts_for_all(bool it_does) {
-    atomic_store(&for_all, it_does ? pthread_self() : 0);
+    pthread_t self = pthread_self();
+    if (it_does)
+        atomic_store(&for_all, self);
+    else
+        atomic_compare_exchange_strong(&for_all, &self, 0);
 }
 
 bool shim_is_for_all(void) {

@@ -19,10 +19,6 @@ bool report_has_batches(void) {
     return atomic_load_explicit(&batches, memory_order_relaxed);
 }
 
-uint64_t report_batches(void) {
-    return atomic_load_explicit(&batches, memory_order_relaxed);
-}
-
 void report_gather(void) {
     atomic_fetch_add_explicit(&gathers, 1, memory_order_relaxed);
 }

@@ -174,7 +174,6 @@ void explain_end(const char *why);
 void report_begin(void);         /* after the self-check, which counts too */
 void report_batch(void);         /* a batch was divided */
 bool report_has_batches(void);   /* so far */
-uint64_t report_batches(void);   /* how many */
 uint64_t report_backwards(void); /* how many this thread has run, or one that went by the same word */
 void report_gather(void);        /* a tensor was gathered or summed for an operator that needs all of it */
 void report_backward(void);      /* a backward was run, divided or not; stops the job when --scale-batch has found no loader until then */

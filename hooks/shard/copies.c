@@ -161,7 +161,7 @@ void copies_add(struct copy *copy) {
     copy->place = place;
     place->count++;
     list_add(&place->copies, &copy->of_place);
-    list_add(&copies.first, &copy->all);
+    list_kept_add(&copies, &copy->all);
     if (!copy_is_watched(copy))
         pairs_put(&wholes, tensor_storage(copy->whole), copy);
     family_join(copy);

@@ -62,25 +62,36 @@ static inline void list_take_out(struct pairs *pairs, const void *key, struct li
 struct list_kept {
     struct list_node *first; /* the youngest */
     struct list_node *turn;  /* whose turn it is of the others */
+    size_t count, added;     /* in all; since they were looked at last */
 };
+
+static inline void list_kept_add(struct list_kept *kept, struct list_node *node) {
+    list_add(&kept->first, node);
+    kept->count++;
+    kept->added++;
+}
 
 static inline void list_kept_remove(struct list_kept *kept, struct list_node *node) {
     if (kept->turn == node)
         kept->turn = node->next;
     list_remove(node);
+    kept->count--;
 }
 
-/* What the program is done with goes soon after it has come, or with all the others: the youngest are shown, and a few of the others in turn. */
+/* What the program is done with goes soon after it has come, or with all the others: the youngest are shown, and of the others in turn more than have come, so
+   that they do not grow more, and so many that each comes within some hundred calls. */
 static inline void list_kept_visit(struct list_kept *kept, void (*visit)(struct list_node *node, bool is_young)) {
-    enum { YOUNG = 16, OTHERS = 4 };
+    enum { YOUNG = 16, OTHERS = 4, CALLS = 256 };
     struct list_node *next, *node = kept->first;
+    size_t others = OTHERS + 2 * kept->added + kept->count / CALLS;
+    kept->added = 0;
     for (int i = 0; i < YOUNG && node; i++, node = next) {
         next = node->next;
         visit(node, true);
     }
     if (!node)
         return;
-    for (int i = 0; i < OTHERS; i++) {
+    for (size_t i = 0; i < others; i++) {
         node = kept->turn ? kept->turn : kept->first;
         if (!node)
             return;

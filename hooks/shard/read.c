@@ -218,6 +218,22 @@ static void copy_sweep(struct list_node *node, bool unused) {
     atomic_fetch_sub(&copy_count, 1);
 }
 
+/* Of what an operator is about to read or write: whether a window is still open decides about collectives, so it must not hang on whose turn it was to be
+   looked at, which beside other threads differs between the ranks. */
+static void sweep_family(const struct family *family) {
+    struct copy *next;
+    for (struct copy *copy = LIST_OWNER(family ? family->copies : NULL, struct copy, of_family); copy; copy = next) {
+        next = LIST_OWNER(copy->of_family.next, struct copy, of_family);
+        copy_sweep(&copy->all, true);
+    }
+}
+
+static void sweep_for(struct tensor *tensor) {
+    const void *storage = tensor_storage(tensor), *source = source_of(storage);
+    sweep_family(source ? copies_family(source) : NULL);
+    sweep_family(copies_family(storage));
+}
+
 /* ---- turns */
 
 static bool none_was_made(const void *seen) {
@@ -285,8 +301,10 @@ bool read_before_call(const struct shard_call *call) {
     list_kept_visit(&copies, copy_sweep);
     bool is_met = false;
     for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].record.kind != RECORD_NONE)
+        if (call->arguments[i].record.kind != RECORD_NONE) {
+            sweep_for(argument_tensor(&call->arguments[i]));
             is_met |= tensor_settle(argument_tensor(&call->arguments[i]));
+        }
     return is_met;
 }
 
@@ -374,7 +392,8 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     struct copy *copy = copy_find(tensor, &record, is_same, &others);
     if (others || record.kind == RECORD_GATHERED)
         tensor_settle(tensor);
-    if (record.kind == RECORD_GATHERED)
+    if (record.kind == RECORD_GATHERED &&
+        !shim_has_python()) /* whose arrays keep the view; and what it has seen may stay its own for good (2.13) */
         window_keep(tensor_storage(tensor));
     if (!copy) {
         explain_note("read", "memory of a divided tensor", "put together from all ranks");

@@ -379,7 +379,7 @@ struct written window_region(struct tensor *tensor);
 void window_after_write(const struct written *written);
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
-/* The program has a pointer into the copy that has this storage: that stays where it is as long as its source (in Python: until the next batch). */
+/* The program has a pointer into the copy that has this storage: that stays where it is as long as its source. */
 void window_keep(const void *storage);
 bool window_is_kept(const void *storage); /* so that what is written there is still looked for */
 /* Other copies of a storage are brought up to date after one has been written. A collective. */

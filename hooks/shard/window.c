@@ -5,8 +5,8 @@
  * parts of it but for those as another type, whose bits no sum of parts has: for them the copy is the sum.
  *
  * Threads of the program may each write other rows at one time: each has windows of its own (whose there are others of is another on each rank), and what one
- * writes is carried to the others' copies element by element: the rest of these may just be written. A copy may have been gathered before another thread's
- * write reached this rank's rows, and become a window after it: so it takes these rows anew.
+ * writes is carried to the others' copies element by element: the rest of these may just be written. A copy may have been gathered before such a write reached
+ * this rank's rows: so it takes them anew when it becomes a window.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,11 +22,10 @@ struct window {
     uint64_t thread;      /* whose it is */
     uint64_t backwards;   /* that the thread had run when it was opened: they free what its history needs */
     int idle;             /* calls since a view of the copy was last asked for */
-    uint64_t kept;        /* number of the batch in which a pointer into the copy was given away; 0: none was */
+    bool is_kept;         /* a pointer into the copy was given away */
     bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
-    /* The source is one of several views that one operator has made: once their base is written autograd refuses to use them. */
-    bool is_of_many;
-    bool is_spent; /* and it has been written: the copy has its values, without their history */
+    bool is_of_many;      /* the source is one of several views of one operator: once their base is written autograd refuses to use them */
+    bool is_spent;        /* and it has been written: the copy has its values, without their history */
 };
 
 /* Reading element by element (z[i][j].item()) drops each view before the next: a small copy stays for the next few calls, unless something is written. Not
@@ -35,8 +34,7 @@ enum { IDLE_CALLS = 32, IDLE_CALLS_OF_HISTORY = 8 /* which keeps a step's activa
 
 static struct list_kept windows;
 static struct pairs of_wholes, of_sources, of_memories; /* to the windows of a copy's storage, of a source, and of a source's storage */
-static _Atomic int window_count;
-static _Atomic unsigned changes;
+static _Atomic unsigned window_count, changes;
 static pthread_mutex_t windows_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void windows_unlock(int *unused) {
@@ -59,7 +57,7 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     window->backwards = report_backwards();
     tensor_retain(source);
     tensor_retain(whole);
-    list_add(&windows.first, &window->all);
+    list_kept_add(&windows, &window->all);
     list_put(&of_wholes, window->own, &window->of_whole);
     list_put(&of_sources, source, &window->of_source);
     list_put(&of_memories, window->memory, &window->of_memory);
@@ -93,12 +91,9 @@ static bool is_closed(const struct window *window) {
     return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == own;
 }
 
-/* `const float *row = h[i].data_ptr<float>()`: the view is gone, h is not. What Python has seen may stay its own for good; there the next batch is the end,
-   which comes at another time on each rank beside other threads. */
+/* `const float *row = h[i].data_ptr<float>()`: the view is gone, h is not. */
 static bool may_be_pointed_to(const struct window *window) {
-    if (!window->kept || !shim_has_python())
-        return window->kept && tensor_owners(window->source) > list_length(list_of(&of_sources, window->source));
-    return window->kept == report_batches() && !shim_has_threads();
+    return window->is_kept && tensor_owners(window->source) > list_length(list_of(&of_sources, window->source));
 }
 
 static bool may_be_asked_for_again(struct window *window) {
@@ -133,12 +128,17 @@ static void sweep_of(const void *memory, const struct window *but) {
     }
 }
 
+/* Beside other threads which of the closed ones have been swept is another on each rank. */
+static bool is_there(const struct window *window) {
+    return !window->is_left && (!shim_has_threads() || !is_closed(window) || may_be_pointed_to(window));
+}
+
 struct tensor *window_whole(struct tensor *source) {
     if (!atomic_load_explicit(&window_count, memory_order_relaxed))
         return NULL;
     WINDOWS_SCOPE;
     LIST_EACH (struct window, window, list_of(&of_memories, tensor_storage(source)), of_memory)
-        if ((window->source == source || window_is_twin(window->source, &window->record, source)) && !window->is_left &&
+        if ((window->source == source || window_is_twin(window->source, &window->record, source)) && is_there(window) &&
             tensor_requires_grad(window->whole) == tensor_is_recorded(source) && window->thread == threads_own() &&
             (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
             window->idle = 0;
@@ -202,13 +202,13 @@ void window_keep(const void *storage) {
     WINDOWS_SCOPE;
     struct window *window = window_onto(storage);
     if (window)
-        window->kept = report_batches();
+        window->is_kept = true;
 }
 
 bool window_is_kept(const void *storage) {
     WINDOWS_SCOPE;
     const struct window *window = window_onto(storage);
-    return window && may_be_pointed_to(window) && !shim_has_python();
+    return window && may_be_pointed_to(window);
 }
 
 static bool has_history_of(const struct window *window) {

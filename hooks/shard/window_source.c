@@ -42,11 +42,17 @@ bool window_are_one(struct tensor *one, struct tensor *other) {
     return tensor_same_layout(one, other) && tensor_storage_offset(one) == tensor_storage_offset(other);
 }
 
+/* What is written to one counts for the other, or what is written to either counts for nobody else (h.data). */
+static bool count_alike(struct tensor *one, struct tensor *other) {
+    const void *ones = *(void **)((char *)one + torch_facts.version), *others = *(void **)((char *)other + torch_facts.version);
+    return torch_facts.version && (ones == others || (ones && others && tensor_owners(ones) == 1 && tensor_owners(others) == 1));
+}
+
 bool window_is_twin(struct tensor *source, const struct record *record, struct tensor *other) {
     struct record now = record_get(source), others = record_get(other);
     if (tensor_storage(source) != tensor_storage(other) || now.kind != RECORD_SHARD || others.kind != RECORD_SHARD ||
         others.dim != record->dim || !record_same_rows(&others, record) || tensor_is_recorded(source) || tensor_is_recorded(other))
         return false;
     return window_are_one(source, other) && tensor_dtype(source) == tensor_dtype(other) && !tensor_is_lazy(source) &&
-           !tensor_is_lazy(other);
+           !tensor_is_lazy(other) && count_alike(source, other);
 }

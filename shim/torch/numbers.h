@@ -17,7 +17,8 @@ void numbers_meet_tensor(struct tensor *tensor);
 uint64_t numbers_take(void);
 /* The ranks' parameters were seen to differ by rounding. On all ranks at one point of the program. */
 void numbers_round_apart(void);
-/* May equal computations have other last digits on another rank? Then bits of what was computed are not compared. Any thread. */
+/* May equal computations have other last digits on another rank? Then bits of what was computed are not compared. Any thread; others
+   than the main one know of several hosts only. */
 bool numbers_may_be_apart(void);
 /* Are words of two ranks further from each other than rounding makes them? */
 bool numbers_are_far(uint64_t one, uint64_t other);

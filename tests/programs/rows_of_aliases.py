@@ -16,3 +16,24 @@ with torch.no_grad():
         print(f"{rows[5].sum().item():.3f} {out[5].sum().item():.3f} {rows[3].sum().item():.3f}")
         turned = out.detach().transpose(1, 2)
         print(f"{turned[7, 2].sum().item():.3f} {out.detach()[7, :, 2].sum().item():.3f}")
+
+# what is written counts for autograd as it does in one process: h.detach() counts with h, h.data for itself
+layer = torch.nn.Linear(6, 4)
+inputs = torch.randn(16, 6)
+for read, written in ("data", "data"), ("data", "detach"), ("detach", "data"), ("detach", "detach"):
+    alias = {"data": lambda tensor: tensor.data, "detach": lambda tensor: tensor.detach()}
+    layer.zero_grad()
+    result = layer(inputs)
+    loss = (result * result).sum()
+    seen = alias[read](result)[0].sum().item()
+    alias[written](result)[3].zero_()
+    try:
+        loss.backward()
+        print(f"{read} {written} {seen:.3f} {layer.weight.grad.abs().sum().item():.2f}")
+    except RuntimeError as error:
+        print(f"{read} {written} {seen:.3f} {str(error)[:60]}")
+
+# rows of one batch that are gone before the next
+for batch in range(3):
+    with torch.no_grad():
+        print(f"{sum(float(row.numpy()[0]) for row in layer(torch.randn(500, 6) + batch)):.2f}")
