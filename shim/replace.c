@@ -29,16 +29,16 @@ static void cut_base(char *path) {
     slash[slash == path] = 0;
 }
 
-/* Where the link to nowhere leads from its folder, in place: that is where the kernel makes a file. False: this is no link. */
-static bool follow_link(char *path) {
+/* Where the link to nowhere leads from its folder, in place: that is where the kernel makes a file. 0: this is no link; -1: nobody can tell. */
+static int follow_link(char *path) {
     char text[PATH_MAX], link[PATH_MAX];
     ssize_t length = readlink(path, text, sizeof text - 1);
     if (length <= 0)
-        return false;
+        return 0;
     text[length] = 0;
     strcpy(link, path);
     int folder = text[0] == '/' ? 0 : (int)(shim_base_of(link) - link);
-    return snprintf(path, PATH_MAX, "%.*s%s", folder, link, text) < PATH_MAX;
+    return snprintf(path, PATH_MAX, "%.*s%s", folder, link, text) < PATH_MAX ? 1 : -1;
 }
 
 /* As realpath(), also of a name that nothing stands under yet. errno: of realpath(). */
@@ -53,14 +53,17 @@ static bool locate_new(const char *path, char *real) {
 
 bool replace_locate(const char *path, char *real) {
     char followed[PATH_MAX];
+    struct stat status;
     if (realpath(path, real))
         return true;
-    if (errno != ENOENT || (size_t)snprintf(followed, sizeof followed, "%s", path) >= sizeof followed)
+    /* What is there all the same has no name (/dev/fd/3 of a file that has been removed). */
+    if (errno != ENOENT || !stat(path, &status) || (size_t)snprintf(followed, sizeof followed, "%s", path) >= sizeof followed)
         return false;
-    for (int links = 0; follow_link(followed);)
+    int leads, links = 0;
+    while ((leads = follow_link(followed)) > 0)
         if (++links > LINKS)
             return false;
-    return locate_new(followed, real);
+    return !leads && locate_new(followed, real);
 }
 
 /* Names carry the process number of their maker. One without a lock may be about to be renamed (replace_open's, which cannot lock the

@@ -138,9 +138,9 @@ print(os.path.exists(drawn))
 with tempfile.NamedTemporaryFile("w", dir="__pycache__", delete=False) as file:
     file.write("temporary")
 os.replace(file.name, "ours")
-with open("__pycache__/0123456789abcdef.pkl", "w") as file:
+with open("__pycache__/kept.tmp.pkl", "w") as file:
     file.write("stays")
-print(open("ours").read(), open("__pycache__/0123456789abcdef.pkl").read())
+print(open("ours").read(), open("__pycache__/kept.tmp.pkl").read())
 
 with open("module.py", "w") as file:
     file.write("x = 1")

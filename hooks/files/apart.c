@@ -4,8 +4,8 @@
  * nothing. So on the disk each rank but 0 has another name for such a file, with the job's name and the rank's number at its end. It goes with the renaming
  * or removal, or when the rank ends.
  *
- * The disk alone says which files there are: one process of a rank may write what another renames. A file is on its way when its name has 'tmp' in it, or eight
- * hexadecimal digits at a stretch. Others are what the caches hold: every process opens those by their names, as it would without us.
+ * The disk alone says which files there are: one process of a rank may write what another renames. A file is on its way when its name has 'tmp' in it. Others are what
+ * the caches hold: every process opens those by their names, as it would without us, and so do commands (a compiler) that are given what a program has drawn.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "files.h"
 
-enum { NOTED = 32, DRAWN_DIGITS = 8 };
+enum { NOTED = 32 };
 
 /* Made by this process, or by the rank that has forked it: to be removed when the rank ends. */
 static struct {
@@ -24,14 +24,7 @@ static struct {
 static _Atomic bool has_noted;
 
 static bool is_on_its_way(const char *path) {
-    static const char digits[] = "0123456789abcdefABCDEF";
-    const char *base = shim_base_of(path);
-    if (strstr(base, "tmp"))
-        return true;
-    for (size_t length; *base; base += length + (base[length] != 0))
-        if ((length = strspn(base, digits)) >= DRAWN_DIGITS)
-            return true;
-    return false;
+    return strstr(shim_base_of(path), "tmp");
 }
 
 /* The rank's other name for it: own[PATH_MAX]. False: it has none. Keeps errno. */

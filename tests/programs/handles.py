@@ -120,6 +120,15 @@ print("read link", os.readlink(own + "/latest"), os.path.realpath(own + "/latest
 os.remove(own + "/latest")
 os.rmdir(own)
 
+# a file that has no name, by its descriptor
+with tempfile.TemporaryFile() as nameless:
+    torch.save({"weight": torch.ones(3)}, f"/dev/fd/{nameless.fileno()}")
+    nameless.seek(0)
+    print("nameless", torch.load(nameless))
+    put(f"/proc/self/fd/{nameless.fileno()}", "nameless")
+    nameless.seek(0)
+    print(nameless.read(), [name for name in os.listdir(".") if "deleted" in name])
+
 # two handles of a file that is removed and made anew
 one, other = open("twice", "a"), open("twice", "a")
 os.remove("twice")
