@@ -4,8 +4,9 @@
  * nothing. So on the disk each rank but 0 has another name for such a file, with the job's name and the rank's number at its end. It goes with the renaming
  * or removal, or when the rank ends.
  *
- * The disk alone says which files there are: one process of a rank may write what another renames. A file is on its way when its name has 'tmp' in it. Others are what
- * the caches hold: every process opens those by their names, as it would without us, and so do commands (a compiler) that are given what a program has drawn.
+ * The disk alone says which files there are: one process of a rank may write what another renames. A file is on its way when its name has 'tmp' in it. Others
+ * are what the caches hold: every process opens those by their names, as it would without us, and so do commands (a compiler) that are given what a program
+ * has drawn.
  */
 #define _GNU_SOURCE
 #include <errno.h>
