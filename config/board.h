@@ -120,9 +120,9 @@ struct board {
     struct board_host list[BOARD_RANKS_MAX];
     _Atomic uint32_t abort;      /* 0 running; else the job is being stopped: 1 + rank that asked, or BOARD_ABORT_LAUNCHER */
     _Atomic uint32_t last_words; /* the job is being stopped, and rank 0 has written what the program had printed */
-    _Atomic uint64_t
-        held_ns; /* by the monotonic clock: when rank 0 was last seen to be held up by what it alone does for the program, by who reads the
-                                    output or by a disk that takes what it saves (launcher/held.c); the others' deadlines begin anew then */
+    /* By the monotonic clock: when rank 0 was last seen to be held up by what it alone does for the program, by who reads the output or by a disk that takes
+       what it saves (launcher/held.c); the others' deadlines begin anew then. */
+    _Atomic uint64_t held_ns;
     struct board_rank ranks[BOARD_RANKS_MAX];
     struct board_meetings meetings;
     struct board_deeds deeds[BOARD_RANKS_MAX];

@@ -14,8 +14,8 @@
 #include "clock.h"
 #include "job.h"
 
-#define PIECE_BYTES                                                                                                                        \
-    (1 << 20) /* what is written between two deadlines at least; a thread that writes a few lines to a log now and then does not save */
+/* What is written between two deadlines at least: a thread that writes a few lines to a log now and then does not save. */
+#define PIECE_BYTES (1 << 20)
 #define RECENT_MS 5000 /* between two pieces, for words */
 
 static FILE *open_of_process(pid_t pid, const char *name) {

@@ -148,8 +148,7 @@ void shim_nap(uint64_t *since_ns, const char *what) {
     if (looked_ns > *since_ns && looked_ns - *since_ns > limit_ms * (uint64_t)1000000)
         waited_too_long(what);
     ORIGINAL(nanosleep)(&nap, NULL);
-    *since_ns += clock_pause_ns(&looked_ns);
-    *since_ns = clock_held_ns() > *since_ns ? clock_held_ns() : *since_ns;
+    *since_ns = clock_begun_ns(*since_ns + clock_pause_ns(&looked_ns));
 }
 
 static bool locks_for_a_moment(pthread_mutex_t *mutex) {

@@ -88,9 +88,12 @@ static void
     *begun[BEGUN_MAX]; /* the samplers that were reset last: of each an epoch has begun that has handed out nothing yet; NULL: it has */
 static unsigned begun_count;
 
-static void begin_epoch(void *sampler) {
+typedef void reset_function(void *sampler, uint64_t size, uint64_t is_given);
+
+static void reset_of(void *sampler, uint64_t size, uint64_t is_given, reset_function *original) {
     if (shim_active() && threads_is_main())
         begun[begun_count++ % BEGUN_MAX] = sampler;
+    original(sampler, size, is_given);
 }
 
 /* On all ranks alike, whatever their addresses are. */
@@ -122,23 +125,19 @@ static void agree_on_epoch(struct loader *loader) {
 }
 
 void hook_random_reset(void *sampler, uint64_t size, uint64_t is_given) {
-    begin_epoch(sampler);
-    ORIGINAL(random_reset)(sampler, size, is_given);
+    reset_of(sampler, size, is_given, ORIGINAL(random_reset));
 }
 
 void hook_random_reset_c10(void *sampler, uint64_t size, uint64_t is_given) {
-    begin_epoch(sampler);
-    ORIGINAL(random_reset_c10)(sampler, size, is_given);
+    reset_of(sampler, size, is_given, ORIGINAL(random_reset_c10));
 }
 
 void hook_sequential_reset(void *sampler, uint64_t size, uint64_t is_given) {
-    begin_epoch(sampler);
-    ORIGINAL(sequential_reset)(sampler, size, is_given);
+    reset_of(sampler, size, is_given, ORIGINAL(sequential_reset));
 }
 
 void hook_sequential_reset_c10(void *sampler, uint64_t size, uint64_t is_given) {
-    begin_epoch(sampler);
-    ORIGINAL(sequential_reset_c10)(sampler, size, is_given);
+    reset_of(sampler, size, is_given, ORIGINAL(sequential_reset_c10));
 }
 
 /* ---- handing out */

@@ -19,6 +19,11 @@ struct list_node {
 #define LIST_EACH(type, name, first, member)                                                                                               \
     for (type *name = LIST_OWNER(first, type, member); name; name = LIST_OWNER(name->member.next, type, member))
 
+/* The same, where the body may take the one that it is at out of the list. */
+#define LIST_EACH_LEAVING(type, name, first, member)                                                                                       \
+    for (type *name = LIST_OWNER(first, type, member), *next_; name && (next_ = LIST_OWNER(name->member.next, type, member), true);        \
+         name = next_)
+
 static inline void list_add(struct list_node **first, struct list_node *node) {
     *node = (struct list_node){*first, first};
     if (*first)

@@ -221,11 +221,8 @@ static void copy_sweep(struct list_node *node, bool unused) {
 /* Of what an operator is about to read or write: whether a window is still open decides about collectives, so it must not hang on whose turn it was to be
    looked at, which beside other threads differs between the ranks. */
 static void sweep_family(const struct family *family) {
-    struct copy *next;
-    for (struct copy *copy = LIST_OWNER(family ? family->copies : NULL, struct copy, of_family); copy; copy = next) {
-        next = LIST_OWNER(copy->of_family.next, struct copy, of_family);
+    LIST_EACH_LEAVING (struct copy, copy, family ? family->copies : NULL, of_family)
         copy_sweep(&copy->all, true);
-    }
 }
 
 static void sweep_for(struct tensor *tensor) {

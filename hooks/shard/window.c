@@ -96,6 +96,10 @@ static bool may_be_pointed_to(const struct window *window) {
     return window->is_kept && tensor_owners(window->source) > list_length(list_of(&of_sources, window->source));
 }
 
+static bool is_left_over(const struct window *window) {
+    return is_closed(window) && !may_be_pointed_to(window);
+}
+
 static bool may_be_asked_for_again(struct window *window) {
     int most = tensor_requires_grad(window->whole) ? IDLE_CALLS_OF_HISTORY : IDLE_CALLS;
     return window->idle++ < most && !shim_has_threads() && tensor_bytes(window->whole) <= IDLE_BYTES;
@@ -114,23 +118,20 @@ static void close_window(struct window *window) {
 
 static void sweep_idle(struct list_node *node, bool is_young) {
     struct window *window = LIST_OWNER(node, struct window, all);
-    if (is_closed(window) && !may_be_pointed_to(window) && (!is_young || !may_be_asked_for_again(window)))
+    if (is_left_over(window) && (!is_young || !may_be_asked_for_again(window)))
         close_window(window);
 }
 
 /* Before a write to a source's memory: nobody misses a view that is gone. */
 static void sweep_of(const void *memory, const struct window *but) {
-    struct window *next;
-    for (struct window *window = LIST_OWNER(list_of(&of_memories, memory), struct window, of_memory); window; window = next) {
-        next = LIST_OWNER(window->of_memory.next, struct window, of_memory);
-        if (window != but && is_closed(window) && !may_be_pointed_to(window))
+    LIST_EACH_LEAVING (struct window, window, list_of(&of_memories, memory), of_memory)
+        if (window != but && is_left_over(window))
             close_window(window);
-    }
 }
 
 /* Beside other threads which of the closed ones have been swept is another on each rank. */
 static bool is_there(const struct window *window) {
-    return !window->is_left && (!shim_has_threads() || !is_closed(window) || may_be_pointed_to(window));
+    return !window->is_left && !(shim_has_threads() && is_left_over(window));
 }
 
 struct tensor *window_whole(struct tensor *source) {
@@ -169,11 +170,8 @@ void window_replaced(struct tensor *source, bool is_done) {
         dispatch_is_opaque()) /* a tensor of ours, perhaps with the list in hand */
         return;
     WINDOWS_SCOPE;
-    struct window *next;
-    for (struct window *window = LIST_OWNER(list_of(&of_sources, source), struct window, of_source); window; window = next) {
-        next = LIST_OWNER(window->of_source.next, struct window, of_source);
+    LIST_EACH_LEAVING (struct window, window, list_of(&of_sources, source), of_source)
         leave(window, is_done);
-    }
 }
 
 static struct window *window_onto(const void *storage) {
@@ -382,13 +380,10 @@ static void list_anew(struct pairs *lists, const void **key, const void *storage
 
 /* The operator has given what it has written another storage (d.set_(x)). */
 static void follow(const struct written *written) {
-    struct window *next;
     LIST_EACH (struct window, window, list_of(&of_sources, written->tensor), of_source)
         list_anew(&of_memories, &window->memory, tensor_storage(window->source), &window->of_memory);
-    for (struct window *window = LIST_OWNER(list_of(&of_wholes, written->storage), struct window, of_whole); window; window = next) {
-        next = LIST_OWNER(window->of_whole.next, struct window, of_whole);
+    LIST_EACH_LEAVING (struct window, window, list_of(&of_wholes, written->storage), of_whole)
         list_anew(&of_wholes, &window->own, tensor_storage(window->whole), &window->of_whole);
-    }
 }
 
 /* The storage that was written in the end: the source's, where it was written through a view. */

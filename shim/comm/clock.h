@@ -33,6 +33,12 @@ static inline uint64_t clock_held_ns(void) {
     return held_ns && held_ns <= clock_ns() ? held_ns : 0;
 }
 
+/* When a wait that began then has begun, as far as deadlines go. */
+static inline uint64_t clock_begun_ns(uint64_t since_ns) {
+    uint64_t held_ns = clock_held_ns();
+    return held_ns > since_ns ? held_ns : since_ns;
+}
+
 enum { CLOCK_PAUSE_MS = 2000 }; /* far longer than a nap, even where many processes share a core */
 
 /* looked_ns: when a waiting thread has looked before; it is now. How long the process was stopped since; 0: it was not. */
@@ -54,9 +60,7 @@ static inline struct clock_wait clock_wait_begin(void) {
 
 /* How long it has waited; to be asked in each nap. */
 static inline uint64_t clock_waited_ns(struct clock_wait *wait) {
-    wait->since_ns += clock_pause_ns(&wait->looked_ns);
-    uint64_t held_ns = clock_held_ns();
-    wait->since_ns = held_ns > wait->since_ns ? held_ns : wait->since_ns;
+    wait->since_ns = clock_begun_ns(wait->since_ns + clock_pause_ns(&wait->looked_ns));
     return wait->looked_ns > wait->since_ns ? wait->looked_ns - wait->since_ns : 0;
 }
 
