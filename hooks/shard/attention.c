@@ -83,13 +83,13 @@ RULE_FUNCTION(fast_attention) {
             return RULE_GATHER;
         bool has_rows = operand->record.kind == RECORD_SHARD ? operand->record.dim == 0 && record_same_rows(&operand->record, &call->record)
                                                              : argument_size(operand, 0) == record_total(&call->record);
-        if (operand != mask && !has_rows)
-            return RULE_GATHER;
-        if (operand == mask && (!has_rows || call_int(call, call->value_count - 1, 0) == 0)) {
+        if (operand == mask && call_int(call, call->value_count - 1, 0) == 0) {
             if (operand->record.kind == RECORD_SHARD || argument_dims(mask) != 2)
                 return RULE_GATHER;
             continue; /* one mask for all sequences */
         }
+        if (!has_rows) /* of padding, with as many rows as one rank has: libtorch refuses it */
+            return RULE_GATHER;
         if (operand->record.kind != RECORD_SHARD)
             decide_narrow(operand, 0);
     }

@@ -151,8 +151,9 @@ static bool decide_masked_put(struct shard_call *call) {
     struct argument *self = call_argument(call, 0), *values = call_argument(call, 2), *mask = only_mask(call);
     if (!mask || values->record.kind == RECORD_SHARD || argument_elements(values) != 1)
         return false;
-    if (argument_size(mask, self->record.dim) != record_total(&self->record))
-        return false;
+    for (int i = 0; i < argument_dims(mask); i++)
+        if (i >= argument_dims(self) || argument_size(mask, i) != argument_size(self, i))
+            return false;
     if (mask->record.kind == RECORD_SHARD)
         return mask->record.dim == self->record.dim && record_same_rows(&mask->record, &self->record);
     decide_narrow(mask, self->record.dim);
@@ -182,8 +183,6 @@ RULE_FUNCTION(index_put) {
     struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
     if (!self || self->record.kind != RECORD_SHARD || !values)
         return RULE_GATHER;
-    call->lead = self;
-    call->record = self->record;
     if ((!decide_masked_put(call) && !decide_put(call)) || call_writes_to_one_row(call))
         return RULE_GATHER;
     decide_shard(call, 0, self->record.dim);
@@ -200,8 +199,6 @@ RULE_FUNCTION(index_write) {
     int dims = argument_dims(self), dim = self->record.dim;
     if (wrap_dim(call_int(call, 1, 0), dims) == dim || (rule->a && (!source || argument_dims(source) != dims)))
         return RULE_GATHER;
-    call->lead = self;
-    call->record = self->record;
     if (source && source->record.kind == RECORD_SHARD && (source->record.dim != dim || !record_same_rows(&source->record, &self->record)))
         return RULE_GATHER;
     if (source && source->record.kind != RECORD_SHARD) {

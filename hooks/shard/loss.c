@@ -110,6 +110,30 @@ static void keep_own(struct value *list, const struct record *record) {
     free(own);
 }
 
+static int64_t sum_of(const struct stack *lengths, int64_t first, int64_t count) {
+    int64_t sum = 0;
+    for (int64_t i = first; i < first + count; i++)
+        sum += lengths->begin[i].integer;
+    return sum;
+}
+
+/* One for each row, and none above the most. */
+static bool lengths_fit(const struct stack *lengths, int64_t rows, int64_t most) {
+    if (lengths->end - lengths->begin != rows)
+        return false;
+    for (const struct value *length = lengths->begin; length < lengths->end; length++)
+        if (length->integer < 0 || length->integer > most)
+            return false;
+    return true;
+}
+
+/* What does not is refused by libtorch, with whole sizes: of some ranks' rows it would fit, and other ranks' would be read from behind the targets. */
+static bool targets_fit(const struct argument *targets, const struct stack *lengths, int64_t rows) {
+    if (argument_dims(targets) == 2)
+        return argument_size(targets, 0) == rows && lengths_fit(lengths, rows, argument_size(targets, 1));
+    return argument_dims(targets) == 1 && lengths_fit(lengths, rows, INT64_MAX) && argument_size(targets, 0) == sum_of(lengths, 0, rows);
+}
+
 /* _ctc_loss(log_probs (time, rows, classes), targets (rows, length) or all one after the other, input_lengths, target_lengths, ...) ->
    (loss of each row, what backward needs of each row) */
 RULE_FUNCTION(ctc_loss) {
@@ -120,14 +144,13 @@ RULE_FUNCTION(ctc_loss) {
         record_total(&call->record) != call->record.total || !value_is_list(&call->values[2]) || !value_is_list(&call->values[3]))
         return RULE_GATHER;
     struct stack *lengths = value_list(&call->values[3]);
-    if (lengths->end - lengths->begin != call->record.total)
+    if (!lengths_fit(value_list(&call->values[2]), call->record.total, argument_size(scores, 0)) ||
+        !targets_fit(targets, lengths, call->record.total))
         return RULE_GATHER;
     if (argument_dims(targets) == 2)
         decide_narrow(targets, 0);
     else { /* own targets begin where the earlier rows' end */
-        int64_t first = 0, count = 0;
-        for (int64_t i = 0; i < call->record.first + call->record.rows; i++)
-            *(i < call->record.first ? &first : &count) += lengths->begin[i].integer;
+        int64_t first = sum_of(lengths, 0, call->record.first), count = sum_of(lengths, call->record.first, call->record.rows);
         OPAQUE_SCOPE;
         value_replace(targets->slot, TORCH_CALL("aten::narrow", "", *targets->slot, value_int(0), value_int(first), value_int(count)));
     }

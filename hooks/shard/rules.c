@@ -41,9 +41,14 @@ bool rule_suits_direct(const struct rule *rule) {
     return is_among(rule, families, sizeof families / sizeof *families);
 }
 
+/* Dimensions by their names, which rules would take for numbers (libtorch up to 2.9: squeeze.dimname, sum.dim_DimnameList, cat.names). */
+static bool names_dims(const char *overload) {
+    return strstr(overload, "imname") || strstr(overload, "names");
+}
+
 /* Only operators of aten have rows: another library's operator of the same name is another operator. */
 const struct rule *rule_find(const struct operator *op) {
-    if (strncmp(op->name, "aten::", 6))
+    if (strncmp(op->name, "aten::", 6) || names_dims(op->overload))
         return &rule_none;
     const char *name = op->short_name;
     size_t length = strlen(name);

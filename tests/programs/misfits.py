@@ -14,9 +14,25 @@ library.impl("scale", lambda x: x.mul_(3).clone(), KEY)
 library.impl("each", lambda tensors: [x.mul_(3) for x in tensors] and None, KEY)
 library.impl("both", lambda x, y: (x.mul_(3), y.add_(1)) and None, KEY)
 
+sequences = torch.randn(13, 12, 8)
+encoder = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+
+
+def spoken_loss(targets, times=(12,) * 13, lengths=(4,) * 13):
+    torch.nn.functional.ctc_loss(spoken, targets.long(), tuple(times), tuple(lengths))
+
+
+def encoded(rows):  # as many rows of padding as one of the ranks has, or as there are
+    padding = torch.zeros(rows, 12, dtype=torch.bool)
+    padding[:, 9:] = True
+    with torch.no_grad():
+        print(f"{encoder(model(sequences), src_key_padding_mask=padding).abs().sum().item():.4f}")
+
+
 for step in range(2):
     hidden = model(batch)
     held = hidden.detach()
+    spoken = model(sequences).log_softmax(2).transpose(0, 1)
     for attempt in (
         lambda: model(hidden[:, :3]),
         lambda: torch.nn.functional.linear(hidden, torch.ones(8, 8), torch.ones(5)),
@@ -46,6 +62,17 @@ for step in range(2):
         lambda: hidden.squeeze(2),
         lambda: hidden.squeeze((0, -3)),
         lambda: torch.nn.functional.group_norm(hidden, 3),
+        lambda: (hidden * 1).detach().masked_fill_(torch.ones(13, 5, dtype=torch.bool), 0),
+        lambda: (hidden * 1).detach().__setitem__(torch.ones(13, 5, dtype=torch.bool), 0),
+        lambda: spoken_loss(torch.ones(6, 4)),
+        lambda: spoken_loss(torch.ones(20, 4)),
+        lambda: spoken_loss(torch.ones(80)),
+        lambda: spoken_loss(torch.ones(30)),
+        lambda: spoken_loss(torch.ones(13, 4), times=[12] * 5),
+        lambda: spoken_loss(torch.ones(13, 4), lengths=[4] * 12 + [5]),
+        lambda: spoken_loss(torch.ones(13, 4), times=[12] * 12 + [14]),
+        lambda: encoded(7),
+        lambda: encoded(13),
     ):
         try:
             attempt()

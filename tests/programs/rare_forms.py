@@ -1,4 +1,5 @@
-"""Forms that few programs use: targets in bytes, ignored classes that weigh 1/0, packed elements under other sizes, normalisations of nothing and in bfloat16."""
+"""Forms that few programs use: targets in bytes, ignored classes that weigh 1/0, packed elements under other sizes, normalisations of nothing and in bfloat16,
+dimensions by their names."""
 import torch
 from torch import nn
 from torch.nn import functional
@@ -112,6 +113,16 @@ def lists_of_scripts():
     tell("grown from whole", (grown(images, torch.linspace(-1, 1, 80).view(20, 4)).sum(1, keepdim=True) * model(images)).mean(), model)
 
 
+def named_dimensions():
+    if not hasattr(torch.Tensor, "refine_names"):  # libtorch 2.13
+        return
+    model, targets = nn.Linear(8, 1), torch.linspace(-1, 1, 12)
+    named = model(images).refine_names("N", "C")
+    squeezed = named.squeeze("C")
+    print(squeezed.names, tuple(squeezed.shape), "%.4f %.4f" % (named.sum("N").item(), named.mean("C").rename(None).sum().item()))
+    tell("named", (squeezed.rename(None) - targets).pow(2).mean(), model)
+
+
 bytes_as_targets()
 ignored_weight()
 other_sizes()
@@ -122,3 +133,4 @@ complex_sums()
 left_out()
 learned_probability()
 lists_of_scripts()
+named_dimensions()
