@@ -141,6 +141,12 @@ static int make_named(struct replacement *replacement, int flags, mode_t mode) {
     return is_usable ? EPERM : NOT_BY_NAME;
 }
 
+/* By itself, as `docker run -v` does: no other file can take its name. Kernels before 5.8 do not say so. */
+static bool is_mounted(const char *target) {
+    struct statx now;
+    return !statx(AT_FDCWD, target, 0, 0, &now) && now.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+}
+
 /* DIRECT, FAIL or perhaps WHOLE; sets target and mode. */
 static enum replace_way judge(struct replacement *replacement, const char *path) {
     struct stat old;
@@ -152,7 +158,7 @@ static enum replace_way judge(struct replacement *replacement, const char *path)
     bool exists = !stat(replacement->target, &old);
     if (exists && (S_ISDIR(old.st_mode) || access(replacement->target, W_OK)))
         return REPLACE_FAIL;
-    if (exists && (!S_ISREG(old.st_mode) || old.st_nlink > 1))
+    if (exists && (!S_ISREG(old.st_mode) || old.st_nlink > 1 || is_mounted(replacement->target)))
         return REPLACE_DIRECT;
     replacement->mode = exists ? old.st_mode : 0;
     return REPLACE_WHOLE;

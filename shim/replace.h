@@ -21,7 +21,7 @@ enum { REPLACE_LINK_BYTES = 32 }; /* of /proc/self/fd/N */
 
 enum replace_way {
     REPLACE_WHOLE,
-    REPLACE_DIRECT, /* must be opened by its path: a device, a pipe, a file with several names, a directory where nothing can be created */
+    REPLACE_DIRECT, /* must be opened by its path: a device, a pipe, a file of several names or that is mounted, where nothing can be made */
     REPLACE_FAIL,   /* opening the path fails */
 };
 

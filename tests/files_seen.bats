@@ -116,6 +116,41 @@ open("ours", "w")'
     diff "$LOG/rank-0.out" "$LOG/rank-1.out"
 }
 
+@test "a file that is mounted by itself is written where it is; where one cannot take its place in the end, closing it says so on all ranks" {
+    requires root
+    local result=0
+    touch "$BATS_TEST_TMPDIR"/{own.log,own.pt} "$RANKS"/{train.log,model.pt,late.log,other}
+    program '
+import ctypes
+log = open("train.log", "w")
+log.write("begins\n")
+log.flush()
+train()
+log.write("ends\n")
+log.close()
+torch.save(model.state_dict(), "model.pt")
+late = open("late.log", "w")
+late.write("lost")
+late.flush()
+if os.environ["ACCEL_RUN_RANK"] == "0":
+    ctypes.CDLL(None).mount(b"other", b"late.log", None, 4096, None) # MS_BIND
+train()
+try:
+    late.close()
+except OSError as error:
+    print(error.strerror)
+print(len(torch.load("model.pt")))'
+    mount --bind "$BATS_TEST_TMPDIR/own.log" "$RANKS/train.log" || skip "needs the right to mount"
+    mount --bind "$BATS_TEST_TMPDIR/own.pt" "$RANKS/model.pt"
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py") || result=$?
+    umount "$RANKS"/{train.log,model.pt}
+    ! mountpoint -q "$RANKS/late.log" || umount "$RANKS/late.log"
+    [ $result -eq 0 ]
+    [ "$(cat "$BATS_TEST_TMPDIR/own.log")" = "$(printf 'begins\nends')" ]
+    [ "$(cat "$LOG/rank-1.out")" = "$(printf '%s\n' "Device or resource busy" 2)" ]
+    diff "$LOG"/rank-{0,1}.out
+}
+
 @test "killed at any moment: every file is the old or the new one, whole" {
     "$REPOSITORY/tests/soak-files" 4
 }

@@ -113,6 +113,7 @@ struct written {
     ino_t inode;
     uint64_t number;  /* of the meeting that opened it; 0: none */
     uint32_t rank_0s; /* its place in rank 0's table */
+    int problem;      /* an errno: it could not be put in its place, which who closes it hears */
     uint64_t beside;  /* opened by all ranks on a thread that does not meet: the key of its end (shim/beside.h); 0: it was not */
     off_t size_seen;  /* of such a file, when a backward was run last, and since when it has it */
     time_t seen_at;
@@ -164,7 +165,7 @@ uint64_t written_sizes(void);
 void written_move(const char *from, const char *to);
 /* Puts what lies below the folder there: it moves, or is in the way of its removal, as in one process. */
 void written_publish_below(const char *folder);
-/* Puts a file that is not in its place yet there. Returns 0 or an errno. Any thread. */
+/* Puts a file that is not in its place yet there. Returns 0 or an errno, also where an earlier call has failed. Any thread. */
 int written_publish(struct written *file);
 /* The file itself is written from now on, not one that takes its name: it is to be locked (rank 0). Nothing where that cannot be. */
 void written_put_in_place(struct written *file);

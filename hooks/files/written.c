@@ -59,6 +59,7 @@ struct written *written_new(const char *real) {
         file->is_mapped = file->is_kept = false;
         file->has_twins = false;
         file->beside = 0;
+        file->problem = 0;
         file->hollow = 0;
         file->locked.is_known = false;
         file->size_seen = -1;
@@ -241,23 +242,23 @@ static void await_publishers(const struct written *file) {
 }
 
 int written_publish(struct written *file) {
-    int saved_errno = errno, problem = 0;
+    int saved_errno = errno;
     atomic_fetch_add(&file->publishers, 1);
     if (!atomic_exchange(&file->is_temporary, false)) {
         atomic_fetch_sub(&file->publishers, 1);
         await_publishers(file);
         errno = saved_errno;
-        return 0;
+        return file->problem;
     }
     if (written_is_open(file)) /* not closed unseen, and gone */
-        problem = replace_commit(&file->replacement);
+        file->problem = replace_commit(&file->replacement);
     if (!file->is_own)
         atomic_fetch_sub(&written_views, 1); /* not before: who looks for it meanwhile finds that somebody is at it, and waits */
     atomic_fetch_sub(&file->publishers, 1);
     if (file->number)
         meeting_file_is_seen(written_in_meeting(file));
     errno = saved_errno;
-    return problem;
+    return file->problem;
 }
 
 /* What has been written so far goes to the file itself. */
