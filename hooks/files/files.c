@@ -129,7 +129,7 @@ static void rank_begins(void) {
     atomic_store(&process, getpid());
 }
 
-/* Is it open for writing? Then it is in its place now. */
+/* Is it open? For writing: then it is in its place now. */
 static bool settle(const char *path) {
     char buffer[PATH_MAX], real[PATH_MAX];
     if (shim_rank())
@@ -137,7 +137,8 @@ static bool settle(const char *path) {
     view(AT_FDCWD, path, buffer);
     SHIM_FILES_ASIDE;
     files_locate(path, real);
-    return written_find_path(real);
+    /* what has no name, and is called by its descriptor, nothing can be put in the place of */
+    return written_find_path(real) || (replace_locate(path, real) && readers_hold(real));
 }
 
 static bool is_own(const char *path) {

@@ -176,6 +176,8 @@ void written_publish_logs(void);
 
 /* Does this process have the file open, or mapped? (readers.c) */
 bool readers_have(const char *path);
+/* Only the first of these. */
+bool readers_hold(const char *path);
 
 /* A private copy that is written through memory is about to be closed: true when it stays. */
 bool mapped_keep(struct written *file);

@@ -41,10 +41,18 @@ static bool is_open(const struct stat *file) {
 }
 
 /* To be called inside SHIM_FILES_ASIDE. Keeps errno. */
-bool readers_have(const char *path) {
+static bool have(const char *path, bool also_mapped) {
     struct stat file;
     int saved_errno = errno;
-    bool have = !stat(path, &file) && S_ISREG(file.st_mode) && (is_open(&file) || is_mapped(&file));
+    bool it_has = !stat(path, &file) && S_ISREG(file.st_mode) && (is_open(&file) || (also_mapped && is_mapped(&file)));
     errno = saved_errno;
-    return have;
+    return it_has;
+}
+
+bool readers_have(const char *path) {
+    return have(path, true);
+}
+
+bool readers_hold(const char *path) {
+    return have(path, false);
 }

@@ -59,8 +59,8 @@ static void agree_on_name(const char *path) {
 static void begin_here(struct save *save, const char *path) {
     if (shim_rank())
         return;
-    /* What the program goes on writing to is the file itself. */
-    save->way = files_client.is_written(path) ? SAVE_DIRECT : (enum save_way)replace_begin(&save->file, path);
+    /* What the program goes on writing to, or reading from, is the file itself. Not what it has mapped (torch.load): its memory would end here (SIGBUS). */
+    save->way = files_client.is_open(path) ? SAVE_DIRECT : (enum save_way)replace_begin(&save->file, path);
     if (save->way == SAVE_REPLACE)
         save_set_string(&save->opened, save->file.name);
 }

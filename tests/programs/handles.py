@@ -37,6 +37,11 @@ with open("saved.pt", "wb"):
     torch.save(model.state_dict(), "saved.pt")
 print("saved", sorted(torch.load("saved.pt")))
 
+# and while it is open for reading
+with open("saved.pt", "rb") as reader:
+    torch.save({"weight": torch.ones(3)}, "saved.pt")
+    print("read", sorted(torch.load(reader)))
+
 # a file that is rewritten while it is mapped, or open for reading
 np.save("bank.npy", np.zeros(4))
 bank = np.load("bank.npy", mmap_mode="r")
