@@ -279,6 +279,8 @@ void written_put_in_place(struct written *file) {
     struct stat real;
     int saved_errno = errno, flags = fcntl(file->descriptor, F_GETFL);
     SHIM_FILES_ASIDE;
+    if (file->is_mapped) /* its memory stays the temporary file's */
+        written_publish(file);
     /* one that is not there nobody has locked */
     int there = atomic_load(&file->is_temporary) ? open(file->path, O_RDWR | O_CLOEXEC | (flags & O_APPEND)) : -1;
     if (there >= 0 && !fstat(there, &real) && move_into(there, file)) {

@@ -1,4 +1,5 @@
 """Files that are written through memory, and read by their names meanwhile: NumPy's and libtorch's, renamed, made anew, removed, cut."""
+import fcntl
 import mmap
 import os
 
@@ -60,6 +61,13 @@ with open("ring.bin", "w+b") as file:
     file.truncate(16)
     ring = mmap.mmap(file.fileno(), 16)
 ring[0:4] = b"abcd"
+print(open("ring.bin", "rb").read()[:5], step() > 0)
+ring.close()
+with open("ring.bin", "w+b") as file:
+    file.truncate(16)
+    ring = mmap.mmap(file.fileno(), 16)
+    fcntl.flock(file, fcntl.LOCK_EX)
+ring[0:4] = b"lock"
 print(open("ring.bin", "rb").read()[:5], step() > 0)
 ring.close()
 os.truncate("ring.bin", 2)
