@@ -131,7 +131,7 @@ static int make_named(struct replacement *replacement, int flags, mode_t mode) {
     }
     if (replacement->file < 0)
         return EEXIST;
-    flock(replacement->file, LOCK_EX | LOCK_NB);
+    replacement->is_locked = !flock(replacement->file, LOCK_EX | LOCK_NB);
     bool is_usable = replacement->is_borrowed || !access(name, W_OK);
     if (is_usable && imitate(replacement->file, replacement))
         return 0;
@@ -151,7 +151,7 @@ static bool is_mounted(const char *target) {
 static enum replace_way judge(struct replacement *replacement, const char *path) {
     struct stat old;
     replacement->file = -1;
-    replacement->is_unnamed = replacement->is_borrowed = false;
+    replacement->is_unnamed = replacement->is_borrowed = replacement->is_locked = false;
     replacement->mode = 0;
     if (!replace_locate(path, replacement->target))
         return REPLACE_FAIL;
@@ -259,7 +259,15 @@ static int name_file(struct replacement *replacement, const char *link) {
     return EEXIST;
 }
 
+/* A lock belongs to the open file, which is the program's from then on: it would wait for its own. */
+void replace_unlock(struct replacement *replacement) {
+    if (replacement->is_borrowed && replacement->is_locked)
+        flock(replacement->file, LOCK_UN);
+    replacement->is_locked = false;
+}
+
 static void let_go(struct replacement *replacement) {
+    replace_unlock(replacement);
     if (!replacement->is_borrowed)
         close(replacement->file);
     replacement->file = -1;

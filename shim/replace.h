@@ -31,6 +31,7 @@ struct replacement {
     int file;              /* the temporary file, locked; -1: none */
     bool is_unnamed;       /* it has no name yet */
     bool is_borrowed;      /* the file is the caller's to close */
+    bool is_locked;        /* it has a lock of ours */
     mode_t mode;           /* permissions of the file that is replaced, 0: there is none */
 };
 
@@ -45,6 +46,9 @@ const char *replace_path(const struct replacement *replacement, char *link);
 /* Decides, and opens the temporary file for the caller: flags and mode as for open(). The descriptor in replacement->file is then the caller's to close, and
    commit and discard leave it open. */
 enum replace_way replace_open(struct replacement *replacement, const char *path, int flags, mode_t mode);
+
+/* The caller is about to lock a descriptor of its own: that lock is not ours to give up in the end. */
+void replace_unlock(struct replacement *replacement);
 
 /* Puts the temporary file in the target's place. Returns 0 or an errno; then it is discarded. */
 int replace_commit(struct replacement *replacement);

@@ -279,6 +279,7 @@ void written_put_in_place(struct written *file) {
     struct stat real;
     int saved_errno = errno, flags = fcntl(file->descriptor, F_GETFL);
     SHIM_FILES_ASIDE;
+    replace_unlock(&file->replacement);
     if (file->is_mapped) /* its memory stays the temporary file's */
         written_publish(file);
     /* one that is not there nobody has locked */

@@ -6,9 +6,13 @@
 #include "unit.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../../shim/shim.h"
@@ -16,6 +20,20 @@
 _Thread_local uint8_t shim_files_aside_now;
 
 static struct replacement replacement;
+
+/* As on file systems that have no files without a name. */
+static bool all_are_named;
+int open(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    if (all_are_named && (flags & O_TMPFILE) == O_TMPFILE) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
 
 static void enter_folder(void) {
     char name[] = "/tmp/replace-test-XXXXXX";
@@ -145,6 +163,30 @@ TEST("a link to nowhere leads to the file that is made: over further links, from
     EXPECT(!chdir("old") && is_alone("third.pt", "new") && !chdir(".."));
     EXPECT(!symlink("none/model.pt", "astray") && replace_begin(&replacement, "astray") == REPLACE_FAIL);
     EXPECT(!symlink("ring", "again") && !symlink("again", "ring") && replace_begin(&replacement, "ring") == REPLACE_FAIL);
+    leave_folder();
+}
+
+/* By another descriptor than the one that is in place. */
+static bool can_be_locked(const char *name) {
+    int other = open(name, O_WRONLY);
+    bool can = !flock(other, LOCK_EX | LOCK_NB);
+    close(other);
+    return can;
+}
+
+TEST("who has opened a file that has a name from the beginning can lock it when it is in its place: our lock is gone, his own stays") {
+    enter_folder();
+    all_are_named = true;
+    EXPECT(replace_open(&replacement, "log", O_WRONLY, 0600) == REPLACE_WHOLE && !can_be_locked(replacement.name));
+    int file = replacement.file;
+    EXPECT(!replace_commit(&replacement) && can_be_locked("log"));
+    close(file);
+    EXPECT(replace_open(&replacement, "log", O_WRONLY, 0600) == REPLACE_WHOLE);
+    replace_unlock(&replacement);
+    file = replacement.file;
+    EXPECT(!flock(file, LOCK_EX) && !replace_commit(&replacement) && !can_be_locked("log"));
+    close(file);
+    all_are_named = false;
     leave_folder();
 }
 
