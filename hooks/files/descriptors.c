@@ -49,6 +49,26 @@ int hook_fcntl64(int descriptor, int command, long what) {
     return hook_fcntl(descriptor, command, what);
 }
 
+/* What has been added to a file is cut: until then the others' copies may still need what rank 0 has there (sink_fill), afterwards they must not. */
+static void before_cut(int descriptor) {
+    struct written *file = written_find(descriptor);
+    if (!file || !(fcntl(descriptor, F_GETFL) & O_APPEND))
+        return;
+    if (file->is_own)
+        sink_fill(file);
+    if (file->number && meeting_is_here())
+        meeting_hold(MEETING_TRUNCATE, file->path, NULL);
+}
+
+int hook_ftruncate(int descriptor, long length) {
+    before_cut(descriptor);
+    return ORIGINAL(ftruncate)(descriptor, length);
+}
+
+int hook_ftruncate64(int descriptor, long length) {
+    return hook_ftruncate(descriptor, length);
+}
+
 /* They may be closed without a call of ours: what they wrote is in its place then. */
 int hook_close_range(unsigned first, unsigned last, int flags) {
     written_publish_all();

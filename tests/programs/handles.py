@@ -85,6 +85,22 @@ for name in "tick_0", "tick_1":
     put(name, name)
     print("name", read(name))
 
+# what has been added to is begun anew, while another rank has not come so far
+put("state", "old text\n")
+log = open("state", "a")
+time.sleep(0.3 * (rank == 0))
+log.truncate(0)
+log.write("new\n")
+log.flush()
+print("anew", read("state"))
+log.close()
+log = open("state", "a")
+time.sleep(0.3 * (rank != 0))
+print("before", read("state"))
+log.truncate(1)
+print("cut", read("state"))
+log.close()
+
 # more mappings than there are places for files
 for i in range(1100):
     memory = np.memmap("buffer", dtype="u1", mode="r+" if i else "w+", shape=(4,))
