@@ -322,6 +322,8 @@ static inline const char *view(int directory, const char *path, char *buffer) {
         return path;
     return view_slowly(directory, path, buffer);
 }
+/* The same for opening it: the flags are for the name that is returned. */
+const char *view_to_open(int directory, const char *path, int *flags, char *buffer);
 /* A private copy is reached through a link of /proc, which is not what the program asks about. */
 #define VIEW_COPIES "/proc/self/fd/"
 static inline bool view_is_copy(const char *path) {

@@ -215,7 +215,7 @@ int hook_openat(int directory, const char *path, int flags, unsigned mode) {
     descriptor = open_written(directory, path, flags, mode);
     if (descriptor != OPEN_PASS)
         return descriptor;
-    path = view(directory, path, buffer);
+    path = view_to_open(directory, path, &flags, buffer);
     descriptor = away_open(directory, path, flags);
     if (descriptor != OPEN_PASS)
         return descriptor;
@@ -230,7 +230,7 @@ int hook_open(const char *path, int flags, unsigned mode) {
     descriptor = open_written(AT_FDCWD, path, flags, mode);
     if (descriptor != OPEN_PASS)
         return descriptor;
-    path = view(AT_FDCWD, path, buffer);
+    path = view_to_open(AT_FDCWD, path, &flags, buffer);
     descriptor = away_open(AT_FDCWD, path, flags);
     if (descriptor != OPEN_PASS)
         return descriptor;

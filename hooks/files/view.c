@@ -152,17 +152,31 @@ static const char *look(int directory, const char *path, char *buffer) {
     return file && file->is_diverted ? path : viewed;
 }
 
+static bool is_link(int directory, const char *path) {
+    struct stat now;
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    bool is_one = !fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) && S_ISLNK(now.st_mode);
+    errno = saved_errno;
+    return is_one;
+}
+
 /* The same of the name itself: a link to an open file is a link. */
 static const char *look_at_name(int directory, const char *path, int flags, char *buffer) {
-    struct stat now;
     const char *viewed = look(directory, path, buffer);
     if (viewed == path || !(flags & AT_SYMLINK_NOFOLLOW) || !view_is_copy(viewed))
         return viewed;
-    int saved_errno = errno;
-    SHIM_FILES_ASIDE;
-    bool is_link = !fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) && S_ISLNK(now.st_mode);
-    errno = saved_errno;
-    return is_link ? path : viewed;
+    return is_link(directory, path) ? path : viewed;
+}
+
+const char *view_to_open(int directory, const char *path, int *flags, char *buffer) {
+    const char *viewed = view(directory, path, buffer);
+    if (viewed == path || !(*flags & O_NOFOLLOW) || !view_is_copy(viewed))
+        return viewed;
+    if (is_link(directory, path))
+        return spelled(directory, path, buffer);
+    *flags &= ~O_NOFOLLOW;
+    return viewed;
 }
 
 #define VIEWED_NAME(directory, flags)                                                                                                      \

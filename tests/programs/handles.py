@@ -166,6 +166,11 @@ log.write("A\n")
 log.flush()
 os.symlink("run.log", "latest.log")
 print("link", read("latest.log"))
+for name in "run.log", "latest.log":
+    try:
+        print("itself", os.read(os.open(name, os.O_RDONLY | os.O_NOFOLLOW), 9))
+    except OSError as error:
+        print("itself", error.strerror)
 put("latest.log", "B\n", "a")
 log.close()
 print("link", read("run.log").split())
