@@ -16,6 +16,7 @@
 enum { DIGITS = 8, TRIES = 100 };
 enum { LINKS = 40 };       /* the kernel follows no more */
 enum { NOT_BY_NAME = -1 }; /* beside errnos */
+enum { FOLDERS = 64 };
 
 /* Up to the last dot, as libtorch cuts it. */
 static int stem_length(const char *base) {
@@ -73,29 +74,55 @@ static bool has_living_maker(const char *digits) {
     return maker > 0 && (!kill(maker, 0) || errno == EPERM);
 }
 
+/* How much of the name of a temporary file whose maker has ended is its target's; -1: it is none. */
+static int left_over(const char *name) {
+    const int end = (int)strlen(MARK) + DIGITS;
+    int stem = (int)strlen(name) - end;
+    if (stem < 0 || strncmp(name + stem, MARK, strlen(MARK)))
+        return -1;
+    const char *digits = name + stem + strlen(MARK);
+    return strspn(digits, "0123456789abcdef") != DIGITS || has_living_maker(digits) ? -1 : stem;
+}
+
+/* Folders in which there was nothing of the kind: a process that writes ten thousand files into one looks through it once. */
+static _Atomic uint64_t clean[FOLDERS];
+
+static uint64_t number_of_folder(const char *directory) {
+    struct statx now;
+    if (statx(AT_FDCWD, directory, 0, STATX_INO | STATX_BTIME, &now))
+        return 0;
+    uint64_t device = (uint64_t)now.stx_dev_major << 32 | now.stx_dev_minor;
+    uint64_t born = (uint64_t)now.stx_btime.tv_sec << 30 ^ now.stx_btime.tv_nsec;
+    return now.stx_ino ^ (device * 31 + born) * 0x9E3779B97F4A7C15u; /* another folder may get the number of one that is gone */
+}
+
 /* Removes what killed jobs have left for this target. */
 static void remove_leftovers(const char *target) {
     char directory[PATH_MAX];
     const char *base = shim_base_of(target);
     int stem = stem_length(base);
+    bool is_clean = true;
     strcpy(directory, target);
     cut_base(directory);
-    DIR *entries = opendir(directory);
+    uint64_t number = number_of_folder(directory);
+    _Atomic uint64_t *place = &clean[number % FOLDERS];
+    DIR *entries = number && atomic_load(place) == number ? NULL : opendir(directory);
     if (!entries)
         return;
     for (struct dirent *entry; (entry = readdir(entries));) {
-        const char *name = entry->d_name;
-        if (strncmp(name, base, (size_t)stem) || strncmp(name + stem, MARK, strlen(MARK)) ||
-            strspn(name + stem + strlen(MARK), "0123456789abcdef") != DIGITS || strlen(name) != stem + strlen(MARK) + DIGITS ||
-            has_living_maker(name + stem + strlen(MARK)))
+        int its_stem = left_over(entry->d_name);
+        is_clean = is_clean && its_stem < 0;
+        if (its_stem != stem || strncmp(entry->d_name, base, (size_t)stem))
             continue;
-        int file = openat(dirfd(entries), name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        int file = openat(dirfd(entries), entry->d_name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (file >= 0 && !flock(file, LOCK_EX | LOCK_NB))
-            unlinkat(dirfd(entries), name, 0);
+            unlinkat(dirfd(entries), entry->d_name, 0);
         if (file >= 0)
             close(file);
     }
     closedir(entries);
+    if (is_clean)
+        atomic_store(place, number);
 }
 
 /* A name beside the target: number is any. */

@@ -35,6 +35,12 @@ int open(const char *path, int flags, ...) {
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
+static int listings;
+DIR *opendir(const char *path) {
+    listings++;
+    return fdopendir(open(path, O_RDONLY | O_DIRECTORY));
+}
+
 static void enter_folder(void) {
     char name[] = "/tmp/replace-test-XXXXXX";
     EXPECT(mkdtemp(name) && !chdir(name));
@@ -148,6 +154,28 @@ TEST("what a killed job has left for a name is removed by the next one, and a li
     EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
     EXPECT(access("model.accel-7fffffff", F_OK) && !access(name, F_OK));
     replace_discard(&replacement);
+    leave_folder();
+}
+
+static void begin_and_discard(const char *name) {
+    EXPECT(replace_begin(&replacement, name) == REPLACE_WHOLE);
+    replace_discard(&replacement);
+}
+
+TEST("a folder is looked through for such once, however many files are written there, and again as long as there are some") {
+    enter_folder();
+    listings = 0;
+    begin_and_discard("first");
+    begin_and_discard("second");
+    begin_and_discard("third");
+    EXPECT(listings == 1);
+    leave_folder();
+    enter_folder();
+    write_file("second.accel-7fffffff", "no process has this number");
+    begin_and_discard("first");
+    EXPECT(!access("second.accel-7fffffff", F_OK));
+    begin_and_discard("second");
+    EXPECT(access("second.accel-7fffffff", F_OK));
     leave_folder();
 }
 
