@@ -42,8 +42,7 @@ static int follow_link(char *path) {
     return snprintf(path, PATH_MAX, "%.*s%s", folder, link, text) < PATH_MAX ? 1 : -1;
 }
 
-/* As realpath(), also of a name that nothing stands under yet. errno: of realpath(). */
-static bool locate_new(const char *path, char *real) {
+bool replace_locate_name(const char *path, char *real) {
     char directory[PATH_MAX], parent[PATH_MAX];
     const char *base = shim_base_of(path);
     int before = (int)(base - path);
@@ -64,7 +63,7 @@ bool replace_locate(const char *path, char *real) {
     while ((leads = follow_link(followed)) > 0)
         if (++links > LINKS)
             return false;
-    return !leads && locate_new(followed, real);
+    return !leads && replace_locate_name(followed, real);
 }
 
 /* Names carry the process number of their maker. One without a lock may be about to be renamed (replace_open's, which cannot lock the

@@ -38,6 +38,8 @@ struct replacement {
 /* The real path: of the file, or of its directory when the file does not exist yet; a link to nowhere is followed to what it names, as where a file is made.
    false: it cannot be opened. real[PATH_MAX]. */
 bool replace_locate(const char *path, char *real);
+/* The same of the name itself: also of a link, and where nothing stands yet. errno: of realpath(). */
+bool replace_locate_name(const char *path, char *real);
 
 /* Decides; if WHOLE makes the temporary file, for somebody who opens it by replacement->name, and whose call of open is given replace_path() instead. */
 enum replace_way replace_begin(struct replacement *replacement, const char *path);

@@ -19,13 +19,9 @@ static void settle(const char *path) {
 
 /* The name itself, also of a link: only the directory is made real. */
 static void locate_name(const char *path, char *real) {
-    char parent[PATH_MAX];
     struct stat now;
-    if (lstat(path, &now) || !S_ISLNK(now.st_mode) || snprintf(parent, sizeof parent, "%s", path) >= PATH_MAX) {
+    if (lstat(path, &now) || !S_ISLNK(now.st_mode) || !replace_locate_name(path, real))
         files_locate(path, real);
-        return;
-    }
-    snprintf(real, PATH_MAX, "%s", path);
 }
 
 static bool is_everybodys_own(const char *path, const char *real) {
