@@ -4,11 +4,12 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "change.h"
 #include "early.h"
 
-enum { REMOVE_DESCRIPTORS = 16 };
+enum { WALK_DESCRIPTORS = 16 };
 
 /* Files that one process would have under these names are in their place now (rank 0). */
 static void settle(const char *path) {
@@ -41,7 +42,7 @@ static void after_rename(struct change *change) {
     mapped_forget(change->real[1]);
     written_move(change->real[0], change->real[1]);
     if (scratch_has(change->real[0]) && shim_rank())
-        nftw(change->paths[0], remove_part, REMOVE_DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+        nftw(change->paths[0], remove_part, WALK_DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
     scratch_forget(change->real[0]);
     apart_drop(change->real[0]);
 }
@@ -136,9 +137,37 @@ bool change_begin(struct change *change, enum meeting_kind kind, int directory, 
     return change->acts;
 }
 
+static struct change *brought; /* on the thread that meets */
+
+/* One of a folder's, or a link. */
+static int bring_part(const char *path, const struct stat *status, int type, struct FTW *place) {
+    char to[PATH_MAX], text[PATH_MAX];
+    if (snprintf(to, sizeof to, "%s%s", brought->paths[1], path + strlen(brought->meeting.paths[1])) >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (S_ISDIR(status->st_mode)) /* an empty one may be there */
+        return mkdir(to, (status->st_mode & 07777) | S_IRWXU) && errno != EEXIST ? -1 : 0;
+    if (S_ISREG(status->st_mode))
+        return sink_copy(path, to) ? 0 : -1;
+    ssize_t length = S_ISLNK(status->st_mode) ? readlink(path, text, sizeof text - 1) : -1;
+    text[length < 0 ? 0 : length] = 0;
+    unlink(to);
+    return length < 0 ? mknod(to, status->st_mode, status->st_rdev) : symlink(text, to);
+}
+
+static bool is_brought_home(struct change *change) {
+    struct stat now;
+    const char *from = change->meeting.paths[1];
+    if (away_stat_disk(from, AT_SYMLINK_NOFOLLOW, &now) || S_ISREG(now.st_mode))
+        return sink_copy(from, change->paths[1]);
+    brought = change;
+    return !nftw(from, bring_part, WALK_DESCRIPTORS, FTW_PHYS);
+}
+
 /* The others copy what rank 0 has moved home, before it goes on and perhaps removes it. Returns 0 or an errno. */
 static int bring(struct change *change) {
-    int error = change->acts || sink_copy(change->meeting.paths[1], change->paths[1]) ? 0 : errno;
+    int error = change->acts || is_brought_home(change) ? 0 : errno;
     meeting_hold(change->kind, change->paths[0], change->paths[1]);
     return error;
 }

@@ -58,6 +58,13 @@ with tempfile.TemporaryDirectory() as folder:
     os.rename(os.path.join(folder, "log"), "log")
     shutil.copy("log", "log_2")
     os.rename("log_2", os.path.join(folder, "log_2"))
+    os.makedirs("work/deep")
+    write("work/deep/part", "part")
+    os.symlink("deep", "work/link")
+    os.symlink("work", "link")
+    for name in "work", "link":
+        os.rename(name, os.path.join(folder, name))
+    print("moved folder", text_of(os.path.join(folder, "link/link/part")), os.path.lexists("work"), os.path.lexists("link"), len(os.listdir(folder)))
     here = os.getcwd()
     os.chdir(folder)
     for number in range(2):
