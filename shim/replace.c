@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "shim.h"
@@ -131,7 +132,24 @@ static bool temporary_name(char *name, const char *target, unsigned number) {
            snprintf(name, PATH_MAX, "%.*s%.*s" MARK "%08x", (int)(base - target), target, stem_length(base), base, number) < PATH_MAX;
 }
 
-/* Gives the temporary file the permissions and the owner of the one it replaces. false: this process may not. */
+#define ACCESS_LIST "system.posix_acl_access"
+
+/* What the program, or its user, has given to the one file alone: attributes, and rights of further users. What file systems, and the system's own security,
+   write there is theirs. */
+static bool copy_attributes(int file, const char *target) {
+    char names[4096], value[4096];
+    ssize_t length = listxattr(target, names, sizeof names);
+    for (const char *name = names; length > 0 && name < names + length; name += strlen(name) + 1) {
+        if (strncmp(name, "user.", 5) && strcmp(name, ACCESS_LIST))
+            continue;
+        ssize_t bytes = getxattr(target, name, value, sizeof value);
+        if (bytes < 0 || fsetxattr(file, name, value, (size_t)bytes, 0))
+            return false;
+    }
+    return length >= 0 || errno != ERANGE;
+}
+
+/* Gives the temporary file the permissions, the owner and the attributes of the one it replaces. false: this process may not. */
 static bool imitate(int file, const struct replacement *replacement) {
     struct stat now, old;
     if (!replacement->mode)
@@ -140,7 +158,8 @@ static bool imitate(int file, const struct replacement *replacement) {
         return false;
     if ((old.st_uid != now.st_uid || old.st_gid != now.st_gid) && fchown(file, old.st_uid, old.st_gid))
         return false;
-    return !fchmod(file, replacement->mode & 07777);
+    fremovexattr(file, ACCESS_LIST); /* that of the folder, for new files */
+    return !fchmod(file, replacement->mode & 07777) && copy_attributes(file, replacement->target);
 }
 
 /* Makes the named temporary file. Returns 0 or an errno. */

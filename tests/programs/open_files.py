@@ -70,6 +70,12 @@ except OSError as error:
     print("attributes:", error.strerror)
 print(oct(os.stat("changed").st_mode), os.stat("changed").st_mtime)
 changed.close()
+with open("changed", "w", encoding="ascii") as file:
+    file.write("again")
+try:
+    print(os.getxattr("changed", "user.key"))
+except OSError as error:
+    print("attributes:", error.strerror)
 print(oct(os.stat("changed").st_mode))
 seen = []
 for turn in range(100):

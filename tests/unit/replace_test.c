@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "../../shim/shim.h"
@@ -112,6 +113,26 @@ TEST("an old file is there until the new one is whole, which has its permissions
     EXPECT(!replacement.is_unnamed || is_alone("model.pt", "old"));
     EXPECT(!replace_commit(&replacement));
     EXPECT(is_alone("model.pt", "new") && !stat("model.pt", &now) && (now.st_mode & 07777) == 0640);
+    leave_folder();
+}
+
+TEST("a file keeps its attributes, and the rights of further users, and gets no others") {
+    /* version 2; user rw, user 1234 r, group r, mask r, others none */
+    static const uint32_t list[] = {2, 6u << 16 | 1, -1u, 4u << 16 | 2, 1234, 4u << 16 | 4, -1u, 4u << 16 | 16, -1u, 32, -1u};
+    static const char *const names[] = {"user.tag", "system.posix_acl_access"};
+    char found[64];
+    enter_folder();
+    write_file("model.pt", "old");
+    bool are_kept[2] = {!setxattr("model.pt", names[0], "best", 4, 0), !setxattr("model.pt", names[1], list, sizeof list, 0)};
+    setxattr(".", "system.posix_acl_default", list, sizeof list, 0);
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    write_redirected("new");
+    EXPECT(!replace_commit(&replacement) && is_alone("model.pt", "new"));
+    for (int i = 0; i < 2; i++)
+        EXPECT(!are_kept[i] || getxattr("model.pt", names[i], found, sizeof found) == (i ? (ssize_t)sizeof list : 4));
+    EXPECT(!removexattr("model.pt", names[1]) || !are_kept[1]);
+    EXPECT(replace_begin(&replacement, "model.pt") == REPLACE_WHOLE);
+    EXPECT(!replace_commit(&replacement) && getxattr("model.pt", names[1], found, sizeof found) < 0);
     leave_folder();
 }
 
