@@ -74,8 +74,8 @@ void scratch_add(const char *path);
 /* Is it where programs draw names without being told where? Elsewhere, in the program's own folders, the ranks meet for such names as for any. */
 bool scratch_may_be_in(const char *real);
 /* A name that Python's tempfile may have drawn: eight small letters, digits, '_' at its end; a digit or a '_' among them, or behind a usual beginning, or a
-   prefix that ends in '_', '-' or '.'; any_prefix: or behind any. */
-bool scratch_may_be_drawn(const char *path, bool any_prefix);
+   prefix that ends in '_', '-' or '.'. */
+bool scratch_may_be_drawn(const char *path);
 /* As Python's own names do. */
 bool scratch_begins_usually(const char *path);
 bool scratch_has(const char *real);

@@ -22,7 +22,7 @@ static bool is_temporary(const char *real, const char *own) {
         if (!name)
             continue;
         snprintf(first, sizeof first, "%.*s", (int)strcspn(name, "/"), name);
-        return !files_below(own, folders[i]) || !files_below(real, own) || scratch_may_be_drawn(first, false);
+        return !files_below(own, folders[i]) || !files_below(real, own) || scratch_may_be_drawn(first);
     }
     return false;
 }

@@ -25,14 +25,14 @@ bool scratch_may_be_in(const char *real) {
     return false;
 }
 
-bool scratch_may_be_drawn(const char *path, bool any_prefix) {
+bool scratch_may_be_drawn(const char *path) {
     enum { DRAWN = 8 };
     const char *base = shim_base_of(path);
     size_t length = strlen(base);
     if (length < DRAWN)
         return false;
     const char *drawn = base + length - DRAWN;
-    bool is_usual = length > DRAWN && (any_prefix || scratch_begins_usually(path) || strchr("_-.", drawn[-1]));
+    bool is_usual = length > DRAWN && (scratch_begins_usually(path) || strchr("_-.", drawn[-1]));
     return strspn(drawn, "abcdefghijklmnopqrstuvwxyz0123456789_") == DRAWN && (is_usual || strpbrk(drawn, "0123456789_"));
 }
 

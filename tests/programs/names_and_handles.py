@@ -1,6 +1,7 @@
 """Files under names that are drawn, hold a time or a process number, or are spelled in two ways; several handles of one file. What is printed holds no such
 name; files that keep one are counted and removed at the end."""
 import glob
+import hashlib
 import logging
 import os
 import shutil
@@ -96,8 +97,14 @@ for number in range(40):
 print("many", len(os.listdir("many")), all(os.path.exists(name) for name in names), sum(int(text_of(name)[0]) for name in names))
 shutil.rmtree("many")
 
-# a folder with the mode of a drawn one, a cache of the program's own
+# folders with the mode of a drawn one, and in its place; a cache of the program's own
 os.makedirs("out/tmp_work", 0o700, exist_ok=True)
+private = "/tmp/experiments" + hashlib.md5(os.path.dirname(os.getcwd()).encode()).hexdigest()[:8]
+os.makedirs(private, 0o700)
+write(os.path.join(private, "log"), "line\n")
+step()
+print("private", text_of(os.path.join(private, "log")), os.listdir(private))
+shutil.rmtree(private)
 os.makedirs(".cache/own", exist_ok=True)
 for number in range(2):
     write(".cache/own/part", str(number))
