@@ -178,9 +178,15 @@ void written_publish_logs(void);
 bool readers_have(const char *path);
 /* Only the first of these. */
 bool readers_hold(const char *path);
+/* Visits what it has mapped, as often as it is; true: the visitor has said so, and sees no more. what: for the visitor. */
+bool readers_any_mapped(bool (*visit)(dev_t device, ino_t inode, const void *what), const void *what);
 
 /* A private copy that is written through memory is about to be closed: true when it stays. */
 bool mapped_keep(struct written *file);
+/* Has there been one? The same on all ranks. */
+bool mapped_may_be_kept(void);
+/* All ranks have come here: what rank 0 wrote through memory is in its file, which others may write to. So copies go that are not mapped any more. */
+void mapped_settle(void);
 /* The name is to be another file's, or nobody's. */
 void mapped_forget(const char *real);
 

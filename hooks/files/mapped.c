@@ -1,6 +1,7 @@
 /*
  * Files that the program writes through memory (np.memmap, torch.from_file): they are closed long before they are written. Nothing tells when rank 0 has
- * written its own; so the other ranks' private copies stay, and are what is found under the name, until the name gets another file.
+ * written its own; so the other ranks' private copies stay, and are what is found under the name, until the name gets another file, or the ranks meet because
+ * of a child, which may write to it, and the memory is gone.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -63,8 +64,16 @@ static void make_room(void) {
         let_go(kept.oldest);
 }
 
+static _Atomic bool may_be_kept;
+
+bool mapped_may_be_kept(void) {
+    return atomic_load_explicit(&may_be_kept, memory_order_relaxed);
+}
+
 bool mapped_keep(struct written *file) {
     static _Atomic int64_t kept_ever;
+    if (file->is_mapped && file->number && meeting_is_here())
+        atomic_store(&may_be_kept, true);
     if (!file->is_mapped || !file->is_own || !file->path[0])
         return false;
     written_each(let_go_of_older, file);
@@ -75,6 +84,38 @@ bool mapped_keep(struct written *file) {
     written_keep(file, kept);
     file->size_seen = atomic_fetch_add(&kept_ever, 1); /* its age: it is no log */
     return true;
+}
+
+static void set_unmapped(struct written *file, const void *unused) {
+    if (file->is_kept)
+        file->is_mapped = false;
+}
+
+static void set_mapped(struct written *file, const void *inode) {
+    if (file->is_kept && file->inode == *(const ino_t *)inode)
+        file->is_mapped = true;
+}
+
+/* The device is not compared: of some file systems (btrfs) another one is told here. */
+static bool note_mapped(dev_t device, ino_t inode, const void *unused) {
+    written_each(set_mapped, &inode);
+    return false;
+}
+
+static void let_go_of_unmapped(struct written *file, const void *unused) {
+    if (file->is_kept && !file->is_mapped)
+        let_go(file);
+}
+
+void mapped_settle(void) {
+    if (!mapped_may_be_kept() || shim_rank() == 0)
+        return;
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    written_each(set_unmapped, NULL);
+    readers_any_mapped(note_mapped, NULL);
+    written_each(let_go_of_unmapped, NULL);
+    errno = saved_errno;
 }
 
 static void forget(struct written *file, const void *real) {

@@ -13,19 +13,24 @@
 #include "files.h"
 
 /* A millisecond where thousands of libraries' pieces are mapped. */
-static bool is_mapped(const struct stat *file) {
+bool readers_any_mapped(bool (*visit)(dev_t device, ino_t inode, const void *what), const void *what) {
     char line[PATH_MAX + 128];
     bool found = false;
     FILE *maps = fopen("/proc/self/maps", "re");
     while (maps && !found && fgets(line, sizeof line, maps)) {
         unsigned major_number, minor_number;
         unsigned long inode;
-        found = sscanf(line, "%*x-%*x %*s %*x %x:%x %lu", &major_number, &minor_number, &inode) == 3 && inode == file->st_ino &&
-                makedev(major_number, minor_number) == file->st_dev;
+        found = sscanf(line, "%*x-%*x %*s %*x %x:%x %lu", &major_number, &minor_number, &inode) == 3 && inode &&
+                visit(makedev(major_number, minor_number), inode, what);
     }
     if (maps)
         fclose(maps);
     return found;
+}
+
+static bool is_file(dev_t device, ino_t inode, const void *what) {
+    const struct stat *file = what;
+    return inode == file->st_ino && device == file->st_dev;
 }
 
 static bool is_open(const struct stat *file) {
@@ -44,7 +49,7 @@ static bool is_open(const struct stat *file) {
 static bool have(const char *path, bool also_mapped) {
     struct stat file;
     int saved_errno = errno;
-    bool it_has = !stat(path, &file) && S_ISREG(file.st_mode) && (is_open(&file) || (also_mapped && is_mapped(&file)));
+    bool it_has = !stat(path, &file) && S_ISREG(file.st_mode) && (is_open(&file) || (also_mapped && readers_any_mapped(is_file, &file)));
     errno = saved_errno;
     return it_has;
 }

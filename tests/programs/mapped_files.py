@@ -1,6 +1,7 @@
 """Files that are written through memory, and read by their names meanwhile: NumPy's and libtorch's, renamed, made anew, removed, cut."""
 import fcntl
 import mmap
+import multiprocessing
 import os
 
 import numpy as np
@@ -83,3 +84,22 @@ print(open("log.txt").read())
 for index in range(300):
     np.memmap("many.dat", dtype=np.uint8, mode="w+", shape=(4,))[:] = index % 256
 print(open("many.dat", "rb").read())
+
+
+def fill():
+    with open("filled.dat", "r+b") as file:
+        file.write(b"\2\2")
+
+
+array = np.memmap("filled.dat", dtype=np.uint8, mode="w+", shape=(4,))
+kept = np.memmap("kept.dat", dtype=np.uint8, mode="w+", shape=(4,))
+array[:] = 1
+del array
+worker = multiprocessing.get_context("fork").Process(target=fill)
+worker.start()
+worker.join()
+print("of a worker", np.fromfile("filled.dat", dtype=np.uint8))
+np.memmap("filled.dat", dtype=np.uint8, mode="r+", shape=(4,))[3] = 3
+os.system("printf x | dd of=filled.dat conv=notrunc 2>/dev/null")
+kept[:] = 4
+print("of a command", open("filled.dat", "rb").read(), open("kept.dat", "rb").read())
