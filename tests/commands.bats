@@ -13,17 +13,26 @@ load files
     both_builds subprocesses.py
 }
 
-@test "a library of Python's that runs commands by what it finds on the disk, or by locks, runs them on every rank" {
-    mkdir -p "$PLAIN/site-packages" "$RANKS/site-packages"
+@test "a library of Python's that runs commands by what it finds on the disk, or by locks, runs them on every rank; libtorch's compiler of extensions once" {
+    mkdir -p "$PLAIN/site-packages/torch/utils" "$RANKS/site-packages/torch/utils"
     tee "$PLAIN/site-packages/builder.py" >"$RANKS/site-packages/builder.py" <<'PYTHON'
 import os, subprocess
 def build(): # of two ranks one alone may run it
     if os.environ.get("ACCEL_RUN_RANK", "0") == "0":
         subprocess.run(["touch", "built"], check=True)
 PYTHON
+    tee "$PLAIN/site-packages/torch/utils/cpp_extension.py" >"$RANKS/site-packages/torch/utils/cpp_extension.py" <<'PYTHON'
+import subprocess
+def load():
+    subprocess.run("echo once >>compiled", shell=True, check=True)
+PYTHON
     program 'sys.path.insert(0, "site-packages"); sys.dont_write_bytecode = True
-import builder
+import builder, importlib.util
 builder.build()
+spec = importlib.util.spec_from_file_location("extension", "site-packages/torch/utils/cpp_extension.py")
+extension = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(extension)
+extension.load()
 train()
 print(model.weight.sum().item() < 9)'
     both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"

@@ -3,7 +3,8 @@
  * exceptions included, is what all ranks get. Two cp's at once, of two ranks, found each other's new file: "File exists", and the job ended.
  *
  * Only calls of the program's own code: libraries that compile or download have ways of their own among processes, by locks and by what is there already, in
- * which one rank runs a command and others do not. Not what reads from the program, writes to a file that it has open, or shares descriptors with it.
+ * which one rank runs a command and others do not. Except libtorch's that compiles the program's extensions: its lock is a file, which all ranks are given, and
+ * they compiled in one folder at the same time. Not what reads from the program, writes to a file that it has open, or shares descriptors with it.
  */
 #include <stdlib.h>
 
@@ -13,7 +14,8 @@ static const char code[] =
     "import functools, os, pickle, subprocess, sys\n"
     "library = os.path.dirname(os.__file__) + os.sep\n"
     "def is_of_program(path):\n"
-    "    return not (path.startswith((library, '<frozen')) or 'site-packages' in path or 'dist-packages' in path)\n"
+    "    is_of_library = path.startswith((library, '<frozen')) or 'site-packages' in path or 'dist-packages' in path\n"
+    "    return not is_of_library or path.endswith('/torch/utils/cpp_extension.py')\n"
     "def is_shown(stream):\n"
     "    return stream is None or (stream if isinstance(stream, int) else stream.fileno()) < 3\n"
     "def told(command, named):\n"
