@@ -97,7 +97,7 @@ print(sorted(os.listdir()), sorted(os.listdir("logs")))'
 # What is drawn is the same on all ranks: each wrote, cut and renamed what another was writing.
 @test "files that are written to a cache under drawn names and renamed come to stand there whole: by ranks, their workers, before torch is imported" {
     cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
-import multiprocessing, os, py_compile, shutil, tempfile, uuid
+import multiprocessing, os, py_compile, shutil, subprocess, tempfile, uuid
 def keep(name, count):
     for number in range(count):
         drawn = f"__pycache__/{name}{number}.tmp.{uuid.uuid4().hex[:16]}"
@@ -130,6 +130,15 @@ except FileExistsError as error:
     print(error.errno)
 shutil.move(drawn, "__pycache__/moved")
 print(os.path.exists(drawn))
+
+with open(drawn + ".tmp", "w") as file:
+    file.write("on its way")
+try:
+    subprocess.Popen(["/none"])
+except FileNotFoundError as error:
+    print(error.errno)
+os.replace(drawn + ".tmp", "__pycache__/arrived")
+print(open("__pycache__/arrived").read())
 
 with open(drawn, "w") as file:
     file.write("given up")

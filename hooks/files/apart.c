@@ -118,7 +118,7 @@ void apart_drop(const char *path) {
 
 void apart_end(void) {
     bool is_rank = atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_RANK;
-    if (!is_rank || !atomic_load(&has_noted))
+    if (!is_rank || !atomic_load(&has_noted) || files_is_in_child()) /* of vfork(), too, whose exec has failed */
         return;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;

@@ -242,7 +242,7 @@ int hook_xstat(int version, const char *path, void *status) {
     VIEWED(AT_FDCWD);
     if (away_stat(AT_FDCWD, path, 0, status, &away))
         return away;
-    return ORIGINAL(xstat)(version, path, status);
+    return named(ORIGINAL(xstat)(version, path, status), path, status);
 }
 
 int hook_xstat64(int version, const char *path, void *status) {
@@ -255,7 +255,9 @@ int hook_lxstat(int version, const char *path, void *status) {
     VIEWED_NAME(AT_FDCWD, AT_SYMLINK_NOFOLLOW);
     if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
         return away;
-    return path != asked && view_is_copy(path) ? ORIGINAL(xstat)(version, path, status) : ORIGINAL(lxstat)(version, path, status);
+    if (path != asked && view_is_copy(path))
+        return named(ORIGINAL(xstat)(version, path, status), path, status);
+    return ORIGINAL(lxstat)(version, path, status);
 }
 
 int hook_lxstat64(int version, const char *path, void *status) {
@@ -270,7 +272,11 @@ int hook_statx(int directory, const char *path, int flags, unsigned mask, void *
         flags &= ~AT_SYMLINK_NOFOLLOW;
     if (away_statx(directory, path, flags, status, &away))
         return away;
-    return ORIGINAL(statx)(directory, path, flags, mask, status);
+    struct statx *now = status;
+    int result = ORIGINAL(statx)(directory, path, flags, mask, status);
+    if (!result && !now->stx_nlink && now->stx_mask & STATX_NLINK && view_is_copy(path))
+        now->stx_nlink = 1;
+    return result;
 }
 
 int hook_access(const char *path, int mode) {

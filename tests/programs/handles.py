@@ -132,6 +132,8 @@ os.rmdir(kept)
 with open("cache.lock", "a") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
     print("lock", os.fstat(lock.fileno()).st_nlink, os.stat("cache.lock").st_nlink)
+    extended = ctypes.create_string_buffer(256)
+    print("as statx", libc.statx(-100, b"cache.lock", 0, 4, extended), int.from_bytes(extended[16:20], "little"))
 
 # a link in a folder that is named by the process
 own = f"runs_{os.getpid()}"
