@@ -14,7 +14,7 @@
 #include "python.h"
 #include "shim.h"
 
-enum { YIELDS = 64, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100 };
+enum { YIELDS = 64, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100, MOMENT_MS = 100 };
 
 static uint32_t ranks, limit_ms;
 static pid_t process;
@@ -37,29 +37,55 @@ __attribute__((constructor)) static void beside_start(void) {
 
 /* ---- names */
 
-/* out: as long as the path. */
-static void spell_for_all(const char *path, char *out) {
+/* A key: what the names are but for numbers of processes and times, what they are letter by letter, and whether this rank's have such of its own. */
+#define LETTERS 0xfffffffeu
+enum { MAY_DIFFER = 1, SPELLING_BITS = 32 };
+
+static bool is_same(uint64_t key, uint64_t other) {
+    return key >> SPELLING_BITS == other >> SPELLING_BITS;
+}
+
+static bool is_same_by_letters(uint64_t key, uint64_t other) {
+    return is_same(key, other) && !((key ^ other) & LETTERS);
+}
+
+/* As the folder that all have been started in shows it. */
+static const char *part_of_name(const char *path) {
+    size_t folder = strlen(start);
+    return folder > 1 && !strncmp(path, start, folder) && path[folder] == '/' ? path + folder + 1 : path;
+}
+
+/* out: as long as the name. */
+static void spell_for_all(const char *name, char *out) {
     int32_t processes[BOARD_RANKS_MAX];
     struct moment moment = {time(NULL), processes, ranks};
     for (uint32_t i = 0; i < ranks; i++)
         processes[i] = i == shim_rank() ? getpid() : atomic_load_explicit(&link_board()->ranks[i].pid, memory_order_relaxed);
-    size_t folder = strlen(start);
-    if (folder > 1 && !strncmp(path, start, folder) && path[folder] == '/')
-        path += folder + 1;
-    moment_spell(path, &moment, out);
+    moment_spell(name, &moment, out);
+}
+
+/* May another rank spell it in another way? out: as long as the name. */
+static bool may_differ(const char *name, char *out) {
+    int32_t own = getpid();
+    moment_spell(name, &(struct moment){time(NULL), &own, 1}, out);
+    return strcmp(name, out);
 }
 
 void beside_name(struct beside *beside, enum beside_kind kind, const char *path, const char *second) {
     char text[PATH_MAX];
     const char *names[] = {path, second};
+    uint64_t spelling = kind, letters = kind, own = 0;
     beside->path = path;
     beside->error = 0;
     beside->rank_0s[0] = 0;
-    beside->key = kind;
     for (int i = 0; i < 2; i++) {
-        spell_for_all(strlen(names[i]) < PATH_MAX ? names[i] : "", text);
-        beside->key = checksum_bytes(beside->key, text, strlen(text));
+        const char *name = part_of_name(strlen(names[i]) < PATH_MAX ? names[i] : "");
+        spell_for_all(name, text);
+        spelling = checksum_bytes(spelling, text, strlen(text));
+        letters = checksum_bytes(letters, name, strlen(name));
+        own |= may_differ(name, text) ? MAY_DIFFER : 0;
     }
+    beside->key = spelling << SPELLING_BITS | (letters & LETTERS) | own;
 }
 
 /* ---- the lines */
@@ -88,16 +114,17 @@ static void post(const struct beside *beside, int error) {
     meeting_ring();
 }
 
-/* The oldest of the rank's with this key that nobody has taken. */
-static bool take(uint32_t rank, struct beside *beside) {
+/* The oldest of the rank's that nobody has taken: of the same letters, or (also_other) of names in which numbers of processes or times differ. */
+static bool take_oldest(uint32_t rank, struct beside *beside, bool also_other) {
     struct board_deeds *line = line_of(rank);
     bool is_there = false;
-    pthread_mutex_lock(&mutex);
     uint64_t count = atomic_load(&line->count);
     for (uint64_t number = count > BOARD_DEEDS ? count - BOARD_DEEDS + 1 : 1; number <= count && !is_there; number++) {
         uint32_t at = number % BOARD_DEEDS;
         const struct board_deed *deed = &line->list[at];
-        if (taken[rank][at] >= number || atomic_load(&deed->number) != number || deed->key != beside->key)
+        bool is_it =
+            is_same_by_letters(deed->key, beside->key) || (also_other && is_same(deed->key, beside->key) && deed->key & MAY_DIFFER);
+        if (taken[rank][at] >= number || atomic_load(&deed->number) != number || !is_it)
             continue;
         beside->error = deed->error;
         if (rank == 0)
@@ -105,6 +132,13 @@ static bool take(uint32_t rank, struct beside *beside) {
         is_there = atomic_load(&deed->number) == number;
         taken[rank][at] = number;
     }
+    return is_there;
+}
+
+/* Numbers that look like those of processes are also those of files (feature_4711 beside feature_4712): their own names come in a moment. */
+static bool take(uint32_t rank, struct beside *beside, bool is_late) {
+    pthread_mutex_lock(&mutex);
+    bool is_there = take_oldest(rank, beside, false) || (is_late && beside->key & MAY_DIFFER && take_oldest(rank, beside, true));
     pthread_mutex_unlock(&mutex);
     return is_there;
 }
@@ -137,7 +171,7 @@ static bool will_not_come(struct wait *wait) {
 static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
     struct wait wait = {.late = rank, .is_certain = is_certain, .clock = clock_wait_begin()};
     uint32_t bell = atomic_load(&link_board()->meetings.bell);
-    for (unsigned round = 0; !take(rank, beside); round++) {
+    for (unsigned round = 0; !take(rank, beside, clock_waited_ms(&wait.clock) >= MOMENT_MS); round++) {
         if (round < YIELDS) {
             sched_yield();
         } else {
@@ -145,7 +179,7 @@ static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
                 link_wait_for_end();
             link_look(rank);
             if (will_not_come(&wait))
-                return take(rank, beside); /* it may have come before it ended */
+                return take(rank, beside, true); /* it may have come before it ended */
             meeting_nap(bell);
         }
         bell = atomic_load(&link_board()->meetings.bell);
@@ -155,7 +189,7 @@ static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
 
 /* With the lock of Python given up, and errno kept. */
 static bool await_aside(uint32_t rank, struct beside *beside, bool is_certain) {
-    if (take(rank, beside))
+    if (take(rank, beside, false))
         return true;
     int saved_errno = errno;
     void *python = python_let_go();

@@ -8,7 +8,8 @@
  *    its changes, what it would see in one process.
  *  - A key that another rank does not come with: that rank has ended, or it waits for this one meanwhile and does nothing else (PATIENCE_MS). Then
  *    it is gone on without, with a warning: threads that work by the clock do not do the same everywhere. What rank 0 does is what one process would do.
- *  - Names in which only a process number or the time differs are the same name.
+ *  - Names in which only a process number or the time differs are the same name, where none of the same letters comes, and both ranks' have a number of
+ *    their own process or a time.
  *  - While waiting, a thread has given up Python's lock: the training goes on.
  *  - Any thread; over several hosts the launchers carry what is said, as of meetings (meeting.h).
  */

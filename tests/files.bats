@@ -293,7 +293,7 @@ train()'
     both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/files.py" .
 }
 
-@test "files of a thread beside the training: whole ones are whole, additions are made once, and so is a folder named with the time" {
+@test "files of threads beside the training: whole ones are whole, additions are made once, so is a folder named with the time, and numbers are no processes" {
     program '
 import shutil, time
 def beside():
@@ -311,7 +311,22 @@ def beside():
         print(len(open("whole").read()))
 thread = threading.Thread(target=beside)
 thread.start()
-thread.join()'
+thread.join()
+
+import glob  # names of files that are numbers of processes, too: another thread comes first on each rank
+rank = int(os.environ.get("ACCEL_RUN_RANK", 0))
+lists = glob.glob("/proc/%d/task/*/children" % os.getppid()) if "ACCEL_RUN_RANK" in os.environ else []
+processes = sorted(int(process) for name in lists for process in open(name).read().split())[-3:] or range(3) # before them: who looks after the job
+def feature(number):
+    time.sleep(0.2 * ((number - rank) % 3))
+    with open("feature_%d" % processes[number], "w") as file:
+        file.write(str(number))
+threads = [threading.Thread(target=feature, args=(number,)) for number in (1, 2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+for number in 1, 2:
+    print(number, open("feature_%d" % processes[number]).read())
+    os.remove("feature_%d" % processes[number])'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
     lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
 }
