@@ -75,6 +75,10 @@ __attribute__((noreturn)) static void comm_failed(const char *id, const char *wh
     shim_problem(id, cure_of(id, what), "%s", what);
 }
 
+static void comm_says(const char *what) {
+    shim_log('i', "%s", what);
+}
+
 static void kind_open_comm(void) {
     struct board *board = link_board();
     atomic_store(&board->ranks[grant.rank].pid, getpid());
@@ -91,6 +95,7 @@ static void kind_open_comm(void) {
                                    .generation = grant.generation,
                                    .are_several = &threads_are_several,
                                    .thread = threads_own,
+                                   .say = comm_says,
                                    .fail = comm_failed};
     const char *problem = NULL;
     if (grant.world_size > 1 && comm_open(&options, &problem))

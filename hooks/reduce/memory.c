@@ -76,9 +76,8 @@ void memory_for_new_leaves(void) {
     size_t bytes = 0;
     if (!*needs)
         return;
-    *needs = false;
     SHIM_COMM_SCOPE;
     for (size_t i = 0; i < large_count; i++)
         bytes += large_leaves[i].bytes * BLOCKS_PER_LEAF;
-    arena_reserve(frees_arrive ? bytes : 0);
+    *needs = !arena_reserve(frees_arrive ? bytes : 0);
 }

@@ -96,25 +96,25 @@ static size_t largest(const uint64_t *all) {
     return most;
 }
 
-void arena_reserve(size_t bytes) {
+bool arena_reserve(size_t bytes) {
     uint64_t all[BOARD_RANKS_MAX];
     comm_all_gather_words("bytes of shared gradients", bytes, all);
     size_t wanted = largest(all);
-    if (segment_is_spread() || arena.refused || wanted <= arena.reserved || arena.count == ARENA_REGIONS_MAX) {
-        return;
+    if (segment_is_spread() || arena.refusals == ARENA_TRIES || wanted <= arena.reserved || arena.count == ARENA_REGIONS_MAX) {
+        return true;
     }
     size_t more = whole_pages(wanted - arena.reserved) + (arena.count ? 0 : ARENA_PLACES_BYTES);
     struct arena_region *region = &arena.regions[arena.count];
     memset(region, 0, sizeof *region);
     if (!arena_make_region(region, more > REGION_BYTES_LEAST ? more : REGION_BYTES_LEAST)) {
-        arena.refused = true;
-        return;
+        return ++arena.refusals == ARENA_TRIES;
     }
     region->used = arena.count ? 0 : ARENA_PLACES_BYTES;
     ARENA_SCOPE(&arena.lock);
     widen_bounds(region);
     arena.reserved += region->bytes;
     arena.count++;
+    return true;
 }
 
 bool arena_is_open(void) {

@@ -18,8 +18,9 @@
 /* Below so many bytes the rings are as fast: in place costs a page a block and two barriers more. */
 #define ARENA_LEAST_BYTES (32u << 10)
 
-/* Makes sure that there is room for `bytes` bytes in all: a collective, every rank calls it. Each says what it wants, the most counts. */
-void arena_reserve(size_t bytes);
+/* Makes sure that there is room for `bytes` bytes in all: a collective, every rank calls it. Each says what it wants, the most counts. False: a rank could not
+   have it now, and may when it is asked for once more. The same answer on all ranks. */
+bool arena_reserve(size_t bytes);
 /* Is there any memory? The same answer on all ranks. */
 bool arena_is_open(void);
 /* From now on there are blocks of this size, as long as there is room. Any thread. */

@@ -17,6 +17,7 @@ enum {
     ARENA_REGIONS_MAX = 8,
     ARENA_SIZES_MAX = 256,   /* different ones */
     ARENA_PLACES_MAX = 8192, /* of one collective */
+    ARENA_TRIES = 4,         /* descriptors and memory that are wanting at one time may be there at another */
 };
 
 enum arena_state {
@@ -65,7 +66,7 @@ struct arena {
     uint32_t own_blocks;        /* in state ARENA_OWN */
     size_t reserved;            /* bytes of all regions */
     bool is_child;              /* of a rank: blocks that are given back are left alone */
-    bool refused;               /* a region could not be made: no other is tried */
+    uint32_t refusals;          /* regions that could not be made; the same on all ranks. After ARENA_TRIES no other is tried */
 };
 extern struct arena arena;
 

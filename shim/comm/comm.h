@@ -55,6 +55,8 @@ struct comm_options {
     /* Not 0: the program has several threads, which take turns (comm_take_turn()). NULL: there is one. */
     const _Atomic uint8_t *are_several;
     uint64_t (*thread)(void); /* which this is, the same word on all ranks; 0: the main one */
+    /* What a user who asks for more may want to know; NULL: nobody. */
+    void (*say)(const char *what);
     /* Never returns. id: message id; what: text that names ranks and labels. */
     void (*fail)(const char *id, const char *what) __attribute__((noreturn));
 };

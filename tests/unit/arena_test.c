@@ -5,7 +5,11 @@
 #define _GNU_SOURCE
 #include "arena_ranks.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 /* What a span, or what its sum is added to, holds at first. */
 static float first_value(uint32_t rank, size_t span, size_t index) {
@@ -108,16 +112,73 @@ TEST("blocks are handed out for known sizes until there is no room, taken back o
     run_ranks(2, blocks, 0);
 }
 
-static void no_large_files(void) {
-    struct rlimit limit = {self ? RLIM_INFINITY : 1 << 20, RLIM_INFINITY};
-    setrlimit(RLIMIT_FSIZE, &limit);
-    arena_add_size(8 << 20);
-    arena_reserve(8 << 20);
-    RANK_EXPECT(!arena_is_open() && !arena_take(8 << 20));
-    arena_reserve(9 << 20);
-    RANK_EXPECT(!arena_is_open());
+static char said[256];
+
+static void keep_said(const char *what) {
+    snprintf(said, sizeof said, "%s", what);
 }
 
-TEST("where one rank cannot have such memory, none has, and nobody dies of it") {
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit = {bytes, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void no_large_files(void) {
+    limit_files(self ? RLIM_INFINITY : 1 << 20);
+    arena_add_size(8 << 20);
+    RANK_EXPECT(!arena_reserve(8 << 20) && !arena_is_open() && !arena_take(8 << 20));
+    RANK_EXPECT(self ? !*said : strstr(said, "rank 0 cannot make the memory of rank 0") && strstr(said, "too large"));
+    int tries = 2;
+    while (!arena_reserve(9 << 20)) {
+        RANK_EXPECT(!arena_is_open() && ++tries < 10);
+    }
+    limit_files(RLIM_INFINITY);
+    RANK_EXPECT(arena_reserve(9 << 20) && !arena_is_open());
+}
+
+TEST("where one rank cannot have such memory, none has, that one says why, and nobody dies of it, or tries for ever") {
+    say = keep_said;
     run_ranks(3, no_large_files, 0);
+}
+
+static void no_large_files_yet(void) {
+    limit_files(self ? RLIM_INFINITY : 1 << 20);
+    arena_reserve(8 << 20);
+    RANK_EXPECT(!arena_is_open());
+    limit_files(RLIM_INFINITY);
+    open_arena(8 << 20);
+    sum_spans(~0u, 0, 0);
+}
+
+TEST("a rank that cannot have such memory at first has it later, and so have all") {
+    run_ranks(3, no_large_files_yet, 0);
+}
+
+/* As the library's hooks do when they have something to do for the program's files: */
+static bool files_are_the_programs;
+
+int open(const char *path, int flags, ...) {
+    errno = EACCES;
+    return files_are_the_programs ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
+}
+
+int stat(const char *path, struct stat *status) {
+    errno = ENOENT;
+    return files_are_the_programs ? -1 : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0);
+}
+
+int fstat(int descriptor, struct stat *status) {
+    errno = EBADF;
+    return files_are_the_programs ? -1 : (int)syscall(SYS_fstat, descriptor, status);
+}
+
+static void beside_the_programs_files(void) {
+    files_are_the_programs = true;
+    open_arena(8 << 20);
+    files_are_the_programs = false;
+    sum_spans(~0u, 0, 0);
+}
+
+TEST("what stands in the way of the program's files does not stand in the way of the ranks' memory") {
+    run_ranks(2, beside_the_programs_files, 0);
 }

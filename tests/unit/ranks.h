@@ -33,6 +33,7 @@ static struct shared *shared;
 static struct board *board;
 static uint32_t self, world, cores = 2, timeout_ms = 20000;
 static int listener = -1; /* of a leader of several hosts (hosts.h) */
+static void (*say)(const char *what);
 static const char *secret = "0123456789abcdef0123456789abcdef";
 
 __attribute__((noreturn)) static void fail(const char *id, const char *what) {
@@ -77,6 +78,7 @@ static void attach(uint32_t rank) {
                                    .segment_bytes = segment_bytes(world),
                                    .listener = listener,
                                    .secret = secret,
+                                   .say = say,
                                    .fail = fail};
     RANK_EXPECT(comm_open(&options, &problem) == 0 && !problem);
 }
