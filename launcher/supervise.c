@@ -68,7 +68,8 @@ void supervise_event(struct job *job, enum lifecycle_event event) {
     if (step.next != job->state && !(step.actions & LIFECYCLE_ARM))
         job->deadline_ms = 0;
     job->state = step.next;
-    if ((step.actions & (LIFECYCLE_KILL | LIFECYCLE_STRAYS_KILL)) && give_up_killing(job))
+    /* Only what time has brought is a round: the impatient kill as often as they like. */
+    if (event == LIFECYCLE_DEADLINE && (step.actions & (LIFECYCLE_KILL | LIFECYCLE_STRAYS_KILL)) && give_up_killing(job))
         return;
     if (step.actions & LIFECYCLE_ABORT)
         segments_abort(&job->claims.segments);

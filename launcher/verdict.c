@@ -99,11 +99,13 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
             "%s of '%s' ended with exit code %d%s%s", who, facts->program, rank->exit_code, *facts->where ? ", " : "", facts->where);
 }
 
-/* Nobody failed by himself. After a user's stop some may have been killed by us. */
+/* Nobody failed by himself. After a user's stop some may have been killed by us, or be left behind. */
 static int quiet_code(const struct verdict_facts *facts) {
-    for (uint32_t i = 0; i < facts->world_size; i++)
-        if (code_of(&facts->ranks[i]))
-            return facts->user_signal ? 128 + facts->user_signal : code_of(&facts->ranks[i]);
+    for (uint32_t i = 0; i < facts->world_size; i++) {
+        int code = facts->ranks[i].has_ended ? code_of(&facts->ranks[i]) : EXIT_LAUNCHER;
+        if (code)
+            return facts->user_signal ? 128 + facts->user_signal : code;
+    }
     return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "rank.h"
 
 struct verdict_facts {
-    const struct rank *ranks; /* all have ended */
+    const struct rank *ranks; /* all have ended, but for those that SIGKILL does not end */
     uint32_t world_size;
     const char *program;
     int first_failed;              /* the rank that failed first by itself; -1 none */

@@ -169,11 +169,43 @@ END
     wait_pids_gone "$(cat last)"
 }
 
-@test "a process that nobody may kill is left behind, by name" {
+# makes ./stubborn, which accel-run cannot kill as another user
+make_stubborn() {
     requires root
     requires command setpriv
-    echo 'int main(void) { setuid(0); pause(); }' | gcc -w -include unistd.h -x c - -o stubborn
+    echo 'int main(void) { setuid(0); for (;;) pause(); }' | gcc -w -include unistd.h -x c - -o stubborn
     chmod 4755 stubborn && chmod 777 "$T"
+}
+
+is_roots() {
+    grep -q '^Uid:.0' "/proc/$1/status"
+}
+
+# is the signal number not waiting for the process any more, or is that gone?
+is_taken() {
+    local waiting
+    waiting=$(sed -n 's/^ShdPnd:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+    [ $((16#${waiting:-0} >> ($2 - 1) & 1)) -eq 0 ]
+}
+
+@test "Ctrl-C held down while a rank is slow to die ends the job as a third one does" {
+    make_stubborn
+    # shellcheck disable=SC2016 # for the inner shell
+    spawn_bg setpriv --reuid 65533 --clear-groups "$ACCEL_RUN" sh -c 'echo $$ >rank.new; mv rank.new rank.pid; exec ./stubborn'
+    await_files rank.pid
+    retry 200 0.05 is_roots "$(cat rank.pid)"
+    for _ in 1 2 3 4 5 6 7 8 9; do
+        kill -INT "$bg_pid" || true
+        retry 1000 0.01 is_taken "$bg_pid" 2
+    done
+    kill -9 "$(cat rank.pid)"
+    wait_bg
+    show err
+    [ "$status" -eq 130 ]
+}
+
+@test "a process that nobody may kill is left behind, by name" {
+    make_stubborn
     ACCEL_RUN_LOG_LEVEL=warn run --separate-stderr timeout 60 setpriv --reuid 65533 --clear-groups "$ACCEL_RUN" --grace 0.1 \
         sh -c './stubborn >/dev/null 2>&1 3>&- 4>&- & echo $! >stubborn.pid; until grep -q "^Uid:.0" /proc/$!/status; do :; done'
     kill -9 "$(cat stubborn.pid)"

@@ -39,6 +39,15 @@ TEST("the third Ctrl-C kills from wherever ranks live, and no event ever revives
         }
 }
 
+TEST("Ctrl-C held down kills again and again, and puts the end off no further") {
+    for (int event = LIFECYCLE_INTERRUPT_2; event <= LIFECYCLE_INTERRUPT_3; event++) {
+        struct lifecycle_step killing = lifecycle_next(LIFECYCLE_KILLING, (enum lifecycle_event)event),
+                              sweeping = lifecycle_next(LIFECYCLE_SWEEP_KILL, (enum lifecycle_event)event);
+        EXPECT(killing.next == LIFECYCLE_KILLING && killing.actions == LIFECYCLE_KILL);
+        EXPECT(sweeping.next == LIFECYCLE_SWEEP_KILL && sweeping.actions == LIFECYCLE_STRAYS_KILL);
+    }
+}
+
 TEST("every state that waits for time has armed it on the way in") {
     for (int state = 0; state < LIFECYCLE_STATES; state++)
         for (int event = 0; event < LIFECYCLE_EVENTS; event++) {

@@ -84,6 +84,18 @@ TEST("what the user did is not explained to him") {
     EXPECT(verdict.exit_code == 130);
 }
 
+TEST("a run whose ranks cannot be ended has not ended well") {
+    struct rank ranks[2] = {{.has_claimed = true}, {.has_claimed = true}};
+    find(ranks, 2, -1);
+    EXPECT(verdict.exit_code == 0);
+    ranks[1].has_ended = false;
+    verdict_find(&facts, &verdict);
+    EXPECT(verdict.exit_code == 125);
+    facts.user_signal = SIGINT;
+    verdict_find(&facts, &verdict);
+    EXPECT(verdict.exit_code == 130);
+}
+
 TEST("one rank's exit code, and a broken pipe, are silent as alone") {
     find(RANKS({.exit_code = 3}), 1, 0);
     EXPECT(verdict.exit_code == 3 && verdict.is_silent);
