@@ -76,6 +76,7 @@ static void snapshot(struct job *job, uint32_t number) {
     seen->has_ended = line->has_ended;
     seen->trainer_has_ended = line->trainer_has_ended;
     seen->generation = line->generation;
+    seen->program = is_here(job, number) ? job->ranks[number - job->first].segments : line->generation; /* over several hosts the same */
     seen->phase = line->phase;
     seen->step = line->step;
     seen->collective = line->collective + line->meetings; /* who has been to fewer is waited for */
@@ -94,11 +95,19 @@ void board_words(struct job *job, uint32_t rank, char *text, size_t size) {
 static void early(struct job *job, const struct watch_result *result) {
     char words[160];
     struct problem problem;
-    watch_words(&job->watch[result->other], words, sizeof words);
-    problem_set(&problem, EXIT_LAUNCHER, "AR-RANK-EARLY",
-                "does the program end by its own clock, by chance or by what only one process sees? All ranks must end at the same step",
-                "rank %u finished at step %llu, others did not: rank %u waits for it, %s", result->rank,
-                (unsigned long long)job->watch[result->rank].step, result->other, words);
+    const struct watch_rank *gone = &job->watch[result->rank], *waiter = &job->watch[result->other];
+    watch_words(waiter, words, sizeof words);
+    if (gone->program > waiter->program)
+        problem_set(&problem, EXIT_LAUNCHER, "AR-RANK-EARLY",
+                    "was it killed there, or did it fail, and the script goes on all the same? 'set -e' ends it",
+                    "rank %u has ended and begun the next program of its script: rank %u waits for it in the one before, %s", result->rank,
+                    result->other, words);
+    else
+        problem_set(&problem, EXIT_LAUNCHER, "AR-RANK-EARLY",
+                    "does the program end by its own clock, by chance or by what only one process sees? All ranks must end at the same "
+                    "step",
+                    "rank %u finished at step %llu, others did not: rank %u waits for it, %s", result->rank, (unsigned long long)gone->step,
+                    result->other, words);
     supervise_problem(job, &problem);
 }
 

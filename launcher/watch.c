@@ -77,6 +77,31 @@ static uint64_t crossed_since(const struct watch_rank *ranks, uint32_t world_siz
     return *for_turns || are_apart ? since_ms : 0;
 }
 
+/* Who has claimed the next program of its script comes no more to where this one waits: it was killed there, or has left. Not at the first look, which may
+   come before this one has seen that all were there. */
+static bool is_left_behind(const struct watch_rank *ranks, uint32_t world_size, uint32_t index, uint32_t *gone) {
+    const struct watch_rank *waiter = &ranks[index];
+    for (uint32_t i = 0; i < world_size; i++)
+        if (ranks[i].program > waiter->program && waiter->program && waiter->is_waiting && !waiter->is_stopped && !waiter->has_ended) {
+            *gone = i;
+            return true;
+        }
+    return false;
+}
+
+static bool look_for_left(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, struct watch_result *result) {
+    for (uint32_t i = 0; i < world_size; i++) {
+        uint32_t gone = 0;
+        bool is_left = is_left_behind(ranks, world_size, i, &gone);
+        if (is_left && ranks[i].is_left && ranks[i].since_ms && ranks[i].mark == mark_of(&ranks[i])) {
+            *result = (struct watch_result){WATCH_EARLY, gone, i, 1, now_ms - ranks[i].since_ms};
+            return true;
+        }
+        ranks[i].is_left = is_left;
+    }
+    return false;
+}
+
 static void look_for_crossed(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, uint64_t stall_ms,
                              struct watch_result *result) {
     bool for_turns = false;
@@ -91,6 +116,8 @@ static void look_for_crossed(struct watch_rank *ranks, uint32_t world_size, uint
 
 struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, uint64_t stall_ms) {
     struct watch_result result = {WATCH_NOTHING, 0, 0, 0, 0};
+    if (look_for_left(ranks, world_size, now_ms, &result))
+        return result;
     for (uint32_t i = 0; i < world_size && result.finding != WATCH_EARLY; i++) {
         uint32_t other = 0, waiting = waiting_for(ranks, world_size, i, &other);
         refresh(&ranks[i], now_ms);

@@ -15,6 +15,7 @@ struct watch_rank {
     bool has_ended;         /* the rank */
     bool trainer_has_ended; /* the process in it that claimed last; a shell around it may start the next generation's */
     uint32_t generation;    /* claims so far: progress is compared within the same one (segment.h); 0: none */
+    uint32_t program;       /* which of a script's it is in: also before its claim, where it meets the others' */
     uint32_t phase;
     uint64_t step, collective; /* meetings count as collectives */
     uint64_t meetings;
@@ -26,11 +27,12 @@ struct watch_rank {
     uint64_t since_ms;
     bool is_named;
     bool is_crossed; /* of rank 0: that all wait has been said */
+    bool is_left;    /* it waited at the last look, and another one had gone on to its next program */
 };
 
 enum watch_finding {
     WATCH_NOTHING,
-    WATCH_EARLY,   /* `rank` has ended, `other` waits for it for ever */
+    WATCH_EARLY,   /* `rank` has ended, or is in a later program, `other` waits for it for ever */
     WATCH_STALLED, /* `rank` has made no progress for stall_ms, `other` (and maybe more) wait for it; waiting 0: all others have ended */
     WATCH_RESUMED, /* `rank`, named before, goes on */
     WATCH_CROSSED, /* all wait for a turn in one collective, and nobody is late: in each rank another thread waits. `rank`: 0 */

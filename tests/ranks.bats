@@ -98,6 +98,13 @@ setup() {
     [ "$output" = end ]
     [ -z "$stderr" ]
 }
+@test "a rank that is killed in one program of a script, and is in the next one when others wait for it, is named" {
+    run -125 --separate-stderr timeout 60 "$ACCEL_RUN" -n 2 --stall-timeout 100 \
+        sh -c "\"$CLAIMER\" claim meet only=0 collective=6 waiting=1 phase=3 where=reduce pause all raise=9; \"$CLAIMER\" claim touch=begun pause"
+    contains "$stderr" "AR-RANK-EARLY: rank 1 has ended and begun the next program of its script: rank 0 waits for it in the one before"
+    contains "$stderr" "(reduce)"
+}
+
 
 @test "a rank that makes no progress while others wait is named, and goes on" {
     spawn_bg "$ACCEL_RUN" -n 2 --log-level warn --stall-timeout 0.3 "$CLAIMER" claim collective=3 meet \

@@ -168,3 +168,25 @@ TEST("between two programs of a script nobody has left, within one he has") {
     struct watch_result result = watch_look(ranks, 2, 1100, 500);
     EXPECT(result.finding == WATCH_EARLY && result.rank == 1);
 }
+
+TEST("a rank that is in the next program of its script has left those that wait in the one before") {
+    struct watch_rank ranks[2] = {{.generation = 1, .program = 1, .collective = 6, .is_waiting = true},
+                                  {.generation = 2, .program = 2, .is_waiting = true}};
+    EXPECT(watch_look(ranks, 2, 1000, 500).finding == WATCH_NOTHING); /* rank 0 may not have seen yet that all have come */
+    struct watch_result result = watch_look(ranks, 2, 1200, 500);
+    EXPECT(result.finding == WATCH_EARLY && result.rank == 1 && result.other == 0);
+}
+
+TEST("it has not left one that goes on by itself, was stopped, or meets it before its claim") {
+    struct watch_rank slow[2] = {{.generation = 1, .program = 1, .collective = 6, .is_waiting = true}, {.generation = 2, .program = 2}};
+    watch_look(slow, 2, 1000, 500);
+    slow[0].is_waiting = false;
+    EXPECT(watch_look(slow, 2, 1200, 500).finding == WATCH_NOTHING);
+    struct watch_rank stopped[2] = {{.generation = 1, .program = 1, .collective = 6, .is_waiting = true, .is_stopped = true},
+                                    {.generation = 2, .program = 2}};
+    watch_look(stopped, 2, 1000, 500);
+    EXPECT(watch_look(stopped, 2, 1200, 500).finding == WATCH_NOTHING);
+    struct watch_rank attached[2] = {{.generation = 1, .program = 2, .collective = 1, .is_waiting = true}, {.generation = 2, .program = 2}};
+    watch_look(attached, 2, 1000, 500);
+    EXPECT(watch_look(attached, 2, 1200, 500).finding == WATCH_NOTHING);
+}
