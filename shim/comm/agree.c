@@ -169,9 +169,9 @@ void agree_enter(const char *label, const struct agree_call *call) {
     struct board_rank *shown = &segment.board->ranks[segment.options.rank];
     struct segment_post *post = own_post(++segment.sequence);
     segment.label = label;
-    segment.entered_ns = segment.looked_ns = clock_ns();
+    segment_wait_begins();
+    segment.entered_ns = segment.looked_ns;
     note_pause();
-    segment.deadline_ns = segment.entered_ns + segment.options.collective_timeout_ms * (uint64_t)1000000;
     segment.statistics.collectives++;
     segment.statistics.bytes += call->bytes;
     copy_text(shown->where, label, sizeof shown->where);

@@ -179,6 +179,7 @@ void barrier_pass(void) {
     if (all_arrived(&next)) {
         ring_bell();
     } else if (!wait_awake(&next)) {
+        segment_wait_begins();
         while (!nap(&next)) {
         }
     }

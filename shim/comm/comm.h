@@ -5,7 +5,7 @@
  *  - Called from one thread at a time per rank (the callers hold the shim's communication lock).
  *  - Every rank calls the same collectives in the same order with the same label, counts and types. Each call carries a sequence number and a
  *    hash of all that (and of what comm_note() folded in); a difference ends the job by name ("ranks have parted"), never in a hang.
- *  - Every wait has a deadline (struct comm_options) and looks at the board's abort word.
+ *  - Every wait has a deadline (struct comm_options), of what does not go on, and looks at the board's abort word.
  *  - Results are bit-identical on all ranks: each element is reduced once, in the order of the ranks 0 .. world_size - 1. Over several hosts sums that are
  *    too long for one message are made of the hosts' sums, in the order of the hosts.
  *  - A collective that cannot be finished does not return: it calls options.fail (which tells the launcher and waits for the end).
@@ -43,7 +43,7 @@ struct comm_span {
 struct comm_options {
     uint32_t rank, world_size;
     uint32_t cores;                 /* cores of the job on this host: spin when ranks <= cores, else yield early, then futex */
-    uint32_t collective_timeout_ms; /* deadline of one collective */
+    uint32_t collective_timeout_ms; /* deadline of one wait of a collective */
     void *segment;                  /* mapped memfd: board + communication area, zero when the job starts */
     size_t segment_bytes;
     /* Called now and then while rank `late` is waited for; NULL: nobody looks. May not return. */

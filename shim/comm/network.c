@@ -216,6 +216,9 @@ static void wait_for(uint64_t mark, int with_sends) {
         if (move_all()) {
             tries = 0;
         } else if (++tries > TRIES) {
+            if (tries == TRIES + 1) {
+                segment_wait_begins();
+            }
             nap(late);
         } else if (segment.last - segment.first > segment.options.cores) {
             sched_yield();

@@ -5,8 +5,8 @@
  *  - What is to be sent and received is queued, and moves while somebody waits: nothing here blocks on one connection while another has something.
  *  - Bytes arrive in the order in which they were queued on the other side; both sides know from global facts what comes next.
  *  - Memory that is queued stays as it is, and is not looked at, until network_wait() or network_finish() says so.
- *  - Every wait has the deadline of the collective (segment.deadline_ns) and looks at the board's abort word. A connection that closes does not return: the
- *    launchers have a moment to say who has died, then the host is named (AR-HOST-GONE).
+ *  - Every wait has a deadline (segment.deadline_ns), which begins anew whenever something has moved, and looks at the board's abort word. A connection that
+ *    closes does not return: the launchers have a moment to say who has died, then the host is named (AR-HOST-GONE).
  *  - Sockets are never blocking, and checked to be still ours at every collective (own.h).
  */
 #ifndef ACCEL_SHIM_COMM_NETWORK_H

@@ -260,8 +260,7 @@ static void accept_all(struct own_descriptor *peers) {
 void network_connect(struct own_descriptor *peers) {
     int saved_errno = errno;
     segment.label = "start";
-    segment.looked_ns = clock_ns();
-    segment.deadline_ns = segment.looked_ns + segment.options.collective_timeout_ms * (uint64_t)1000000;
+    segment_wait_begins();
     for (uint32_t host = 0; host < segment.hosts; host++) {
         peers[host] = (struct own_descriptor){-1, 0, 0};
     }

@@ -82,7 +82,7 @@ struct segment {
     uint64_t sequence;                  /* collectives this rank has entered */
     size_t ring_offset;                 /* where the next turn begins */
     uint64_t entered_ns;                /* when the collective in progress was entered */
-    uint64_t deadline_ns;               /* and when it is given up */
+    uint64_t deadline_ns;               /* when the wait in progress is given up */
     uint64_t looked_ns;                 /* when that was last looked at */
     const char *label;                  /* of the collective in progress */
     uint64_t left_ns;                   /* when the last one was left */
@@ -98,7 +98,13 @@ struct segment {
 /* The one of this process; options.world_size is 0 while not open. */
 extern struct segment segment;
 
-/* Has the collective in progress waited too long? */
+/* From now on nothing has moved: a barrier was passed, bytes came from another host. A collective may take as long as it has to while it goes on. */
+static inline void segment_wait_begins(void) {
+    segment.looked_ns = clock_ns();
+    segment.deadline_ns = segment.looked_ns + segment.options.collective_timeout_ms * (uint64_t)1000000;
+}
+
+/* Has the wait in progress lasted too long? */
 static inline int segment_is_late(void) {
     segment.deadline_ns += clock_pause_ns(&segment.looked_ns);
     uint64_t held_ns = clock_held_ns(), later_ns = held_ns + segment.options.collective_timeout_ms * (uint64_t)1000000;

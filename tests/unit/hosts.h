@@ -87,7 +87,7 @@ static void run_on(const struct layout *wanted, void (*body)(void), int expected
     }
 }
 
-static void run_layouts(void (*body)(void)) {
+__attribute__((unused)) static void run_layouts(void (*body)(void)) {
     for (int index = 0; index < LAYOUTS; index++) {
         run_on(&layouts[index], body, 0);
         clear_hosts();
