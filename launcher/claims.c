@@ -127,11 +127,21 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     rank->generation++;
 }
 
+static bool is_process_of_rank(const struct claims_connection *connection) {
+    return connection->descriptor >= 0 && connection->rank >= 0 && (connection->is_granted || connection->is_attached) &&
+           connection->pid > 1;
+}
+
 void claims_signal(const struct claims *claims, int but, int signal) {
+    for (uint32_t i = 0; i < claims->count; i++)
+        if (is_process_of_rank(&claims->connections[i]) && claims->connections[i].rank != but)
+            kill(claims->connections[i].pid, signal);
+}
+
+void claims_signal_others(const struct claims *claims, int signal) {
     for (uint32_t i = 0; i < claims->count; i++) {
         const struct claims_connection *connection = &claims->connections[i];
-        bool is_rank = connection->descriptor >= 0 && connection->rank >= 0 && (connection->is_granted || connection->is_attached);
-        if (is_rank && connection->rank != but && connection->pid > 1)
+        if (is_process_of_rank(connection) && connection->pid != claims->ranks[(uint32_t)connection->rank - claims->first].pid)
             kill(connection->pid, signal);
     }
 }

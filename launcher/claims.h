@@ -78,6 +78,8 @@ void claims_drain(struct claims *claims);
 void claims_tell(const struct claims *claims, uint32_t rank, uint32_t type, const void *payload, size_t bytes);
 /* A signal for the processes that are ranks, or may become them: not for scripts around them. Not for those of rank `but`; -1: for all. */
 void claims_signal(const struct claims *claims, int but, int signal);
+/* The same for those that are not their ranks' first processes. */
+void claims_signal_others(const struct claims *claims, int signal);
 /* Does a connection hold the rank's grant? */
 bool claims_is_granted(const struct claims *claims, uint32_t rank);
 void claims_clear(struct claims *claims);

@@ -22,6 +22,11 @@ int rank_signal(const struct rank *rank, int signal) {
     return status;
 }
 
+void rank_signal_first(const struct rank *rank, int signal) {
+    if (rank->pid > 1 && !kill(rank->pid, signal) && rank_is_asked_to_end(signal))
+        kill(-rank->pid, SIGCONT);
+}
+
 void rank_store_end(struct rank *rank) {
     siginfo_t info;
     memset(&info, 0, sizeof info);

@@ -29,6 +29,9 @@ struct rank {
    Returns 0 or -1 with errno. */
 int rank_signal(const struct rank *rank, int signal);
 
+/* The same for its first process alone. */
+void rank_signal_first(const struct rank *rank, int signal);
+
 /* By this signal, unless the program makes something else of it. */
 bool rank_is_asked_to_end(int signal);
 

@@ -42,6 +42,22 @@ static void signal_all(struct job *job, int signal) {
         rank_signal(&job->ranks[i], signal);
 }
 
+/* One that somebody sends to the program by its number comes to no other process: a loader's worker would die of what the program has a handler for. So it
+   goes to each rank's first process, which would be the program, and to the one behind scripts that trains. */
+static void signal_programs(struct job *job, int signal) {
+    for (uint32_t i = 0; i < job->local_size; i++)
+        rank_signal_first(&job->ranks[i], signal);
+    claims_signal_others(&job->claims, signal);
+}
+
+/* The terminal's go to all, as it sends them itself to all that is in the foreground. */
+static void pass_on(struct job *job, int signal, bool is_of_process) {
+    if (is_of_process)
+        signal_programs(job, signal);
+    else
+        signal_all(job, signal);
+}
+
 /* Ranks are in groups of their own, so the terminal's Ctrl-C comes to us alone: each gets it once (L10). The impatient press again (L14).
  */
 static void interrupt(struct job *job, bool ranks_have_it) {
@@ -92,7 +108,7 @@ static bool is_message(int signal) {
     return rank_is_asked_to_end(signal) || signal == SIGUSR1 || signal == SIGUSR2;
 }
 
-static void handle(struct job *job, int signal, bool ranks_have_it) {
+static void handle(struct job *job, int signal, bool is_of_process, bool ranks_have_it) {
     switch (signal) {
     case SIGINT:
         interrupt(job, ranks_have_it);
@@ -103,7 +119,7 @@ static void handle(struct job *job, int signal, bool ranks_have_it) {
         job->user_signal = signal;
         job->requests_to_end += 2;
         if (!ranks_have_it)
-            signal_all(job, signal);
+            pass_on(job, signal, is_of_process);
         supervise_event(job, LIFECYCLE_INTERRUPT);
         break;
     case SIGTSTP:
@@ -120,26 +136,26 @@ static void handle(struct job *job, int signal, bool ranks_have_it) {
         break;
     default:
         if (!ranks_have_it)
-            signal_all(job, signal);
+            pass_on(job, signal, is_of_process);
     }
 }
 
 /* Of a user, to this accel-run. */
-static void take(struct job *job, int signal) {
+static void take(struct job *job, int signal, bool is_of_process) {
     enum heard_as as = HEARD_NEW;
     if (is_message(signal)) {
         as = heard_take(&job->heard[signal], HEARD_HOST, job->hosts ? job->hosts->host : 0, clock_ms());
         together_signal(job, signal, false);
     }
     if (as != HEARD_BEFORE)
-        handle(job, signal, as == HEARD_BY_RANKS);
+        handle(job, signal, is_of_process, as == HEARD_BY_RANKS);
 }
 
 static void signals_ready(void *context, size_t index, short events) {
     struct job *job = context;
     struct signalfd_siginfo info;
     while (read(job->signal_descriptor, &info, sizeof info) == (ssize_t)sizeof info)
-        take(job, (int)info.ssi_signo);
+        take(job, (int)info.ssi_signo, info.ssi_code <= 0); /* above: of the kernel, for the terminal */
 }
 
 static bool is_ignored(const struct job *job, int signal) {
@@ -151,7 +167,7 @@ bool signals_of_host(struct job *job, uint32_t host, int signal) {
         return false;
     enum heard_as as = heard_take(&job->heard[signal], HEARD_HOST, host, clock_ms());
     if (as != HEARD_BEFORE && !is_ignored(job, signal))
-        handle(job, signal, as == HEARD_BY_RANKS);
+        handle(job, signal, true, as == HEARD_BY_RANKS);
     return as != HEARD_BEFORE;
 }
 

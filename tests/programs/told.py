@@ -1,6 +1,6 @@
 """A program that saves when it is told to end.   told.py interrupt|flag|apart FILE, or told.py until STEPS FILE: as many steps, told by nobody.
-apart: a thread of each rank tells it, at another step than the others.   waits: trains, then waits to be told.
-child: a child tells it.   itself: sends itself signals, stops an alarm, and rests until another."""
+workers: its batches come from a loader with workers.   apart: a thread of each rank tells it, at another step than the others.
+waits: trains, then waits to be told.   child: a child tells it.   itself: sends itself signals, stops an alarm, and rests until another."""
 
 import os
 import signal
@@ -24,11 +24,23 @@ def handler(number, frame):
     told.append(steps)
 
 
+def batches():
+    if how == "workers":
+        rows = torch.utils.data.TensorDataset(data, targets)
+        loader = torch.utils.data.DataLoader(rows, batch_size=len(data), num_workers=2, persistent_workers=True)
+        while True:
+            yield from loader
+    while True:
+        yield data, targets
+
+
 def train():
     global steps
-    while not told and steps < limit:
+    for rows, labels in batches():
+        if told or steps >= limit:
+            return
         optimizer.zero_grad()
-        ((model(data) - targets) ** 2).mean().backward()
+        ((model(rows) - labels) ** 2).mean().backward()
         optimizer.step()
         steps += 1
         if steps == 20:
