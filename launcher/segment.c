@@ -7,10 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 int segment_memory(uint64_t bytes) {
+    struct rlimit file_size; /* also of files without a name: to be longer would end a process that is to become a rank by a signal */
+    if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && bytes > file_size.rlim_cur) {
+        errno = EFBIG;
+        return -1;
+    }
     int memory = memfd_create("accel-run", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memory < 0)
         return -1;
