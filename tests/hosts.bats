@@ -291,6 +291,19 @@ for step in range(6):
     [ -e host2/ended ]
 }
 
+@test "the others know the first host by an address of IPv6, or by two of which one is dead, and its own name is a loopback address there" {
+    requires file /proc/sys/net/ipv6
+    local names=("" "127.0.1.1 leader" "fd77::1 leader" $'fd77::99 leader\n10.77.0.1 leader')
+    for host in 1 2 3; do
+        mkdir -p "/etc/netns/$NET-$host"
+        echo "${names[host]}" >"/etc/netns/$NET-$host/hosts"
+        ip -n "$NET-$host" addr add "fd77::$host/64" dev wire nodad
+    done
+    MASTER=leader on_hosts "1 1 1" 0 "$BUILD/programs/debian-O2/told" until 3 file
+    grep -q "^saved after 3 " out1
+    rm -r "/etc/netns/$NET-"[123]
+}
+
 @test "where standard input, output and errors of one host's accel-run are closed its ranks find them closed, and the hosts understand each other" {
     printf '#!/bin/bash\nexec "%s" "$@" <&- >&- 2>&-\n' "$ACCEL_RUN" >closed
     chmod +x closed

@@ -60,15 +60,14 @@ static int compare_hello(struct meet *meet, const struct hosts_hello *other) {
 /* A stranger has said who it is. Returns -1 with the problem when the job cannot be. */
 static int take_host(struct meet *meet, struct hosts_peer *stranger, const struct hosts_hello *hello) {
     struct hosts *hosts = meet->hosts;
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof address;
+    struct sockaddr_storage address;
     if (hello->magic != MEET_MAGIC ||
         strncmp(hello->job_id, meet->own.job_id, sizeof hello->job_id)) { /* of another job: it tries again elsewhere */
         hosts_close(stranger);
         return 0;
     }
     if (!hello->host || hello->host >= BOARD_RANKS_MAX || !hello->ranks || hello->ranks > BOARD_RANKS_MAX ||
-        getpeername(stranger->descriptor, (struct sockaddr *)&address, &size)) {
+        meet_peer_of(stranger->descriptor, &address)) {
         bool is_first = !hello->host;
         hosts_close(stranger);
         return is_first ? meet_fail(meet, "AR-HOSTS-TWICE", "each host has a --node-rank of its own", "two hosts say that they are host 0")
@@ -99,14 +98,13 @@ static int take_host(struct meet *meet, struct hosts_peer *stranger, const struc
 /* A host has refused its part. */
 static int take_refusal(struct meet *meet, struct hosts_peer *stranger, const char *body) {
     struct hosts_cannot cannot;
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof address;
+    struct sockaddr_storage address;
     char name[BOARD_HOST_CHARS];
     memcpy(&cannot, body, sizeof cannot);
     struct protocol_problem *said = &cannot.problem;
     said->id[sizeof said->id - 1] = said->what[sizeof said->what - 1] = said->cure[sizeof said->cure - 1] = 0;
     if (cannot.magic != MEET_MAGIC || strncmp(cannot.job_id, meet->own.job_id, sizeof cannot.job_id) ||
-        getpeername(stranger->descriptor, (struct sockaddr *)&address, &size)) {
+        meet_peer_of(stranger->descriptor, &address)) {
         hosts_close(stranger);
         return 0;
     }
@@ -263,12 +261,12 @@ static void answer_all(struct meet *meet, int status) {
 
 int meet_as_first(struct meet *meet) {
     struct hosts *hosts = meet->hosts;
-    struct sockaddr_storage address;
-    int status = meet_resolve(meet, &address);
+    struct meet_addresses addresses;
+    int status = meet_resolve(meet, &addresses);
     if (status)
         return meet_fail(meet, "AR-HOSTS-ADDRESS", "name an address of the first host that the others can reach", "--master-addr '%s': %s",
                          meet->master, gai_strerror(status));
-    meet_widen(meet, &address);
+    struct sockaddr_storage address = meet_place(meet, &addresses);
     int listener = meet_listen(&address);
     if (listener < 0)
         return meet_fail(meet, "AR-HOSTS-PORT", "name another port on all hosts (--master-port), or end who has it: ss -tlnp",

@@ -76,20 +76,14 @@ static void make_hello(struct hosts_hello *hello, const struct config *config, c
 
 /* ---- the others */
 
-int meet_connect(const struct meet *meet, struct sockaddr_storage *address, const char **reason) {
-    int error = meet_resolve(meet, address);
+/* A descriptor, or -1 with errno. */
+static int connect_to(const struct sockaddr_storage *address) {
+    int error = 0, descriptor = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     socklen_t size = sizeof error;
-    if (error) {
-        *reason = gai_strerror(error);
-        return -1;
-    }
-    int descriptor = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct pollfd ready = {descriptor, POLLOUT, 0};
-    if (descriptor < 0) {
-        *reason = strerror(errno);
+    if (descriptor < 0)
         return -1;
-    }
-    if (connect(descriptor, (struct sockaddr *)address, meet_size_of(address)) && errno != EINPROGRESS)
+    if (connect(descriptor, (const struct sockaddr *)address, meet_size_of(address)) && errno != EINPROGRESS)
         error = errno;
     else if (poll(&ready, 1, 1000) <= 0)
         error = ETIMEDOUT;
@@ -98,8 +92,21 @@ int meet_connect(const struct meet *meet, struct sockaddr_storage *address, cons
     if (!error)
         return descriptor;
     close(descriptor);
-    *reason = strerror(error);
+    errno = error;
     return -1;
+}
+
+int meet_connect(const struct meet *meet, struct sockaddr_storage *address, const char **reason) {
+    struct meet_addresses addresses;
+    int status = meet_resolve(meet, &addresses), descriptor = -1, error = 0; /* why not at the best address */
+    for (uint32_t i = 0; !status && descriptor < 0 && i < addresses.count; i++) {
+        *address = addresses.list[i];
+        descriptor = connect_to(address);
+        error = error ? error : errno;
+    }
+    if (descriptor < 0)
+        *reason = status ? gai_strerror(status) : strerror(error);
+    return descriptor;
 }
 
 static int fail_unreached(struct meet *meet, const char *reason) {

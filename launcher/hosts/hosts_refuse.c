@@ -89,9 +89,14 @@ static uint32_t next_untold(const struct meet *meet, const bool *is_told) {
 
 /* is_told: as struct hosts has it. */
 static void tell_others(struct meet *meet, const struct protocol_problem *refusal, bool *is_told) {
+    struct meet_addresses addresses;
     struct sockaddr_storage address;
     uint32_t untold;
-    int listener = meet_resolve(meet, &address) ? -1 : meet_listen(&address);
+    int listener = -1;
+    if (!meet_resolve(meet, &addresses)) {
+        address = meet_place(meet, &addresses);
+        listener = meet_listen(&address);
+    }
     struct pollfd knock = {listener, POLLIN, 0};
     while (listener >= 0 && (untold = next_untold(meet, is_told)) < meet->config->nnodes && is_time_left(meet)) {
         say_waiting(meet, untold);

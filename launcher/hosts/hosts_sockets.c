@@ -39,12 +39,18 @@ socklen_t meet_size_of(const struct sockaddr_storage *address) {
     return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
-int meet_listen(const struct sockaddr_storage *address) {
+static bool is_any_of_both(const struct sockaddr_storage *address) {
+    return address->ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+static int listen_at(const struct sockaddr_storage *address) {
     struct sockaddr_storage any = any_of(address->ss_family, port_of(address));
-    int yes = 1, made = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int no = 0, yes = 1, made = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (made < 0)
         return -1;
     setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (address->ss_family == AF_INET6)
+        setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
     if (bind(made, (const struct sockaddr *)address, meet_size_of(address)) &&
         (errno != EADDRNOTAVAIL || bind(made, (const struct sockaddr *)&any, meet_size_of(&any)))) {
         int error = errno;
@@ -53,6 +59,30 @@ int meet_listen(const struct sockaddr_storage *address) {
         return -1;
     }
     return listen(made, 1024) ? -1 : made;
+}
+
+int meet_listen(const struct sockaddr_storage *address) {
+    int made = listen_at(address);
+    if (made >= 0 || errno != EAFNOSUPPORT || !is_any_of_both(address))
+        return made;
+    struct sockaddr_storage any = any_of(AF_INET, port_of(address)); /* a kernel without IPv6 */
+    return listen_at(&any);
+}
+
+int meet_peer_of(int descriptor, struct sockaddr_storage *address) {
+    socklen_t size = sizeof *address;
+    memset(address, 0, sizeof *address);
+    if (getpeername(descriptor, (struct sockaddr *)address, &size))
+        return -1;
+    struct sockaddr_in6 six;
+    memcpy(&six, address, sizeof six);
+    if (address->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
+        struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = six.sin6_port};
+        memcpy(&four.sin_addr, &six.sin6_addr.s6_addr[12], sizeof four.sin_addr);
+        memset(address, 0, sizeof *address);
+        memcpy(address, &four, sizeof four);
+    }
+    return 0;
 }
 
 int meet_open_leaders(struct meet *meet, struct sockaddr_storage address) {
@@ -66,15 +96,18 @@ int meet_open_leaders(struct meet *meet, struct sockaddr_storage address) {
     return 0;
 }
 
-int meet_resolve(const struct meet *meet, struct sockaddr_storage *address) {
+int meet_resolve(const struct meet *meet, struct meet_addresses *addresses) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
     int status = getaddrinfo(meet->master, NULL, &hints, &found);
     if (status)
         return status;
-    memset(address, 0, sizeof *address);
-    memcpy(address, found->ai_addr, found->ai_addrlen);
+    memset(addresses, 0, sizeof *addresses);
+    for (const struct addrinfo *one = found; one && addresses->count < MEET_ADDRESSES; one = one->ai_next) {
+        struct sockaddr_storage *address = &addresses->list[addresses->count++];
+        memcpy(address, one->ai_addr, one->ai_addrlen);
+        set_port(address, meet->port);
+    }
     freeaddrinfo(found);
-    set_port(address, meet->port);
     return 0;
 }
 
@@ -84,11 +117,14 @@ static bool is_loopback(const struct sockaddr_storage *address) {
     return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-void meet_widen(const struct meet *meet, struct sockaddr_storage *address) {
+struct sockaddr_storage meet_place(const struct meet *meet, const struct meet_addresses *addresses) {
     struct in6_addr number;
+    bool is_any = false; /* the others may know it by an address of either family */
+    for (uint32_t i = 0; i < addresses->count; i++)
+        is_any |= is_loopback(&addresses->list[i]);
     bool is_number = inet_pton(AF_INET, meet->master, &number) == 1 || inet_pton(AF_INET6, meet->master, &number) == 1;
-    if (is_loopback(address) && !is_number && strcasecmp(meet->master, "localhost"))
-        *address = any_of(address->ss_family, port_of(address));
+    is_any &= !is_number && strcasecmp(meet->master, "localhost");
+    return is_any ? any_of(AF_INET6, meet->port) : addresses->list[0];
 }
 
 void meet_name_of(const struct sockaddr_storage *address, char *name) {
