@@ -29,10 +29,24 @@ static bool is_replaced(const struct plan *plan, const char *variable) {
     return false;
 }
 
+/* entry: owned from now on; NULL: there was no memory for it. A list with a hole would end there, before what makes the process a rank. */
+static bool put(char **list, size_t *count, char *entry) {
+    list[*count] = entry;
+    *count += entry != NULL;
+    return entry;
+}
+
+static bool set(char **list, size_t *count, const char *name, const char *value) {
+    char *entry;
+    return put(list, count, asprintf(&entry, "%s=%s", name, value) < 0 ? NULL : entry);
+}
+
 #define OURS 5 /* LD_PRELOAD, the three of the claim, the number of hosts */
 
 char **environ_build(const struct plan *plan, char *const *environment, const struct environ_claim *claim) {
     size_t count = 0, n = 0;
+    bool is_whole = true;
+    char rank[16], hosts[16];
     while (environment[count])
         count++;
     char **list = calloc(count + plan->added_count + OURS + 1, sizeof *list);
@@ -40,19 +54,21 @@ char **environ_build(const struct plan *plan, char *const *environment, const st
         return NULL;
     for (size_t i = 0; i < count; i++)
         if (!is_replaced(plan, environment[i]))
-            list[n++] = strdup(environment[i]);
+            is_whole &= put(list, &n, strdup(environment[i]));
     for (uint32_t i = 0; i < plan->added_count; i++)
-        if (asprintf(&list[n], "%s=%s", plan->added[i].name, plan->added[i].value) >= 0)
-            n++;
-    n += asprintf(&list[n], "LD_PRELOAD=%s", plan->preload) >= 0;
-    n += claim->joined ? asprintf(&list[n], JOIN_ENV "=%s", claim->joined) >= 0
-                       : asprintf(&list[n], PROTOCOL_ENV_SOCKET "=%s", claim->socket) >= 0;
-    n += asprintf(&list[n], PROTOCOL_ENV_COOKIE "=%s", claim->cookie) >= 0;
-    n += asprintf(&list[n], PROTOCOL_ENV_RANK "=%u", claim->rank) >= 0;
+        is_whole &= set(list, &n, plan->added[i].name, plan->added[i].value);
+    is_whole &= set(list, &n, "LD_PRELOAD", plan->preload);
+    is_whole &= claim->joined ? set(list, &n, JOIN_ENV, claim->joined) : set(list, &n, PROTOCOL_ENV_SOCKET, claim->socket);
+    is_whole &= set(list, &n, PROTOCOL_ENV_COOKIE, claim->cookie);
+    snprintf(rank, sizeof rank, "%u", claim->rank);
+    is_whole &= set(list, &n, PROTOCOL_ENV_RANK, rank);
+    snprintf(hosts, sizeof hosts, "%u", claim->hosts);
     if (claim->hosts > 1)
-        n += asprintf(&list[n], PROTOCOL_ENV_HOSTS "=%u", claim->hosts) >= 0;
-    list[n] = NULL;
-    return list;
+        is_whole &= set(list, &n, PROTOCOL_ENV_HOSTS, hosts);
+    if (is_whole)
+        return list;
+    environ_free(list);
+    return NULL;
 }
 
 void environ_free(char **list) {

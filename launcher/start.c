@@ -171,7 +171,7 @@ static int start_rank(struct job *job, uint32_t number, char *const *arguments, 
                                     &job->open_files,
                                     placement_of(job->plan->placement, number)};
     if (!environment)
-        return fail(job, "out of memory");
+        return problem_set(&job->problem, EXIT_LAUNCHER, "AR-MEMORY", "free some memory", "out of memory");
     descriptors[0] = input_descriptor(&job->input, number);
     streams_descriptors(&job->streams, number, &descriptors[1], &descriptors[2]);
     int status = spawn_rank(&request, spawned, &job->problem);

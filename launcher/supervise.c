@@ -148,7 +148,19 @@ static void release_lines(struct job *job) {
             notices_release(&job->notices, i);
 }
 
+/* The ranks would read different input. */
+static void look_for_gap(struct job *job) {
+    struct problem problem;
+    if (!job->input.has_gap && !inherited_has_gap(&job->inherited))
+        return;
+    problem_set(&problem, EXIT_LAUNCHER, "AR-MEMORY",
+                "free some memory, or let the ranks read a file: what they have not read yet need not be kept then",
+                "out of memory for the input that ranks are to read");
+    supervise_problem(job, &problem);
+}
+
 static void on_time(struct job *job, uint64_t now_ms) {
+    look_for_gap(job);
     if (job->deadline_ms && now_ms >= job->deadline_ms) {
         job->deadline_ms = 0;
         supervise_event(job, LIFECYCLE_DEADLINE);

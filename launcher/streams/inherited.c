@@ -184,6 +184,13 @@ void inherited_add(struct inherited *inherited, struct loop *loop) {
         input_add(&inherited->list[i].input, loop);
 }
 
+bool inherited_has_gap(const struct inherited *inherited) {
+    for (size_t i = 0; i < inherited->count; i++)
+        if (inherited->list[i].input.has_gap)
+            return true;
+    return false;
+}
+
 void inherited_clear(struct inherited *inherited) {
     for (size_t i = 0; i < inherited->count; i++)
         input_clear(&inherited->list[i].input);

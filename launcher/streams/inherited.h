@@ -50,6 +50,8 @@ void inherited_started(struct inherited *inherited, uint32_t rank);
 /* All ranks are: nobody writes from here. */
 void inherited_all_started(struct inherited *inherited);
 void inherited_add(struct inherited *inherited, struct loop *loop);
+/* Of one of them (input.h). */
+bool inherited_has_gap(const struct inherited *inherited);
 void inherited_clear(struct inherited *inherited);
 
 /* Does an argument name the descriptor: "--data=/dev/fd/63"? */

@@ -178,19 +178,21 @@ static void sink_compact(struct input_sink *sink) {
     sink->begin = 0;
 }
 
-static void sink_queue(struct input_sink *sink, const char *bytes, size_t count) {
+/* False: there is no memory. */
+static bool sink_queue(struct input_sink *sink, const char *bytes, size_t count) {
     if (sink->end + count > sink->capacity && sink->begin > sink->end / 2) /* less is moved than was written since the last time */
         sink_compact(sink);
     if (sink->end + count > sink->capacity) {
         size_t capacity = 2 * (sink->end + count);
         char *queue = realloc(sink->queue, capacity);
         if (!queue)
-            return;
+            return false;
         sink->queue = queue;
         sink->capacity = capacity;
     }
     memcpy(sink->queue + sink->end, bytes, count);
     sink->end += count;
+    return true;
 }
 
 static void sink_release(struct input *input, struct input_sink *sink) {
@@ -286,8 +288,8 @@ static void source_ready(void *context, size_t index, short events) {
         struct input_sink *sink = &input->sinks[rank];
         if (sink->sink < 0)
             continue;
-        if (n > 0)
-            sink_queue(sink, bytes, (size_t)n);
+        if (n > 0 && !sink_queue(sink, bytes, (size_t)n))
+            input->has_gap = true;
         sink_flush(input, sink);
     }
 }
@@ -333,7 +335,7 @@ void input_add(struct input *input, struct loop *loop) {
         if (events || !input->is_terminal) /* a pipe reports POLLERR when its reader goes */
             loop_add(loop, sink->sink, events, sink_ready, input, rank);
     }
-    if (!input->has_ended && wants_more(input) && may_read(input))
+    if (!input->has_ended && !input->has_gap && wants_more(input) && may_read(input))
         loop_add(loop, input->source, POLLIN, source_ready, input, 0);
 }
 

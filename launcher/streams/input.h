@@ -46,6 +46,7 @@ struct input {
     bool is_copied; /* we read and copy */
     bool is_shared; /* standard input is the caller's, too: a loop around us ("while read") waits for what the program does not read */
     bool has_ended;
+    bool has_gap;             /* there was no memory for what a rank was to be given: it must not read on */
     size_t lost;              /* bytes that rank 0 has been given and never read, known when it has gone */
     int rest;                 /* owned: where they lie after the end of input; 0: none */
     struct input_sink *sinks; /* owned, per rank */

@@ -35,6 +35,22 @@ TEST("a rank's environment: kept, dropped, added, replaced once") {
     environ_free(list);
 }
 
+/* Of copies, before there is no memory. */
+static int copies_left = 1000;
+
+char *strdup(const char *text) {
+    size_t bytes = strlen(text) + 1;
+    char *copy = copies_left-- > 0 ? malloc(bytes) : NULL;
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+TEST("where there is no memory for a variable there is no environment, rather than one without the others") {
+    struct plan plan = {.preload = "/s.so"};
+    struct environ_claim claim = {.socket = "name", .cookie = "cookie"};
+    copies_left = 2;
+    EXPECT(!environ_build(&plan, base, &claim));
+}
+
 TEST("names are compared whole") {
     EXPECT(!config_variable(base, "HOM") && !config_variable(base, "ODD"));
 }

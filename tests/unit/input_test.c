@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 
 #include "../../launcher/streams/input.h"
 
@@ -82,6 +83,42 @@ TEST("a pipe that somebody else has emptied meanwhile does not stop the launcher
         char bytes[8];
         EXPECT(read(input_descriptor(&input, (uint32_t)rank), bytes, sizeof bytes) == 4 && !memcmp(bytes, "more", 4));
     }
+    input_clear(&input);
+    loop_clear(&loop);
+}
+
+static bool memory_is_short;
+
+void *realloc(void *memory, size_t bytes) {
+    size_t had = memory ? malloc_usable_size(memory) : 0;
+    void *larger = memory_is_short ? NULL : malloc(bytes);
+    if (!larger)
+        return NULL;
+    if (memory)
+        memcpy(larger, memory, had < bytes ? had : bytes);
+    free(memory);
+    return larger;
+}
+
+TEST("input for which there is no memory is not passed over: the launcher is to end the job, and reads no more") {
+    struct input input;
+    struct loop loop = {0};
+    struct problem problem;
+    EXPECT(pipe(pipe_ends) == 0);
+    EXPECT(input_open_other(&input, pipe_ends[0], false, RANKS, &problem) == 0);
+    write_chunk(&input, &loop, 0);
+    EXPECT(!input.has_gap);
+    for (int k = 1; k < BEHIND && !input.has_gap; k++) {
+        memory_is_short = input.sinks[0].capacity > CHUNK; /* the pipes are full */
+        write_chunk(&input, &loop, k);
+    }
+    memory_is_short = false;
+    EXPECT(input.has_gap);
+    EXPECT(write(pipe_ends[1], "more", 4) == 4);
+    input_add(&input, &loop);
+    loop_round(&loop, 0);
+    char left[8];
+    EXPECT(read(pipe_ends[0], left, sizeof left) == 4);
     input_clear(&input);
     loop_clear(&loop);
 }
