@@ -158,7 +158,22 @@ static void listener_ready(void *context, size_t index, short events) {
         ;
 }
 
+/* A script may run any number of programs: of those that all ranks have left no memory is kept. */
+static bool is_over(const struct claims *claims, uint32_t segment) {
+    for (uint32_t i = 0; i < claims->local_size; i++)
+        if (claims->ranks[i].segments < segment + 2) /* it is in this one, or was last */
+            return false;
+    for (uint32_t i = 0; i < claims->count; i++) {
+        const struct claims_connection *connection = &claims->connections[i];
+        if (connection->descriptor >= 0 && connection->rank >= 0 && connection->segment == segment)
+            return false;
+    }
+    return true;
+}
+
 void claims_add(struct claims *claims, struct loop *loop) {
+    while (claims->segments.released < claims->segments.count && is_over(claims, claims->segments.released))
+        segments_release(&claims->segments);
     for (uint32_t i = 0; i < claims->count; i++)
         loop_add(loop, claims->connections[i].descriptor, POLLIN, connection_ready, claims, i);
     if (!claims->is_full)

@@ -64,28 +64,42 @@ struct segment *segments_get(struct segments *segments, uint32_t generation) {
             return NULL;
         segments->count++;
     }
-    return &segments->list[generation];
+    if (segments->list[generation].board)
+        return &segments->list[generation];
+    errno = ESTALE;
+    return NULL;
+}
+
+static void segment_clear(struct segment *segment) {
+    if (!segment->board)
+        return;
+    munmap(segment->board, board_bytes());
+    close(segment->memfd);
+    segment->board = NULL;
+    segment->memfd = -1;
+}
+
+void segments_release(struct segments *segments) {
+    segment_clear(&segments->list[segments->released++]);
 }
 
 void segments_hold(struct segments *segments) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    for (uint32_t i = 0; i < segments->count; i++)
+    for (uint32_t i = segments->released; i < segments->count; i++)
         atomic_store(&segments->list[i].board->held_ns, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }
 
 void segments_abort(struct segments *segments) {
-    for (uint32_t i = 0; i < segments->count; i++) {
+    for (uint32_t i = segments->released; i < segments->count; i++) {
         uint32_t running = 0;
         atomic_compare_exchange_strong(&segments->list[i].board->abort, &running, BOARD_ABORT_LAUNCHER);
     }
 }
 
 void segments_clear(struct segments *segments) {
-    for (uint32_t i = 0; i < segments->count; i++) {
-        munmap(segments->list[i].board, board_bytes());
-        close(segments->list[i].memfd);
-    }
+    for (uint32_t i = 0; i < segments->count; i++)
+        segment_clear(&segments->list[i]);
     free(segments->list);
     memset(segments, 0, sizeof *segments);
 }

@@ -15,7 +15,7 @@
 struct segment {
     int memfd; /* owned; -1: none */
     size_t bytes;
-    struct board *board; /* mapped, owned */
+    struct board *board; /* mapped, owned; NULL: released */
 };
 
 struct segments {
@@ -24,14 +24,17 @@ struct segments {
     const struct board_host *places; /* borrowed: of all hosts */
     struct segment *list;            /* owned; index: generation */
     uint32_t count;
+    uint32_t released; /* generations before this one are over */
 };
 
 /* A new memfd. Sealed: a rank that cut it short would take everybody along (SIGBUS). Returns it, or -1 with errno. */
 int segment_memory(uint64_t bytes);
 
-/* The segment of a generation, made when it is asked for first. NULL with errno when it cannot be made. Borrowed; moves when another is
+/* The segment of a generation, made when it is asked for first. NULL with errno when it cannot be made, or is over. Borrowed; moves when another is
  * made. */
 struct segment *segments_get(struct segments *segments, uint32_t generation);
+/* Nobody comes to the first generation that is left any more: its memory is given back when those who have it end. */
+void segments_release(struct segments *segments);
 
 /* Rank 0 was held up just now (board.h: held_ns): to the ranks of every generation. */
 void segments_hold(struct segments *segments);

@@ -85,6 +85,11 @@ setup() {
     [ "$output" = third ]
 }
 
+@test "the memory of a script's programs is given back when they have ended" {
+    run -0 --separate-stderr "$ACCEL_RUN" sh -c "for program in 1 2 3 4 5 6; do \"$CLAIMER\" claim || exit; done; ls -l /proc/\$PPID/fd >kept"
+    [ "$(grep -c 'memfd:accel-run ' kept)" -le 2 ]
+}
+
 # ---- a rank that leaves, stalls, dies
 
 @test "a rank that ends while others wait for it is named with its step" {
@@ -93,11 +98,6 @@ setup() {
     contains "$stderr" "reduce"
 }
 
-@test "ranks that end at their own times while nobody waits are fine" {
-    run -0 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=0 touch=zero all only=1 await=zero touch=one all only=2 await=one all out:end
-    [ "$output" = end ]
-    [ -z "$stderr" ]
-}
 @test "a rank that is killed in one program of a script, and is in the next one when others wait for it, is named" {
     run -125 --separate-stderr timeout 60 "$ACCEL_RUN" -n 2 --stall-timeout 100 \
         sh -c "\"$CLAIMER\" claim meet only=0 collective=6 waiting=1 phase=3 where=reduce pause all raise=9; \"$CLAIMER\" claim touch=begun pause"
@@ -105,6 +105,11 @@ setup() {
     contains "$stderr" "(reduce)"
 }
 
+@test "ranks that end at their own times while nobody waits are fine" {
+    run -0 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=0 touch=zero all only=1 await=zero touch=one all only=2 await=one all out:end
+    [ "$output" = end ]
+    [ -z "$stderr" ]
+}
 
 @test "a rank that makes no progress while others wait is named, and goes on" {
     spawn_bg "$ACCEL_RUN" -n 2 --log-level warn --stall-timeout 0.3 "$CLAIMER" claim collective=3 meet \
