@@ -130,12 +130,16 @@ static int read_settings(struct call *call) {
     static const char name[] = "--config-file";
     char *with[] = {"accel-run", (char *)name, (char *)call->input, "--show-config", NULL},
          *without[] = {"accel-run", "--show-config", NULL};
-    /* variables of the environment are not a file's business */
-    char *kept[8] = {0};
+    /* variables of the environment are not a file's business, but for those that say where it is */
+    static const char *const places[] = {"HOME=", "HF_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME="};
+    char *kept[sizeof places / sizeof *places + 1] = {0};
     int n = 0;
-    for (char *const *variable = call->command->environment; *variable; variable++)
-        if (n < 7 && (!strncmp(*variable, "HOME=", 5) || !strncmp(*variable, "XDG_", 4) || !strncmp(*variable, "HF_HOME=", 8)))
-            kept[n++] = *variable;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        for (char *const *variable = call->command->environment; *variable; variable++)
+            if (!strncmp(*variable, places[i], strlen(places[i]))) {
+                kept[n++] = *variable;
+                break;
+            }
     int status = settings_read(call->settings, call->input ? 4 : 2, call->input ? with : without, kept, NULL, &call->problem);
     return status < 0 ? -1 : 0;
 }
