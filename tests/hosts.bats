@@ -336,6 +336,19 @@ s = socket.create_server(("10.77.0.1", 29500)); print("there", flush=True); time
     contains "$(cat err1)" "AR-HOSTS-ADDRESS: --master-addr 'no.such.host.invalid'"
 }
 
+@test "a host that has another version of accel-run is named, however long its greeting is" {
+    options=(--start-timeout 20)
+    launchers=()
+    start_host 1 2 1 true
+    retry 200 0.1 ip netns exec "$NET-2" python3 -c 'import socket, struct
+s = socket.create_connection(("10.77.0.1", 29500))
+hello = struct.pack("<II16s64s40s", 0x61726831, 99, b"9.9", b"", b"")
+s.sendall(struct.pack("<II", 1, len(hello)) + hello)
+s.recv(1)' 2>tries
+    wait_hosts 125
+    grep -q "AR-HOSTS-DIFFER: versions of accel-run: .* on host 0, 9.9 (protocol 99) on 10.77.0.2" err1
+}
+
 @test "strangers at the port hold up nobody; a host of another job is not let in" {
     options=(--start-timeout 30 --job-id mine)
     launchers=()

@@ -49,7 +49,7 @@ struct hosts_header {
 };
 
 struct hosts_hello {
-    uint32_t magic, protocol;
+    uint32_t magic, protocol; /* up to the job's word the same in every version: what follows may be anything */
     char version[16], job_id[64];
     uint32_t nnodes, host, ranks;
     uint32_t flags, collective_timeout_ms; /* of every grant */

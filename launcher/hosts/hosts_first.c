@@ -95,6 +95,25 @@ static int take_host(struct meet *meet, struct hosts_peer *stranger, const struc
     return 0;
 }
 
+/* A hello as long as none of ours. */
+static int take_other_version(struct meet *meet, struct hosts_peer *stranger, const char *body, uint32_t bytes) {
+    struct hosts_hello hello = {.magic = 0};
+    struct sockaddr_storage address;
+    char name[BOARD_HOST_CHARS];
+    if (bytes >= offsetof(struct hosts_hello, nnodes))
+        memcpy(&hello, body, offsetof(struct hosts_hello, nnodes));
+    hello.version[sizeof hello.version - 1] = 0;
+    if (hello.magic != MEET_MAGIC || strncmp(hello.job_id, meet->own.job_id, sizeof hello.job_id) ||
+        meet_peer_of(stranger->descriptor, &address)) {
+        hosts_close(stranger);
+        return 0;
+    }
+    meet_name_of(&address, name);
+    return meet_fail(meet, "AR-HOSTS-DIFFER", "install the same build on every host (make install)",
+                     "versions of accel-run: %s (protocol %u) on host 0, %s (protocol %u) on %s", meet->own.version, meet->own.protocol,
+                     hello.version, hello.protocol, name);
+}
+
 /* A host has refused its part. */
 static int take_refusal(struct meet *meet, struct hosts_peer *stranger, const char *body) {
     struct hosts_cannot cannot;
@@ -123,8 +142,11 @@ static int hear_strangers(struct meet *meet) {
         if (found > 0 && header.type == HOSTS_CANNOT && header.bytes == sizeof(struct hosts_cannot)) {
             if (take_refusal(meet, stranger, body))
                 return -1;
-        } else if (found < 0 || (found > 0 && (header.type != HOSTS_HELLO || header.bytes != sizeof(struct hosts_hello)))) {
+        } else if (found < 0 || (found > 0 && header.type != HOSTS_HELLO)) {
             hosts_close(stranger);
+        } else if (found > 0 && header.bytes != sizeof(struct hosts_hello)) {
+            if (take_other_version(meet, stranger, body, header.bytes))
+                return -1;
         } else if (found > 0) {
             struct hosts_hello hello;
             memcpy(&hello, body, sizeof hello);
