@@ -10,7 +10,7 @@
 
 #include "../clock.h"
 
-/* More than this waits for nobody: the other side reads as soon as it lives. */
+/* Half of this waits for another launcher at most: it reads as soon as it lives. */
 #define OUT_MAX (8u << 20)
 #define IN_BYTES (sizeof(struct hosts_header) + HOSTS_MESSAGE_MAX)
 
@@ -66,8 +66,12 @@ void hosts_flush(struct hosts *hosts) {
 
 void hosts_tell_peer(struct hosts_peer *peer, uint32_t type, const void *body, size_t bytes) {
     struct hosts_header header = {type, (uint32_t)bytes};
-    if (peer->descriptor < 0 || !out_grow(peer, sizeof header + bytes))
+    if (peer->descriptor < 0)
         return;
+    if (!out_grow(peer, sizeof header + bytes)) {
+        peer->is_full = true;
+        return;
+    }
     memcpy(peer->out + peer->out_end, &header, sizeof header);
     if (bytes)
         memcpy(peer->out + peer->out_end + sizeof header, body, bytes);
@@ -83,6 +87,15 @@ void hosts_tell_all(struct hosts *hosts, int except, uint32_t type, const void *
     for (uint32_t host = 0; host < hosts->count; host++)
         if ((int)host != except)
             hosts_tell(hosts, host, type, body, bytes);
+}
+
+void hosts_tell_ready(struct hosts *hosts, uint32_t type, const void *body, size_t bytes) {
+    for (uint32_t host = 0; host < hosts->count; host++) {
+        struct hosts_peer *peer = &hosts->peers[host];
+        peer_flush(peer);
+        if (peer->out_begin == peer->out_end)
+            hosts_tell_peer(peer, type, body, bytes);
+    }
 }
 
 /* ---- reading */
@@ -158,6 +171,10 @@ void hosts_on_time(struct hosts *hosts, uint64_t now_ms) {
     char how[96];
     for (uint32_t host = 0; host < hosts->count; host++) {
         const struct hosts_peer *peer = &hosts->peers[host];
+        if (peer->descriptor >= 0 && peer->is_full) { /* not when it happens: the message that is being handled may be its own */
+            snprintf(how, sizeof how, "it does not read what it is told: %zu bytes wait for it", peer->out_end - peer->out_begin);
+            gone(hosts, host, how);
+        }
         if (peer->descriptor < 0 || peer->is_paused || now_ms < peer->heard_ms + hosts->timeout_ms)
             continue;
         snprintf(how, sizeof how, "it has not been heard for %.1f s", (double)(now_ms - peer->heard_ms) / 1000);

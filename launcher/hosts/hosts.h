@@ -81,7 +81,8 @@ struct hosts_peer {
     int code;     /* when it is done */
     char *out;    /* owned: not written yet, [out_begin, out_end) */
     size_t out_begin, out_end, out_capacity;
-    char *in; /* owned: the beginning of a message */
+    bool is_full; /* a message was dropped: there was no room for it */
+    char *in;     /* owned: the beginning of a message */
     size_t in_bytes;
 };
 
@@ -120,10 +121,12 @@ static inline bool hosts_is_first(const struct hosts *hosts) {
 void hosts_tell_peer(struct hosts_peer *peer, uint32_t type, const void *body, size_t bytes);
 void hosts_tell(struct hosts *hosts, uint32_t host, uint32_t type, const void *body, size_t bytes);
 void hosts_tell_all(struct hosts *hosts, int except, uint32_t type, const void *body, size_t bytes);
+/* The same for what the next of its kind replaces: one that is stopped, and reads nothing for hours, gets it when it goes on. */
+void hosts_tell_ready(struct hosts *hosts, uint32_t type, const void *body, size_t bytes);
 /* Writes what can be written now. */
 void hosts_flush(struct hosts *hosts);
 void hosts_add(struct hosts *hosts, struct loop *loop);
-/* Who has not been heard for too long is gone. */
+/* Who has not been heard for too long is gone, and who lets too much wait. */
 void hosts_on_time(struct hosts *hosts, uint64_t now_ms);
 /* This launcher was stopped itself: nobody was silent. */
 void hosts_forget_clocks(struct hosts *hosts, uint64_t now_ms);

@@ -20,12 +20,15 @@ static bool is_here(const struct job *job, uint32_t rank) {
 }
 
 /* The first host tells all lines that it knows, the others their own. */
-void relay_lines(struct job *job) {
+void relay_lines(struct job *job, bool is_last) {
     bool is_first = hosts_is_first(job->hosts);
     for (uint32_t rank = job->first; rank < job->first + job->local_size; rank++)
         board_line(job, rank, &job->lines[rank]);
     uint32_t first = is_first ? 0 : job->first, count = is_first ? job->world_size : job->local_size;
-    hosts_tell_all(job->hosts, -1, HOSTS_LINES, &job->lines[first], count * sizeof *job->lines);
+    if (is_last)
+        hosts_tell_all(job->hosts, -1, HOSTS_LINES, &job->lines[first], count * sizeof *job->lines);
+    else
+        hosts_tell_ready(job->hosts, HOSTS_LINES, &job->lines[first], count * sizeof *job->lines);
 }
 
 /* The board of a generation, or NULL. */

@@ -151,7 +151,7 @@ int together_end(struct job *job, int code) {
     if (!job->hosts)
         return report_thrown(job, code);
     if (!hosts_is_first(job->hosts)) {
-        relay_lines(job);
+        relay_lines(job, true);
         hosts_tell(job->hosts, 0, HOSTS_DONE, &said, sizeof said);
     }
     while (!all_are_done(job))
@@ -200,7 +200,7 @@ void together_on_time(struct job *job, uint64_t now_ms) {
         return;
     if (now_ms - job->lines_ms >= HOSTS_BEAT_MS) {
         job->lines_ms = now_ms;
-        relay_lines(job);
+        relay_lines(job, false);
     }
     hosts_on_time(job->hosts, now_ms);
 }

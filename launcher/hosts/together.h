@@ -61,7 +61,7 @@ void together_on_time(struct job *job, uint64_t now_ms);
 int together_end(struct job *job, int code);
 
 /* relay.c */
-void relay_lines(struct job *job);
+void relay_lines(struct job *job, bool is_last);
 void relay_hear_lines(struct job *job, const char *body, uint32_t bytes);
 /* A rank of this host says something about a meeting (struct protocol_meeting and its texts). */
 void relay_meeting(struct job *job, uint32_t rank, const char *body, uint32_t bytes);
