@@ -49,6 +49,7 @@ struct job {
     struct watch_rank *watch;    /* owned; of all hosts' ranks, as far as they are known */
     struct together_line *lines; /* owned; the same: what is told of them. NULL on one host */
     struct claims claims;
+    struct writer files; /* standard output and error, where they are files */
     struct streams streams;
     struct input input;
     struct inherited inherited;

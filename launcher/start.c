@@ -120,7 +120,7 @@ static int open_claims(struct job *job) {
 }
 
 static int take_up(struct job *job) {
-    struct streams_request request = {&job->console, job->local_size, job->config->log_dir, job->first, show_line, job};
+    struct streams_request request = {&job->console, &job->files, job->local_size, job->config->log_dir, job->first, show_line, job};
     raise_open_files(job);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     job->ranks = calloc(job->local_size, sizeof *job->ranks);
@@ -129,6 +129,7 @@ static int take_up(struct job *job) {
     if (!job->ranks || !job->watch || !job->lines || notices_open(&job->notices, job->local_size))
         return fail(job, "out of memory");
     job->notices.printer.line_is_open = &job->streams.line_is_open;
+    job->notices.printer.files = job->console.is_regular[2] ? &job->files : NULL;
     for (uint32_t i = 0; i < job->local_size; i++)
         job->ranks[i] = (struct rank){.number = job->first + i, .pidfd = -1};
     for (uint32_t i = 0; i < job->world_size; i++)

@@ -220,9 +220,11 @@ static bool has_ended_well(const struct job *job) {
 }
 
 /* Waits for a slow reader as the program would: also one that has heard the user, days ago or to save what it has, and ended well. READER_MS at most where it
-   has ended otherwise, or the user asks now, and not at all when he asks again. */
+   has ended otherwise, or the user asks now, and not at all when he asks again. Logs are our own: for their disk, or who reads one that is a pipe, nobody waits
+   as long after a failure. */
 static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
     int limit = job->requests_to_end + 2;
+    bool has_failed = !has_ended_well(job) || job->problem.exit_code;
     int heard = has_ended_well(job) ? job->requests_to_end : 0;
     uint64_t begin_ms = clock_ms();
     while (!is_done(job) && job->requests_to_end < limit && (job->requests_to_end <= heard || clock_ms() - begin_ms < READER_MS)) {
@@ -231,13 +233,16 @@ static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
         signals_add(job);
         if (job->hosts)
             together_add(job, &job->loop);
-        wait_for_events(job, job->requests_to_end || job->hosts ? LOOK_MS : -1);
+        bool logs_wait = streams_logs_wait(&job->streams);
+        wait_for_events(job, job->requests_to_end || job->hosts || logs_wait ? LOOK_MS : -1);
         together_on_time(job, clock_ms());
+        if (logs_wait && has_failed && clock_ms() - begin_ms >= READER_MS)
+            streams_give_logs_up(&job->streams);
     }
 }
 
 static bool output_is_done(struct job *job) {
-    return streams_drain(&job->streams);
+    return streams_drain(&job->streams) && !streams_logs_wait(&job->streams);
 }
 
 static bool printer_is_done(struct job *job) {
@@ -246,6 +251,7 @@ static bool printer_is_done(struct job *job) {
 
 static void finish_output(struct job *job) {
     hand_on(job, output_is_done);
+    streams_give_logs_up(&job->streams);
     for (uint32_t i = 0; i < job->local_size; i++)
         for (int which = 0; which < 2; which++)
             output_end(job->streams.outputs[which], i, clock_ms());

@@ -116,6 +116,27 @@ EOF
     lacks "$stderr" "[rank 1]"
 }
 
+@test "a log that takes nothing, a pipe that nobody reads or a file on a dead disk, holds up its rank alone: who is killed is named, and the job ends" {
+    build_fake slow_disk.so -shared -fPIC slow_disk.c
+    mkdir logs
+    for kind in pipe disk; do
+        rm -f pid.0 logs/rank-1.out
+        if [ "$kind" = pipe ]; then
+            mkfifo logs/rank-1.out
+            exec 9<>logs/rank-1.out
+        fi
+        # shellcheck disable=SC2016 # for the inner shell
+        SLOW_DISK_LOG=$([ "$kind" = disk ] && echo /rank-1.out) LD_PRELOAD=$FAKE/slow_disk.so spawn_bg timeout 60 "$ACCEL_RUN" -n 2 --log-dir logs \
+            sh -c '[ "$ACCEL_RUN_RANK" = 0 ] || head -c 1000000 /dev/zero; exec "$0" claim touch=pid.%r pause' "$CLAIMER" 9>&-
+        await_files pid.0
+        kill -9 "$(cat pid.0)"
+        wait_bg
+        [ "$status" -eq 137 ]
+        grep -q "AR-RANK-KILLED: rank 0 of 2" err
+    done
+    exec 9>&-
+}
+
 @test "log-dir keeps each rank's raw streams apart" {
     "$ACCEL_RUN" -n 2 --log-dir "$T/logs" sh -c 'echo out $ACCEL_RUN_RANK; echo err $ACCEL_RUN_RANK >&2' >both 2>&1
     for rank in 0 1; do

@@ -20,12 +20,19 @@ static size_t next_piece(const struct printer *printer) {
     return last ? (size_t)(last - begin) + 1 : most;
 }
 
-static void flush(struct printer *printer) {
+/* Never blocks. */
+static ssize_t write_piece(struct printer *printer) {
     struct pollfd sink = {STDERR_FILENO, POLLOUT, 0};
+    const char *bytes = printer->queue + printer->begin;
+    if (printer->files)
+        return writer_write(printer->files, printer, STDERR_FILENO, bytes, next_piece(printer));
+    errno = EAGAIN;
+    return poll(&sink, 1, 0) <= 0 ? -1 : write(STDERR_FILENO, bytes, next_piece(printer));
+}
+
+static void flush(struct printer *printer) {
     while (printer->begin < printer->end) {
-        if (poll(&sink, 1, 0) <= 0)
-            return;
-        ssize_t n = write(STDERR_FILENO, printer->queue + printer->begin, next_piece(printer));
+        ssize_t n = write_piece(printer);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0) /* nobody reads, or there is no room: whom to tell? */
@@ -103,7 +110,9 @@ static void stderr_ready(void *context, size_t index, short events) {
 }
 
 void printer_add(struct printer *printer, struct loop *loop) {
-    if (printer_is_waiting(printer))
+    if (printer_is_waiting(printer) && printer->files)
+        writer_add(printer->files, STDERR_FILENO, loop, stderr_ready, printer, 0);
+    else if (printer_is_waiting(printer))
         loop_add(loop, STDERR_FILENO, POLLOUT, stderr_ready, printer, 0);
 }
 

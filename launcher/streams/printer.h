@@ -15,14 +15,16 @@
 #include <stdint.h>
 
 #include "../loop.h"
+#include "writer.h"
 
 #define PRINTER_QUEUE_MAX (1u << 20)
 
 struct printer {
     char *queue; /* owned */
     size_t begin, end, capacity;
-    uint32_t dropped;   /* lines that did not fit */
-    bool *line_is_open; /* borrowed, may be NULL: rank 0 has printed half a line to the same place; it is ended by ours */
+    uint32_t dropped;     /* lines that did not fit */
+    struct writer *files; /* borrowed; NULL: standard error is no file, or not known yet to be one */
+    bool *line_is_open;   /* borrowed, may be NULL: rank 0 has printed half a line to the same place; it is ended by ours */
 };
 
 /* One or more lines; the last line end is added. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../clock.h"
@@ -43,7 +44,9 @@ static int make_stream(struct streams *streams, uint32_t rank, int which) {
 }
 
 static int make_log(struct stream *stream, const char *folder, uint32_t rank, const char *kind, struct problem *problem) {
-    stream->log = logs_open(folder, rank, kind, O_WRONLY, problem);
+    struct stat status;
+    stream->log = logs_open(folder, rank, kind, O_WRONLY | O_NONBLOCK, problem); /* somebody may have made a pipe of it */
+    stream->log_is_file = stream->log >= 0 && fstat(stream->log, &status) == 0 && S_ISREG(status.st_mode);
     return stream->log < 0 ? -1 : 0;
 }
 
@@ -78,6 +81,7 @@ int streams_open(struct streams *streams, const struct streams_request *request,
     bool logs = *request->log_dir;
     memset(streams, 0, sizeof *streams);
     streams->console = console;
+    streams->files = request->files;
     streams->world_size = request->world_size;
     streams->is_quiet = request->first > 0;
     streams->is_direct = request->world_size == 1 && !streams->is_quiet && !logs && console->terminal < 0;
@@ -117,20 +121,58 @@ static void stream_end(struct streams *streams, uint32_t rank, int which) {
     output_end(streams->outputs[which], rank, clock_ms());
 }
 
-static void write_log(struct streams *streams, struct stream *stream, const char *bytes, size_t count) {
+static void end_log(struct streams *streams, struct stream *stream, int error) {
+    streams->log_error = error;
+    writer_forget(&streams->logs, stream);
+    close(stream->log);
+    stream->log = -1;
+}
+
+/* Writes as much as the log takes now. Returns how much is to be written still. */
+static size_t log_now(struct streams *streams, struct stream *stream, const char *bytes, size_t count) {
     while (stream->log >= 0 && count) {
-        ssize_t n = write(stream->log, bytes, count);
+        ssize_t n =
+            stream->log_is_file ? writer_write(&streams->logs, stream, stream->log, bytes, count) : write(stream->log, bytes, count);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EAGAIN)
+            return count;
         if (n < 0) {
-            streams->log_error = errno;
-            close(stream->log);
-            stream->log = -1;
-            return;
+            end_log(streams, stream, errno);
+            return 0;
         }
         bytes += n;
         count -= (size_t)n;
     }
+    return 0;
+}
+
+static void write_log(struct streams *streams, struct stream *stream, const char *bytes, size_t count) {
+    size_t left = log_now(streams, stream, bytes, count);
+    if (!left)
+        return;
+    stream->unlogged = malloc(left);
+    if (!stream->unlogged) {
+        end_log(streams, stream, ENOMEM);
+        return;
+    }
+    memcpy(stream->unlogged, bytes + count - left, left);
+    stream->unlogged_begin = 0;
+    stream->unlogged_end = left;
+}
+
+static void drop_unlogged(struct stream *stream) {
+    free(stream->unlogged);
+    stream->unlogged = NULL;
+}
+
+static void flush_log(struct streams *streams, struct stream *stream) {
+    if (!stream->unlogged)
+        return;
+    size_t left = log_now(streams, stream, stream->unlogged + stream->unlogged_begin, stream->unlogged_end - stream->unlogged_begin);
+    stream->unlogged_begin = stream->unlogged_end - left;
+    if (!left)
+        drop_unlogged(stream);
 }
 
 static void keep_tail(struct stream *stream, const char *bytes, size_t count) {
@@ -154,19 +196,23 @@ static void give_pending_up(struct streams *streams, int which, int error) {
     pending->begin = pending->end = 0;
 }
 
-static size_t most_at_once(const struct console *console, int which) {
-    return console->is_regular[which + 1] ? SIZE_MAX : console->is_terminal[which + 1] ? CONSOLE_PIECE_BYTES : WRITE_BYTES;
+/* As much as can be without blocking. */
+static ssize_t write_pending(struct streams *streams, int which) {
+    struct streams_pending *pending = &streams->pending[which];
+    struct pollfd sink = {which + 1, POLLOUT, 0};
+    const char *bytes = pending->buffer + pending->begin;
+    size_t count = pending->end - pending->begin, most = streams->console->is_terminal[which + 1] ? CONSOLE_PIECE_BYTES : WRITE_BYTES;
+    if (streams->console->is_regular[which + 1])
+        return writer_write(streams->files, pending, which + 1, bytes, count);
+    errno = EAGAIN;
+    return poll(&sink, 1, 0) <= 0 ? -1 : write(which + 1, bytes, count < most ? count : most);
 }
 
 /* Hands on what rank 0 said. Never blocks. */
 static void flush_pending(struct streams *streams, int which) {
     struct streams_pending *pending = &streams->pending[which];
-    struct pollfd sink = {which + 1, POLLOUT, 0};
     while (pending->begin < pending->end) {
-        size_t most = most_at_once(streams->console, which), count = pending->end - pending->begin;
-        if (most < SIZE_MAX && poll(&sink, 1, 0) <= 0)
-            return;
-        ssize_t n = write(which + 1, pending->buffer + pending->begin, count < most ? count : most);
+        ssize_t n = write_pending(streams, which);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0) {
@@ -184,9 +230,9 @@ static bool is_pending(const struct streams *streams, int which) {
     return streams->pending[which].end > 0;
 }
 
-/* Rank 0 is not read while what it said waits. index: in the list. */
+/* Rank 0 is not read while what it said waits, and nobody while it waits for the log. index: in the list. */
 static bool may_read(const struct streams *streams, uint32_t index) {
-    return streams->list[index].source >= 0 && (index > 1 || !is_pending(streams, (int)index));
+    return streams->list[index].source >= 0 && !streams->list[index].unlogged && (index > 1 || !is_pending(streams, (int)index));
 }
 
 /* Reads once. Returns false when there is nothing more now. */
@@ -222,10 +268,28 @@ static void sink_ready(void *context, size_t index, short events) {
     flush_pending(context, (int)index);
 }
 
+static void log_ready(void *context, size_t index, short events) {
+    struct streams *streams = context;
+    flush_log(streams, &streams->list[index]);
+}
+
+static void add_logs(struct streams *streams, struct loop *loop) {
+    for (uint32_t i = 0; i < 2 * streams->world_size; i++) {
+        const struct stream *stream = &streams->list[i];
+        if (stream->unlogged && stream->log_is_file)
+            writer_add(&streams->logs, stream->log, loop, log_ready, streams, i);
+        else if (stream->unlogged)
+            loop_add(loop, stream->log, POLLOUT, log_ready, streams, i);
+    }
+}
+
 void streams_add(struct streams *streams, struct loop *loop) {
     for (int which = 0; which < 2; which++)
-        if (is_pending(streams, which))
+        if (is_pending(streams, which) && streams->console->is_regular[which + 1])
+            writer_add(streams->files, which + 1, loop, sink_ready, streams, (size_t)which);
+        else if (is_pending(streams, which))
             loop_add(loop, which + 1, POLLOUT, sink_ready, streams, (size_t)which);
+    add_logs(streams, loop);
     for (uint32_t i = 0; i < 2 * streams->world_size; i++)
         if (may_read(streams, i))
             loop_add(loop, streams->list[i].source, POLLIN, source_ready, streams, i);
@@ -236,6 +300,21 @@ bool streams_drain(struct streams *streams) {
         while (may_read(streams, i) && read_stream(streams, i / 2, (int)(i % 2)))
             ;
     return !is_pending(streams, 0) && !is_pending(streams, 1);
+}
+
+bool streams_logs_wait(const struct streams *streams) {
+    for (uint32_t i = 0; i < 2 * streams->world_size; i++)
+        if (streams->list[i].unlogged)
+            return true;
+    return false;
+}
+
+void streams_give_logs_up(struct streams *streams) {
+    for (uint32_t i = 0; i < 2 * streams->world_size; i++)
+        if (streams->list[i].unlogged) {
+            end_log(streams, &streams->list[i], ETIME);
+            drop_unlogged(&streams->list[i]);
+        }
 }
 
 void streams_catch_up(struct streams *streams) {
@@ -252,7 +331,7 @@ static bool is_full(int descriptor) {
 bool streams_is_blocked(const struct streams *streams) {
     if (streams->is_direct)
         return is_full(1) || is_full(2);
-    return is_pending(streams, 0) || is_pending(streams, 1);
+    return is_pending(streams, 0) || is_pending(streams, 1) || stream_of(streams, 0, 0)->unlogged || stream_of(streams, 0, 1)->unlogged;
 }
 
 uint64_t streams_printed(const struct streams *streams) {
@@ -289,6 +368,7 @@ void streams_clear(struct streams *streams) {
             if (owned[k] >= 0)
                 close(owned[k]);
         free(stream->tail);
+        free(stream->unlogged);
     }
     for (int which = 0; which < 2; which++) {
         output_free(streams->outputs[which]);

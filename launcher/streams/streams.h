@@ -7,6 +7,7 @@
  * which then waits as it would alone. No other rank is ever made to wait.
  *  - When the launcher's reader has gone (EPIPE), rank 0's end is closed: it gets SIGPIPE, as it would alone. Any other fault (a full disk) cannot be
  *    passed on through a pipe: the bytes are lost, counted and said, and the program goes on.
+ *  - Files, of --log-dir above all, are written by writer.h. What a rank has said is in its log before more is read from it; logs may be pipes, too.
  *  - One rank, without a terminal and without --log-dir, gets the launcher's own descriptors (direct).
  *  - When the launcher's stdout and stderr are the same file, each rank has one stream for both, so that the order is kept; --log-dir
  * separates them.
@@ -21,6 +22,7 @@
 #include "../loop.h"
 #include "output.h"
 #include "../problem.h"
+#include "writer.h"
 
 #define STREAMS_TAIL_BYTES 4096
 #define STREAMS_CHUNK_BYTES 65536
@@ -29,6 +31,9 @@ struct stream {
     int source; /* owned: our end; -1: none or ended */
     int slave;  /* owned until the rank is started: its end */
     int log;    /* owned: file of --log-dir, -1: none */
+    bool log_is_file;
+    char *unlogged; /* owned: what the log has not taken yet, [unlogged_begin, unlogged_end); NULL: nothing */
+    size_t unlogged_begin, unlogged_end;
     char *tail; /* owned: the last STREAMS_TAIL_BYTES bytes, a ring */
     uint64_t bytes;
 };
@@ -41,6 +46,8 @@ struct streams_pending {
 
 struct streams {
     const struct console *console; /* borrowed */
+    struct writer *files;          /* borrowed: of standard output and error, where they are files */
+    struct writer logs;            /* a disk of their own may hang */
     uint32_t world_size;
     bool is_direct, is_combined;
     bool is_quiet;             /* rank 0 is on another host: nothing is handed on */
@@ -55,6 +62,7 @@ struct streams {
 
 struct streams_request {
     const struct console *console;
+    struct writer *files; /* of standard output and error */
     uint32_t world_size;
     const char *log_dir; /* "" none */
     uint32_t first;      /* number of the first rank here: not 0 on hosts but the first */
@@ -72,6 +80,10 @@ void streams_started(struct streams *streams, uint32_t rank);
 void streams_add(struct streams *streams, struct loop *loop);
 /* Reads everything that is already there, without waiting. Returns true when all of it was also handed on. */
 bool streams_drain(struct streams *streams);
+/* Is there something that a log has not taken yet? */
+bool streams_logs_wait(const struct streams *streams);
+/* These logs end here. */
+void streams_give_logs_up(struct streams *streams);
 /*
  * Hands on what rank 0 has written up to now (one read takes all that a pipe holds): before a rank's message is shown, so that it does not
  * cut a line in two that came before it. Does not wait.
