@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "job.h"
 
 /* Has the process that trained ended, while the rank's first process (a shell) lives? */
@@ -67,6 +68,18 @@ static bool is_here(const struct job *job, uint32_t number) {
     return number - job->first < job->local_size;
 }
 
+/* Over several hosts programs are their claims. 0: what is known of the rank may be old, as its host is stopped, or is not heard. */
+static uint32_t program_of(const struct job *job, uint32_t number) {
+    if (is_here(job, number))
+        return job->ranks[number - job->first].segments;
+    for (uint32_t host = 1; host < job->hosts->count; host++) {
+        const struct hosts_peer *peer = &job->hosts->peers[host];
+        if (number - job->hosts->list[host].first < job->hosts->list[host].count)
+            return peer->is_paused || clock_ms() - peer->heard_ms > 2 * HOSTS_BEAT_MS ? 0 : job->lines[number].generation;
+    }
+    return 0;
+}
+
 /* Of another host's rank its launcher has told us. */
 static void snapshot(struct job *job, uint32_t number) {
     struct watch_rank *seen = &job->watch[number];
@@ -76,7 +89,7 @@ static void snapshot(struct job *job, uint32_t number) {
     seen->has_ended = line->has_ended;
     seen->trainer_has_ended = line->trainer_has_ended;
     seen->generation = line->generation;
-    seen->program = is_here(job, number) ? job->ranks[number - job->first].segments : line->generation; /* over several hosts the same */
+    seen->program = program_of(job, number);
     seen->phase = line->phase;
     seen->step = line->step;
     seen->collective = line->collective + line->meetings; /* who has been to fewer is waited for */
@@ -97,7 +110,7 @@ static void early(struct job *job, const struct watch_result *result) {
     struct problem problem;
     const struct watch_rank *gone = &job->watch[result->rank], *waiter = &job->watch[result->other];
     watch_words(waiter, words, sizeof words);
-    if (gone->program > waiter->program)
+    if (waiter->program && gone->program > waiter->program)
         problem_set(&problem, EXIT_LAUNCHER, "AR-RANK-EARLY",
                     "was it killed there, or did it fail, and the script goes on all the same? 'set -e' ends it",
                     "rank %u has ended and begun the next program of its script: rank %u waits for it in the one before, %s", result->rank,

@@ -15,7 +15,7 @@ struct watch_rank {
     bool has_ended;         /* the rank */
     bool trainer_has_ended; /* the process in it that claimed last; a shell around it may start the next generation's */
     uint32_t generation;    /* claims so far: progress is compared within the same one (segment.h); 0: none */
-    uint32_t program;       /* which of a script's it is in: also before its claim, where it meets the others' */
+    uint32_t program;       /* which of a script's it is in: also before its claim, where it meets the others'; 0: not known */
     uint32_t phase;
     uint64_t step, collective; /* meetings count as collectives */
     uint64_t meetings;
