@@ -327,9 +327,9 @@ const struct record_told *record_told(struct tensor *tensor) {
 /* ---- hooks: life and copies */
 
 static void tensor_ends(struct tensor *tensor) {
+    loans_return_of(tensor); /* also in a child of a rank: what it has been lent is a copy's */
     if (!shim_active())
         return;
-    loans_return_of(tensor);
     if (tensor_is_parameter(tensor))
         leaf_gone(tensor);
     if (tensor_is_marked(tensor))

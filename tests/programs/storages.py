@@ -70,6 +70,26 @@ print("given back", number(other.weight.grad))
 memory.resize_(52)
 torch.empty(0).set_(memory, 0, (52,), (1,)).fill_(2)
 print("filled again", number(h.detach()), float(h.detach().numpy().sum()))
+
+
+class Dead(torch.utils.data.IterableDataset):
+    """In a worker, which is a child of a rank: what dies while its memory is looked at leaves it to nobody."""
+
+    def __init__(self, features):
+        self.features = features
+
+    def __iter__(self):
+        while self.features:
+            feature = self.features.pop()
+            (feature.untyped_storage if hasattr(feature, "untyped_storage") else feature.storage)().nbytes()
+            del feature
+            zeros = torch.zeros(4)
+            yield zeros.data.clone()
+
+
+with torch.no_grad():
+    features = [model(batch) for _ in range(6)]
+print("dead", [zeros.sum().item() for zeros in torch.utils.data.DataLoader(Dead(features), batch_size=None, num_workers=1)])
 kept = None
 for step in range(4):
     out = model(batch)
