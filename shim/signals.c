@@ -20,6 +20,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -185,6 +186,18 @@ void signals_run(uint32_t granted) {
 
 /* ---- what the program asks of the kernel */
 
+/* The table's: not a child that shares its memory until it executes something, as Python's subprocess makes them (vfork). */
+static pid_t owner;
+
+static void note_process(void) {
+    owner = getpid();
+}
+
+__attribute__((constructor)) static void signals_start(void) {
+    note_process();
+    pthread_atfork(NULL, NULL, note_process);
+}
+
 static int set_action(int number, struct handled *signal, const struct sigaction *action) {
     struct sigaction ours = *action;
     bool is_ours = is_handler(action) && shim_may_train();
@@ -201,7 +214,7 @@ static int set_action(int number, struct handled *signal, const struct sigaction
 
 int hook_sigaction(int number, const struct sigaction *action, struct sigaction *before) {
     struct handled *signal = handled_find(number);
-    if (!signal)
+    if (!signal || owner != getpid())
         return ORIGINAL(sigaction)(number, action, before);
     struct sigaction old;
     if (atomic_load(&signal->is_ours))
@@ -217,7 +230,7 @@ int hook_sigaction(int number, const struct sigaction *action, struct sigaction 
 /* The BSD one, as glibc's: the handler stays, interrupted calls go on. */
 void *hook_signal(int number, void *handler) {
     struct sigaction action = {.sa_handler = (void (*)(int))handler, .sa_flags = SA_RESTART}, before;
-    if (!handled_find(number))
+    if (!handled_find(number) || owner != getpid())
         return ORIGINAL(signal)(number, handler);
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, number);
