@@ -40,17 +40,34 @@ const struct python_api *python_api(void) {
     return state == 1 ? &api : NULL;
 }
 
+void python_refuse_other_objects(void) {
+    if (resolve_python("_Py_MergeZeroLocalRefcount"))
+        shim_problem("AR-PYTHON", "Use the interpreter that has one (python3.13, not python3.13t); or run it without accel-run.",
+                     "this Python has no global lock: its objects are laid out otherwise than accel-run knows");
+}
+
 bool shim_has_python(void) {
     int (*is_initialised)(void) = resolve_python("Py_IsInitialized");
     return is_initialised && is_initialised();
 }
 
+/* PyGILState_Check() says yes before the interpreter begins, after it has ended, and everywhere once there was a second one in the process. Up to 3.11 the
+   current state is that of whichever thread has the lock, later the thread's own. */
+bool python_holds_lock(void) {
+    void *(*own)(void) = resolve_python("PyGILState_GetThisThreadState");
+    void *(*current)(void) = resolve_python("PyThreadState_GetUnchecked"); /* 3.13 */
+    if (!current)
+        current = resolve_python("_PyThreadState_UncheckedGet");
+    if (!shim_has_python() || !own || !current)
+        return false;
+    void *state = own();
+    return state && state == current();
+}
+
 /* Asked for by name each time, without python_api(): a program may load an interpreter later, or one that it never starts. */
 void *python_let_go(void) {
-    int (*is_initialised)(void) = resolve_python("Py_IsInitialized");
-    int (*is_held)(void) = resolve_python("PyGILState_Check");
     void *(*leave)(void) = resolve_python("PyEval_SaveThread");
-    return is_initialised && is_held && leave && is_initialised() && is_held() ? leave() : NULL;
+    return leave && python_holds_lock() ? leave() : NULL;
 }
 
 void python_take_again(void *state) {

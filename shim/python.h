@@ -44,6 +44,10 @@ const struct python_api *python_api(void);
 #undef IMPORTED
 #undef READY
 #undef HOOK
+/* Free-threaded builds stop here, by name. */
+void python_refuse_other_objects(void);
+/* Has this thread the interpreter's lock? Of any interpreter, or none; false in a thread that runs another than the main interpreter. */
+bool python_holds_lock(void);
 /* This thread is to wait for what another of this process may have to do first: it gives up the interpreter's lock, if it has it, as Python does around
    its own system calls. The result is for python_take_again(). */
 void *python_let_go(void);

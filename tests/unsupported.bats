@@ -56,6 +56,15 @@ stopped() {
     stopped "libtorch_cpu is not loaded as a shared library"
 }
 
+@test "a Python without a global lock is stopped by name before the first parameter" {
+    echo 'void _Py_MergeZeroLocalRefcount(void) {}' | gcc -shared -fPIC -x c -o free.so - # what such builds alone export
+    requires file "$(python_of debian)"
+    LD_PRELOAD=$T/free.so run -125 --separate-stderr "$ACCEL_RUN" -n 2 "$(python_of debian)" -c 'import torch; torch.nn.Linear(1, 1); print("trained")'
+    [ -z "$output" ]
+    contains "$stderr" "error AR-PYTHON: "
+    contains "$stderr" "this Python has no global lock"
+}
+
 @test "with one rank nothing is checked and nothing is changed" {
     fake_torch
     run -0 --separate-stderr "$ACCEL_RUN" ./program

@@ -88,7 +88,7 @@ void hook_set_autograd_meta(struct tensor *tensor, void ***meta) {
 
 static void tell_features(void) {
     const struct python_api *python = python_api();
-    if (!python || !python->has_lock())
+    if (!python || !python_holds_lock())
         return;
 #define HOOK(...)
 #define IMPORTED(function) function(python->none);
@@ -99,6 +99,8 @@ static void tell_features(void) {
 
 void hook_set_engine_stub(void *stub) {
     ORIGINAL(set_engine_stub)(stub);
-    if (shim_training_begins())
+    if (shim_training_begins()) {
+        python_refuse_other_objects();
         tell_features();
+    }
 }

@@ -88,9 +88,9 @@ void legacy_begin(void) {
     static _Atomic bool done;
     if (atomic_load_explicit(&done, memory_order_relaxed))
         return;
+    python_refuse_other_objects();
     const struct python_api *python = python_api();
-    int (*lock_is_held)(void) = resolve_python("PyGILState_Check");
-    if (!python || !lock_is_held || !lock_is_held()) {
+    if (!python || !python_holds_lock()) {
         done = !python;
         return;
     }
