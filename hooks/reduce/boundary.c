@@ -156,8 +156,9 @@ static struct tensor *user_hook_called(struct tensor *gradient, void *data) {
     return returned;
 }
 
+/* It may be the first that the program does with a leaf: one that is made to require a gradient from the start was not seen. */
 unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
-    if (!shim_active() || dispatch_is_opaque() || !tensor_requires_grad(*tensor))
+    if (!shim_training_begins() || dispatch_is_opaque() || !tensor_requires_grad(*tensor))
         return ORIGINAL(register_hook)(tensor, function);
     struct user_hook *hook = malloc(sizeof *hook);
     function_move(function, hook->function);

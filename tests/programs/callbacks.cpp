@@ -129,7 +129,25 @@ static void wrong_sizes(torch::nn::Linear &layer, Tensor images) {
     }
 }
 
+/* The first that this program does with autograd: a leaf that requires a gradient from its making gets a hook before anything else is known of it. */
+static void hook_comes_first() {
+    torch::manual_seed(3);
+    Tensor weight = torch::randn({6, 3}, torch::requires_grad()), images = torch::randn({22, 6});
+    weight.register_hook([](Tensor gradient) {
+        show("first of all", gradient);
+        return gradient.clamp(-0.01, 0.01);
+    });
+    for (int step = 0; step < 3; step++) {
+        images.mm(weight).pow(2).mean().backward();
+        show("clamped", weight.grad());
+        torch::NoGradGuard no_grad;
+        weight.sub_(weight.grad());
+        weight.mutable_grad() = Tensor();
+    }
+}
+
 int main() {
+    hook_comes_first();
     torch::manual_seed(1);
     Tensor images = torch::randn({23, 6}), targets = torch::arange(23) % 3;
     torch::nn::Linear first(6, 8), second(8, 3);
