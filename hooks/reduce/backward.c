@@ -302,6 +302,7 @@ static void execute_nested(const struct execution *execution, struct seeds *seed
     run_divided(execution, seeds);
     if (execution->accumulate)
         backward_pause();
+    retained_show();
 }
 
 static void execute_outer(const struct execution *execution, struct seeds *seeds) {

@@ -37,6 +37,7 @@ struct opaque_scope boundary_enter(void) {
     if (!shim_active() || dispatch_in_transform())
         return (struct opaque_scope){NULL};
     backward_pause();
+    retained_show();
     return user_enter();
 }
 
@@ -173,6 +174,7 @@ void hook_retain_grad(struct tensor *const *tensor) {
     ORIGINAL(retain_grad)(tensor);
     if (!shim_active() || dispatch_is_opaque() || !tensor_requires_grad(*tensor) || !tensor_node(*tensor) || !tensor_is_plain(*tensor))
         return;
+    retained_begins();
     record_set(*tensor, tensor_is_marked(*tensor) ? record_get(*tensor) : (struct record){.kind = RECORD_GATHERED});
 }
 

@@ -89,6 +89,9 @@ void backward_resume(void);
    latter is a collective where the program has set another one. */
 void retained_mark(void);
 void retained_settle(bool is_divided);
+/* The program asks for one. And: code of the program is about to run, which may look at those that a divided backward has brought so far. */
+void retained_begins(void);
+void retained_show(void);
 /* The gradient that AccumulateGrad has in hand in this thread lies in its leaf now. */
 void backward_has_arrived(void);
 

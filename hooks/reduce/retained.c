@@ -1,9 +1,12 @@
 /*
  * .grad of tensors that are no leaves (retain_grad): divided like the tensor, a partial sum when that is replicated, replicated when it is a partial sum.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "reduce.h"
+
+static atomic_bool is_asked_for; /* no walk for each hook in programs that retain none */
 
 /* Where there is one. */
 static struct tensor **retained_gradient(struct tensor *tensor) {
@@ -58,4 +61,13 @@ void retained_settle(bool is_divided) {
 
 void retained_mark(void) {
     record_each(true, mark_retained_gradient, NULL);
+}
+
+void retained_begins(void) {
+    atomic_store_explicit(&is_asked_for, true, memory_order_relaxed);
+}
+
+void retained_show(void) {
+    if (atomic_load_explicit(&is_asked_for, memory_order_relaxed) && backward_is_divided())
+        retained_mark();
 }

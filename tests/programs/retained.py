@@ -20,3 +20,33 @@ for step in range(3):
         print(f"step {step} {name} {tuple(tensor.grad.shape)} {tensor.grad.norm().item():.4f} {tensor.grad.reshape(-1)[-1].item():.4f}")
     print(f"step {step} weight {weight.grad.norm().item():.4f}")
     optimizer.step()
+
+# seen while the backward runs: by a hook of what comes after, by a function of a backward within one
+first, second, other, images = torch.nn.Linear(6, 8), torch.nn.Linear(8, 3), torch.nn.Linear(6, 8), torch.randn(23, 6)
+
+
+def show(name, tensor):
+    print(f"{name} {tuple(tensor.grad.shape)} {tensor.grad.norm().item():.4f} {tensor.grad.reshape(-1)[-1].item():.4f}")
+
+
+def nested(gradient):
+    with torch.enable_grad():
+        inner = other(images)
+        inner.retain_grad()
+        for _ in range(2):
+            second(inner).exp().mean().backward(retain_graph=True)
+            show("nested", inner)
+
+
+for step in range(2):
+    hidden, tied = first(images), second.weight * 2
+    hidden.retain_grad()
+    tied.retain_grad()
+    handles = [first.weight.register_hook(lambda gradient: show("meanwhile", hidden) or show("tied", tied))]
+    if step:
+        handles.append(first.bias.register_hook(nested))
+    functional.linear(torch.tanh(hidden), tied).pow(2).mean().backward()
+    show("at the end", hidden)
+    print("first", " ".join(f"{parameter.grad.norm().item():.4f}" for parameter in first.parameters()))
+    for handle in handles:
+        handle.remove()
