@@ -194,7 +194,6 @@ static void queued_call(void *const *own) {
     void **function = own[0];
     void (*invoke)(void *) = function[FUNCTION_INVOKER];
     BOUNDARY_SCOPE;
-    retained_mark();
     invoke(function);
 }
 

@@ -51,3 +51,12 @@ try:
 except ValueError as error:
     print(error)
 print(" ".join("%.5f" % parameter.abs().sum().item() for parameter in model.parameters()))
+
+# a backward of a parameter alone, whose retained gradient is whole
+weight = torch.nn.Parameter(torch.arange(1.0, 5.0))
+doubled = weight * 2
+penalty = doubled.square().sum()
+doubled.retain_grad()
+doubled.register_hook(lambda gradient: engine.queue_callback(lambda: print("alone: %.5f" % doubled.grad.sum().item())))
+penalty.backward()
+print("alone, later: %.5f %.5f" % (doubled.grad.sum().item(), weight.grad.sum().item()))
