@@ -288,16 +288,24 @@ static void run_divided(const struct execution *execution, struct seeds *seeds) 
     run(execution, &inputs);
 }
 
-static void restore_halves(struct pairs *outer) {
+/* What the outer one has of its own. */
+struct outer {
+    struct pairs halves;
+    bool has_graph;
+};
+
+static void restore_outer(const struct outer *outer) {
     pairs_free(&current->halves);
-    current->halves = *outer;
+    current->halves = outer->halves;
+    current->has_graph = outer->has_graph;
 }
 
 /* A backward that code called back from one begins (a checkpoint that is computed again). What has arrived by its end, of the outer one, too, is final: the
    code may read and change it. */
 static void execute_nested(const struct execution *execution, struct seeds *seeds) {
-    __attribute__((cleanup(restore_halves), unused)) struct pairs outer = current->halves;
+    __attribute__((cleanup(restore_outer), unused)) struct outer outer = {current->halves, current->has_graph};
     current->halves = (struct pairs){};
+    current->has_graph = execution->create_graph;
     half_find(execution->roots, &current->halves);
     run_divided(execution, seeds);
     if (execution->accumulate)

@@ -106,3 +106,35 @@ for _ in range(2):  # as optimizers that look at the curvature do; a gradient wi
         if parameter.grad is not None:
             show("with graph", parameter.grad)
             parameter.grad.detach_().zero_()
+
+
+class Penalised(torch.autograd.Function):
+    """Its backward computes gradients that are to be differentiated again, or are not, whatever the backward does that it is a part of."""
+    has_graph = True
+
+    @staticmethod
+    def forward(context, values):
+        context.save_for_backward(values)
+        return values * 2
+
+    @staticmethod
+    def backward(context, gradient):
+        values, = context.saved_tensors
+        with torch.enable_grad():
+            critic(values.detach()).pow(2).mean().backward(create_graph=Penalised.has_graph)
+        show("inside", *(w.grad.detach() for w in weights))
+        return gradient * 2
+
+
+layer = torch.nn.Linear(6, 6)
+for Penalised.has_graph in True, False:
+    for outer in False, True:
+        Penalised.apply(layer(images)).tanh().mean().backward(create_graph=outer)
+        print("to be differentiated", *(w.grad.requires_grad for w in weights), layer.weight.grad.requires_grad)
+        if Penalised.has_graph:
+            product = sum((w.grad**2).sum() for w in weights)
+            product.backward()
+            show("of the penalty", product.detach())
+        show("with the penalty", *(w.grad.detach() for w in weights), layer.weight.grad.detach())
+        for parameter in [*layer.parameters(), *weights]:
+            parameter.grad = None
