@@ -117,23 +117,29 @@ static void find_shared(const struct backward *backward, struct targets *targets
     free(shares);
 }
 
-/* A copy of the first one's elements in the second one's shape, in the same memory. */
-static struct tensor *twin_of(struct tensor *copy, struct tensor *gradient) {
+/* A copy of the first one's elements in the second one's shape, in the same memory: conjugated or negated where the one is, and the other is not. */
+static struct tensor *twin_of(const struct target *first, struct tensor *gradient) {
+    uint64_t differs = *tensor_key_set(first->gradient) ^ *tensor_key_set(gradient);
+    struct tensor *copy = first->copy;
     struct sizes sizes = tensor_sizes(gradient), strides = tensor_strides(gradient);
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(copy)), list = value_int_list(sizes.data, sizes.count),
                  steps = value_int_list(strides.data, strides.count);
-    struct tensor *twin = TORCH_CALL("aten::as_strided", "", plain, list, steps, value_int(tensor_storage_offset(copy))).tensor;
+    struct value twin = TORCH_CALL("aten::as_strided", "", plain, list, steps, value_int(tensor_storage_offset(copy)));
+    if (differs & torch_facts.bit_conjugate)
+        value_replace(&twin, TORCH_CALL("aten::_conj", "", twin));
+    if (differs & torch_facts.bit_negative)
+        value_replace(&twin, TORCH_CALL("aten::_neg_view", "", twin));
     value_drop(plain);
     value_drop(list);
     value_drop(steps);
-    return twin;
+    return twin.tensor;
 }
 
 static void put_twins_together(struct targets *targets) {
     for (size_t i = 0; i < targets->count; i++) {
         struct target *target = &targets->list[i];
         if (target->twin && target->twin->copy)
-            target->copy = twin_of(target->twin->copy, target->gradient);
+            target->copy = twin_of(target->twin, target->gradient);
     }
 }
 

@@ -90,6 +90,22 @@ def twins():
     tell("added", a.grad, b.grad)
 
 
+def conjugated():
+    """One memory, which the one reads as the conjugate of what the other reads."""
+    seen = []
+    for keeps in False, True:
+        a, b = (nn.Parameter(torch.randn(4, dtype=torch.complex64)) for _ in range(2))
+        layer = nn.Linear(4, 4, dtype=torch.complex64)
+        joined = a.conj().unsqueeze(0) + b.unsqueeze(0)
+        if keeps:
+            joined.register_hook(lambda gradient: seen.append(gradient))
+        (layer(torch.complex(rows, rows.flip(0))) @ joined.t()).abs().pow(2).mean().backward()
+        for word in "conjugated", "halved":
+            print(word, *("%.4f" % part.sum().item() for grad in (a.grad, b.grad) for part in (grad.real, grad.imag)))
+            for parameter in a, b:
+                parameter.grad.mul_(0.5)
+
+
 def made_anew():
     encoder, decoder = nn.Linear(4, 5), nn.Linear(5, 3)
     hidden = encoder(rows).detach().requires_grad_()
@@ -116,5 +132,6 @@ flows_on()
 steps_in_the_backward()
 kept()
 twins()
+conjugated()
 made_anew()
 without_grad_mode()
