@@ -32,15 +32,27 @@ static void watched_unlock(int *unused) {
 }
 #define WATCHED_SCOPE __attribute__((cleanup(watched_unlock), unused)) int watched_scope_ = pthread_mutex_lock(&watched_mutex)
 
-/* Dictionaries that nobody else holds will never be called. Interpreter's lock held. */
-static void forget_the_dead(const struct python_api *python) {
+/* Dictionaries that nobody else holds will never be called. Both locks held. Owned; NULL: there are none. */
+static struct object **take_the_dead(size_t *dead_count) {
+    struct object **dead = NULL;
     size_t kept = 0;
+    *dead_count = 0;
     for (size_t i = 0; i < count; i++)
         if (watched[i].dictionary->references > 1)
             watched[kept++] = watched[i];
-        else
-            python->release(watched[i].dictionary);
+        else {
+            dead = dead ? dead : malloc(count * sizeof(struct object *));
+            dead[(*dead_count)++] = watched[i].dictionary;
+        }
     count = kept;
+    return dead;
+}
+
+/* With what their hooks hold, which may put hooks on other tensors as it ends, and other threads may run meanwhile. */
+static void release_the_dead(const struct python_api *python, struct object **dead, size_t dead_count) {
+    for (size_t i = 0; i < dead_count; i++)
+        python->release(dead[i]);
+    free(dead);
 }
 
 static bool watched_find(const struct object *dictionary, struct watched *found) {
@@ -53,16 +65,25 @@ static bool watched_find(const struct object *dictionary, struct watched *found)
     return false;
 }
 
+/* The dead are looked for once for each backward: what a program's hooks hold of one step is not held for many. */
 static void watch(struct watched fresh) {
+    static uint64_t looked_at;
     const struct python_api *python = python_api();
-    WATCHED_SCOPE;
-    if (count == room) {
-        forget_the_dead(python);
-        room = 2 * count + 64;
-        watched = realloc(watched, room * sizeof *watched);
-    }
+    struct object **dead = NULL;
+    size_t dead_count = 0;
     python->retain(fresh.dictionary);
-    watched[count++] = fresh;
+    {
+        WATCHED_SCOPE;
+        if (count == room || looked_at != report_backwards())
+            dead = take_the_dead(&dead_count);
+        looked_at = report_backwards();
+        if (count + dead_count == room) {
+            room = 2 * count + 64;
+            watched = realloc(watched, room * sizeof *watched);
+        }
+        watched[count++] = fresh;
+    }
+    release_the_dead(python, dead, dead_count);
 }
 
 /* ---- the call: variable_list operator()(const variable_list &gradients) */

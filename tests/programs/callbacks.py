@@ -143,3 +143,28 @@ for forward in [plain, hooks, custom, alone, modules, kept_on_host, counted, che
                     show("parameter", parameter.grad)
                     parameter -= 0.1 * parameter.grad
                 parameter.grad = None
+
+
+class Kept:
+    """What a hook holds; as it ends it puts a hook on another tensor."""
+    living = 0
+
+    def __init__(self):
+        Kept.living += 1
+
+    def __del__(self):
+        Kept.living -= 1
+        torch.ones(2, requires_grad=True).register_hook(lambda gradient: None)
+
+    def __call__(self, gradient):
+        return gradient / gradient.norm()
+
+
+living = []
+for _ in range(100):
+    hidden = first(images)
+    hidden.register_hook(Kept())
+    second(hidden).pow(2).mean().backward()
+    living.append(Kept.living)
+print("hooks living", living[:4], max(living))
+show("of hooks that end", first.weight.grad)
