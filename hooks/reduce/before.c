@@ -8,7 +8,7 @@
    over the ranks is added to what is there in the same pass. */
 bool before_is_left_in_place(struct tensor *leaf, struct tensor *gradient) {
     bool in_place = !grad_mode_is_enabled() && !tensor_is_marked(leaf) && !tensor_is_marked(gradient);
-    if (!in_place || !tensor_is_plain(gradient) || !tensor_is_on_host(gradient) || !tensor_is_dense(gradient))
+    if (!in_place || !tensor_has_memory(gradient) || !tensor_is_on_host(gradient) || !tensor_is_dense(gradient))
         return false;
     unsigned char *bytes = tensor_data(gradient);
     size_t count = tensor_bytes(gradient);

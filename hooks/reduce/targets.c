@@ -158,14 +158,15 @@ static struct target target_of(const struct leaf_gradient *leaf, struct target t
     if (!target.is_held)
         record_clear(target.gradient);
     size_t factor;
-    if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || !tensor_has_memory(target.gradient))
+    bool is_zero = *tensor_key_set(target.gradient) & torch_facts.bit_zero; /* the derivative of sgn: its clone has memory */
+    if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || (!is_zero && !tensor_has_memory(target.gradient)))
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
                      "the gradient of parameter %u (type %d) cannot be summed over the ranks", leaf_number(leaf->ordinal),
                      tensor_dtype(target.gradient));
     if (target.twin)
         return target;
     struct tensor *reduced = target.gradient;
-    if (target.is_of_others || !tensor_is_dense(reduced)) {
+    if (target.is_of_others || is_zero || !tensor_is_dense(reduced)) {
         struct value format = tensor_is_dense(reduced) ? value_none() : value_int(0);
         target.copy = TORCH_CALL("aten::clone", "", value_tensor(reduced), format).tensor;
         reduced = target.copy;

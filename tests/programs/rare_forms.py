@@ -79,6 +79,33 @@ def complex_sums():
     tell("complex product", (numbers.sum() + numbers.prod()).abs(), model)
 
 
+def derivatives_of_zeros():
+    """The derivative of sgn is a tensor of zeros without memory."""
+    model, gate, other = nn.Linear(8, 4), nn.Parameter(torch.randn(4)), nn.Parameter(torch.randn(4))
+
+    def step(name, loss, **options):
+        loss.backward(**options)
+        print(name, *("none" if p.grad is None else "%.4f" % p.grad.norm().item() for p in (gate, other, model.weight)))
+
+    def loss_of(sign):
+        return (model(images) * sign + torch.sgn(other).sum()).pow(2).mean()
+
+    for has_graph in False, True:
+        gate.grad = other.grad = model.weight.grad = None
+        step("of zeros", loss_of(torch.sgn(gate)), create_graph=has_graph)
+        other.grad = None
+        gate.grad = gate.grad + 0  # nothing can be added to such a tensor
+        step("added", loss_of(torch.sgn(gate)), create_graph=has_graph)
+    gate.grad = other.grad = None
+    step("of nothing that is divided", torch.sgn(gate).sum())
+    try:
+        step("to zeros", loss_of(gate))
+    except RuntimeError:
+        print("nothing is added to zeros")
+    gate.grad = other.grad = model.weight.grad = None
+    step("afterwards", loss_of(gate))
+
+
 def left_out():
     hidden = nn.Linear(8, 9)(images).detach().view(12, 3, 3)
     print("left out", "%.4f" % torch.linalg.qr(hidden, mode="r").R.abs().sum().item())
@@ -130,6 +157,7 @@ nothing_to_normalise()
 in_half_precision()
 rows_of_a_leaf()
 complex_sums()
+derivatives_of_zeros()
 left_out()
 learned_probability()
 lists_of_scripts()
