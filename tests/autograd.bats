@@ -235,8 +235,10 @@ in_place_share() {
     same_part legacy_types.py debian wheel
 }
 
-@test "sparse gradients of embeddings are one process's, entry by entry" {
+@test "sparse gradients of embeddings are one process's, entry by entry; differentiated again they are refused by name" {
     same_part sparse.py debian wheel
+    stopped debian AR-GRAD-KIND refused.py sparse_again
+    stopped debian AR-GRAD-KIND refused.py sparse_penalty
 }
 
 @test "memory that Python is given the address of is the whole batch's, both ways" {

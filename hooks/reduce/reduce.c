@@ -229,15 +229,26 @@ static void agree_on_list(const struct backward *backward) {
         stop_for_other_kinds();
 }
 
+/* Owned. */
+static struct tensor *sum_of(struct tensor *gradient) {
+    if (!tensor_is_plain(gradient)) {
+        SHIM_COMM_SCOPE;
+        return sparse_sum(gradient, "a parameter");
+    }
+    record_set(gradient, (struct record){.kind = RECORD_PARTIAL});
+    return boundary_hand_out(dispatch_client.whole(gradient));
+}
+
 /* create_graph: the sum is part of the graph, and what was there before is added by it. */
 static void sum_with_graph(struct backward *backward) {
     agree_on_list(backward);
     for (size_t i = 0; i < backward->count; i++) {
         struct tensor **slot = tensor_grad_slot(backward->leaves[i].leaf), *before = backward->leaves[i].before;
-        record_set(*slot, (struct record){.kind = RECORD_PARTIAL});
-        struct value sum = value_tensor(boundary_hand_out(dispatch_client.whole(*slot)));
+        struct value sum = value_tensor(sum_of(*slot));
         if (before) {
-            struct value total = TORCH_CALL("aten::add", "Tensor", value_tensor(before), sum, value_int(1));
+            struct value had = value_tensor(before);
+            bool is_turned = !tensor_is_plain(before) && tensor_is_plain(sum.tensor); /* a dense one is added to no sparse one */
+            struct value total = TORCH_CALL("aten::add", "Tensor", is_turned ? sum : had, is_turned ? had : sum, value_int(1));
             value_drop(sum);
             tensor_release(before);
             backward->leaves[i].before = NULL;

@@ -50,6 +50,9 @@ struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
     if (!tensor_is_sparse(gradient) || tensor_dims(gradient) > TORCH_DIMS_MAX)
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
                      "the gradient of %s is of a kind (compressed, quantised or nested) that cannot be summed over the ranks", whose);
+    if (tensor_requires_grad(gradient)) /* the sum would have no history */
+        shim_problem("AR-GRAD-KIND", "Make the embedding with sparse=False, leave create_graph=True out, or run with -n 1.",
+                     "the gradient of %s is sparse, and is to be differentiated again (create_graph)", whose);
     OPAQUE_SCOPE;
     struct value indices = TORCH_CALL("aten::_indices", "", value_tensor(gradient)),
                  values = TORCH_CALL("aten::_values", "", value_tensor(gradient));

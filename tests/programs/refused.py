@@ -116,6 +116,18 @@ def third_derivative():
     return torch.autograd.grad(gradient.pow(2).sum(), first.weight, create_graph=True)
 
 
+def sparse_again():
+    table = torch.nn.Embedding(9, 6, sparse=True)
+    second(first(table(torch.arange(16) % 9))).pow(2).mean().backward(create_graph=True)
+    return table.weight.grad.coalesce().values()
+
+
+def sparse_penalty():
+    table = torch.nn.Embedding(9, 6, sparse=True)
+    (gradient,) = torch.autograd.grad(table(torch.arange(16) % 9).pow(2).mean(), table.weight, create_graph=True)
+    return first(images).mean() + gradient.coalesce().values().pow(2).sum()
+
+
 def image_layout():
     values = torch.nn.functional.instance_norm(first(images).view(-1, 2, 2, 2)).flatten(2).transpose(1, 2)
     values, _ = torch.nn.GRU(2, 3, batch_first=True)(values)

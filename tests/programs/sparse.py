@@ -72,3 +72,11 @@ for mode in ["sum", "mean"]:
     lengths = bags(words.reshape(-1), torch.tensor([0, 1, 1, 5, 9, 30, 31, 31, 40, 60, 60, 90, 91, 92, 93, 94, 95, 96, 100, 110, 115, 115, 115]))
     functional.cross_entropy(head(lengths), labels).backward()
     show(f"bags of several lengths, {mode}", bags.weight.grad)
+
+factors = torch.randn(23, 5, 6)
+# where the backward is recorded, but the entries do not hang on the parameters
+for word, loss_of_table in {"first": lambda: (table(words) * factors).sum(), "added": lambda: (table(words[:9]) * factors[:9]).sum(), "dense": lambda: table.weight.sum()}.items():
+    table.weight.grad = None if word == "first" else table.weight.grad
+    loss_of_table().backward(create_graph=True)
+    show(f"recorded, {word}", table.weight.grad)
+show("recorded, asked", torch.autograd.grad((table(words) * factors).sum(), [table.weight], create_graph=True)[0])
