@@ -54,39 +54,6 @@ void hook_accumulate_grad_base(void *node, struct tensor **variable) {
     leaf_constructed(node, leaf);
 }
 
-/* gradient_as_bucket_view=True: what is there may be a view of the Reducer's memory, to which it copies the gradient that arrives. NULL: it is not. */
-static struct tensor *copy_for_reducer(struct tensor *leaf, struct tensor *gradient) {
-    if (!unseen_has_reducer() || !tensor_is_plain(gradient) || tensor_is_marked(gradient) || tensor_is_marked(leaf))
-        return NULL;
-    OPAQUE_SCOPE;
-    return TORCH_CALL("aten::clone", "", value_tensor(gradient), value_none()).tensor;
-}
-
-/* First arrival of this backward at a leaf: put aside what is there. */
-static void gradient_arrives(struct backward *backward, struct tensor *leaf) {
-    for (size_t i = backward->count; i-- > 0;)
-        if (backward->leaves[i].leaf == leaf)
-            return;
-    if (backward->count == backward->room) {
-        backward->room = backward->room ? 2 * backward->room : 64;
-        backward->leaves = realloc(backward->leaves, backward->room * sizeof *backward->leaves);
-    }
-    before_settle(leaf);
-    struct tensor **slot = tensor_grad_slot(leaf);
-    bool has_gradient = *slot && *slot != torch_facts.undefined;
-    bool was_zero = has_gradient && before_is_left_in_place(leaf, *slot);
-    bool put_aside = has_gradient && !was_zero;
-    backward->leaves[backward->count++] = (struct leaf_gradient){.leaf = leaf,
-                                                                 .ordinal = leaf_ordinal(leaf),
-                                                                 .arrival = backward->arrivals++,
-                                                                 .before = put_aside ? *slot : NULL,
-                                                                 .was_zero = was_zero,
-                                                                 .copy = put_aside ? copy_for_reducer(leaf, *slot) : NULL,
-                                                                 .is_half = pairs_get(&backward->halves, leaf)};
-    if (put_aside)
-        *slot = torch_facts.undefined;
-}
-
 static void restore_arriving(struct tensor **outer) {
     own.arriving = *outer;
 }
@@ -123,7 +90,7 @@ void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
             shim_problem("AR-LEAF", "This is a defect of accel-run: please report the program's way of making parameters.",
                          "a gradient arrives at a parameter that accel-run has not seen being made");
         ACCUMULATE_SCOPE(leaf);
-        gradient_arrives(backward, leaf);
+        reached_add(backward, leaf, &own);
     }
     __attribute__((cleanup(restore_arriving), unused)) struct tensor *outer = own.arriving;
     own.arriving = leaf;
@@ -134,30 +101,10 @@ void backward_has_arrived(void) {
     own.arriving = NULL;
 }
 
-/* The leaf whose gradient is on its way stays. */
-static void take_arrived(struct backward *backward, struct backward *arrived) {
-    size_t kept = 0;
-    arrived->leaves = malloc(backward->count * sizeof *arrived->leaves);
-    for (size_t i = 0; i < backward->count; i++)
-        if (backward->leaves[i].leaf == own.arriving)
-            backward->leaves[kept++] = backward->leaves[i];
-        else
-            arrived->leaves[arrived->count++] = backward->leaves[i];
-    arrived->room = backward->count;
-    backward->count = kept;
-}
-
-static struct leaf_gradient *arriving_leaf(struct backward *backward) {
-    for (size_t i = backward->count; i-- > 0;)
-        if (backward->leaves[i].leaf == own.arriving)
-            return &backward->leaves[i];
-    return NULL;
-}
-
 /* What was there before is shown to a hook that is called before the new gradient is added to it. */
 static void show_arriving(struct backward *backward) {
     ACCUMULATE_SCOPE(NULL);
-    struct leaf_gradient *arriving = arriving_leaf(backward);
+    struct leaf_gradient *arriving = reached_find(backward, own.arriving);
     struct tensor **slot = arriving ? tensor_grad_slot(arriving->leaf) : NULL;
     if (slot && arriving->before && *slot == torch_facts.undefined) {
         *slot = arriving->before;
@@ -171,13 +118,13 @@ void backward_resume(void) {
     if (!backward)
         return;
     ACCUMULATE_SCOPE(NULL);
-    struct leaf_gradient *arriving = arriving_leaf(backward);
+    struct leaf_gradient *arriving = reached_find(backward, own.arriving);
     if (arriving && arriving->is_shown) {
         struct tensor **slot = tensor_grad_slot(arriving->leaf);
         arriving->before = *slot && *slot != torch_facts.undefined ? *slot : NULL;
         if (arriving->copy) { /* the hook may have written to it */
             tensor_release(arriving->copy);
-            arriving->copy = arriving->before ? copy_for_reducer(arriving->leaf, arriving->before) : NULL;
+            arriving->copy = arriving->before ? reached_copy(arriving->leaf, arriving->before) : NULL;
         }
         *slot = torch_facts.undefined;
         arriving->is_shown = false;
@@ -187,7 +134,7 @@ void backward_resume(void) {
 static void arrived_end(struct backward *arrived) {
     if (!arrived->finished)
         reduce_undo(arrived);
-    free(arrived->leaves);
+    reached_free(arrived);
 }
 
 void backward_pause(void) {
@@ -202,7 +149,7 @@ void backward_pause(void) {
     __attribute__((cleanup(arrived_end))) struct backward arrived = {.has_graph = backward->has_graph};
     {
         ACCUMULATE_SCOPE(NULL);
-        take_arrived(backward, &arrived);
+        reached_take(backward, &arrived, &(struct reached_taken){.but = own.arriving});
         backward->is_summed = true;
     }
     OPAQUE_SCOPE;
@@ -230,7 +177,7 @@ static void backward_end(struct backward *backward) {
     if (!backward->finished)
         reduce_undo(backward);
     accumulate_set_holder(NULL);
-    free(backward->leaves);
+    reached_free(backward);
     pairs_free(&backward->halves);
     pthread_mutex_unlock(&backward_mutex);
 }
@@ -292,9 +239,21 @@ static void run_divided(const struct execution *execution, struct seeds *seeds) 
 struct outer {
     struct pairs halves;
     bool has_graph;
+    size_t arrivals;
+    bool is_through; /* the one within it */
 };
 
+/* One that throws leaves the gradients that were there before: the leaves may be gone by the end of the outer one. Threads of the engine's for devices may
+   bring others of the outer one's meanwhile. */
+static void undo_nested(size_t first) {
+    ACCUMULATE_SCOPE(NULL);
+    __attribute__((cleanup(arrived_end))) struct backward thrown = {.finished = false};
+    reached_take(current, &thrown, &(struct reached_taken){.but = own.arriving, .first = first, .thread = &own});
+}
+
 static void restore_outer(const struct outer *outer) {
+    if (!outer->is_through)
+        undo_nested(outer->arrivals);
     pairs_free(&current->halves);
     current->halves = outer->halves;
     current->has_graph = outer->has_graph;
@@ -303,11 +262,12 @@ static void restore_outer(const struct outer *outer) {
 /* A backward that code called back from one begins (a checkpoint that is computed again). What has arrived by its end, of the outer one, too, is final: the
    code may read and change it. */
 static void execute_nested(const struct execution *execution, struct seeds *seeds) {
-    __attribute__((cleanup(restore_outer), unused)) struct outer outer = {current->halves, current->has_graph};
+    __attribute__((cleanup(restore_outer), unused)) struct outer outer = {current->halves, current->has_graph, current->arrivals, false};
     current->halves = (struct pairs){};
     current->has_graph = execution->create_graph;
     half_find(execution->roots, &current->halves);
     run_divided(execution, seeds);
+    outer.is_through = true;
     if (execution->accumulate)
         backward_pause();
     retained_show();

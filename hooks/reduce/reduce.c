@@ -212,8 +212,10 @@ static void forget_the_gone(struct backward *backward) {
         struct leaf_gradient leaf = backward->leaves[i];
         if (leaf_has_ordinal(leaf.leaf, leaf.ordinal))
             backward->leaves[kept++] = leaf;
-        else
+        else {
             tensor_release(leaf.before);
+            tensor_release(leaf.copy);
+        }
     }
     backward->count = kept;
 }
@@ -287,9 +289,9 @@ static void tell_of_writes(struct backward *backward) {
 }
 
 void reduce_gradients(struct backward *backward) {
+    forget_the_gone(backward);
     for (size_t i = 0; i < backward->count; i++)
         settle_copy(&backward->leaves[i]);
-    forget_the_gone(backward);
     if (!backward->has_graph)
         forget_the_later(backward);
     settle_divided_leaves(backward);
@@ -306,6 +308,7 @@ void reduce_gradients(struct backward *backward) {
 }
 
 void reduce_undo(struct backward *backward) {
+    forget_the_gone(backward);
     for (size_t i = 0; i < backward->count; i++)
         if (!backward->leaves[i].is_settled && !backward->leaves[i].is_shown)
             undo_one(&backward->leaves[i]);

@@ -24,6 +24,7 @@ struct leaf_gradient {
     struct tensor *leaf; /* borrowed: the graph holds it during the backward */
     size_t ordinal;
     size_t arrival;        /* which gradient of the backward this was: 0, 1, ... */
+    const void *thread;    /* to which it came: the address of something of its own */
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
     bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
     struct tensor *copy;   /* owned: of `before`, to whose memory DistributedDataParallel may write meanwhile (backward.c); NULL: none */
@@ -78,6 +79,21 @@ void accumulate_set_summed(struct backward *backward, bool is_summed);
 /* Around what an undivided one, of another thread, accumulates. */
 void accumulate_begin_beside(struct tensor *leaf);
 void accumulate_end_beside(struct tensor **leaf);
+
+/* ---- the leaves that a backward has come to (reached.c). ACCUMULATE_SCOPE. */
+/* The first arrival at a leaf: what is there is put aside. thread: backward.c's. */
+void reached_add(struct backward *backward, struct tensor *leaf, const void *thread);
+struct leaf_gradient *reached_find(const struct backward *backward, struct tensor *leaf); /* NULL: it has not */
+/* gradient_as_bucket_view=True: what is there may be a view of the Reducer's memory, to which it copies the gradient that arrives. NULL: it is not. */
+struct tensor *reached_copy(struct tensor *leaf, struct tensor *gradient);
+struct reached_taken {
+    const struct tensor *but; /* the leaf whose gradient is on its way stays */
+    size_t first;             /* which ones: from this arrival on */
+    const void *thread;       /* that came to this one; NULL: any */
+};
+/* Moves them into an empty list. */
+void reached_take(struct backward *from, struct backward *to, const struct reached_taken *taken);
+void reached_free(struct backward *backward);
 
 /* True while the engine runs a backward whose roots were computed from divided rows. */
 bool backward_is_divided(void);

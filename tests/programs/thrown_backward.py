@@ -110,7 +110,44 @@ def nothing_is_kept():
     print("kept", megabytes() - before > 64)  # it may as well have fallen
 
 
+class Tried(torch.autograd.Function):
+    """Its backward tries one that throws when it has come to leaves of its own, and then one that does not, with other such leaves."""
+
+    net, kept = None, []
+
+    @staticmethod
+    def forward(context, values):
+        context.save_for_backward(values)
+        return values * 2
+
+    @staticmethod
+    def backward(context, gradient):
+        (values,) = context.saved_tensors
+        for throws in (True, False) * 2:
+            with torch.enable_grad():
+                scales = [torch.full_like(values, 2).requires_grad_() for _ in range(40)]  # some lie where those before lay
+                inner = values.detach() * 3
+                if throws:
+                    inner.requires_grad_().register_hook(refuse)
+                try_backward((Tried.net(inner) * sum(scales)[:, :3]).pow(2).mean())
+                if not throws:
+                    print("tried", f"{sum(scale.grad.sum().item() for scale in scales):.9g}")
+            del scales, inner
+        show("meanwhile", Tried.net)
+        return gradient
+
+
+def within_another():
+    Tried.net = model()
+    Tried.net.requires_grad_(False)
+    for _ in range(3):
+        net = model()
+        Tried.apply(net[0](x)[:, :1].expand(33, 5)).tanh().pow(2).mean().backward()
+        show("around", net)
+
+
 hooks_that_throw()
+within_another()
 expanded_among_others()
 what_had_come_before()
 expanded_rows()

@@ -1,0 +1,62 @@
+/* The leaves to which a backward has brought gradients, in the order in which they came. ACCUMULATE_SCOPE. */
+#include <stdlib.h>
+
+#include "reduce.h"
+
+struct tensor *reached_copy(struct tensor *leaf, struct tensor *gradient) {
+    if (!unseen_has_reducer() || !tensor_is_plain(gradient) || tensor_is_marked(gradient) || tensor_is_marked(leaf))
+        return NULL;
+    OPAQUE_SCOPE;
+    return TORCH_CALL("aten::clone", "", value_tensor(gradient), value_none()).tensor;
+}
+
+/* One that is gone may have left its place to another leaf. */
+struct leaf_gradient *reached_find(const struct backward *backward, struct tensor *leaf) {
+    size_t ordinal = leaf_ordinal(leaf);
+    for (size_t i = backward->count; i-- > 0;)
+        if (backward->leaves[i].leaf == leaf && backward->leaves[i].ordinal == ordinal)
+            return &backward->leaves[i];
+    return NULL;
+}
+
+void reached_add(struct backward *backward, struct tensor *leaf, const void *thread) {
+    if (reached_find(backward, leaf))
+        return;
+    if (backward->count == backward->room) {
+        backward->room = backward->room ? 2 * backward->room : 64;
+        backward->leaves = realloc(backward->leaves, backward->room * sizeof *backward->leaves);
+    }
+    before_settle(leaf);
+    struct tensor **slot = tensor_grad_slot(leaf);
+    bool has_gradient = *slot && *slot != torch_facts.undefined;
+    bool was_zero = has_gradient && before_is_left_in_place(leaf, *slot);
+    bool put_aside = has_gradient && !was_zero;
+    backward->leaves[backward->count++] = (struct leaf_gradient){.leaf = leaf,
+                                                                 .ordinal = leaf_ordinal(leaf),
+                                                                 .arrival = backward->arrivals++,
+                                                                 .thread = thread,
+                                                                 .before = put_aside ? *slot : NULL,
+                                                                 .was_zero = was_zero,
+                                                                 .copy = put_aside ? reached_copy(leaf, *slot) : NULL,
+                                                                 .is_half = pairs_get(&backward->halves, leaf)};
+    if (put_aside)
+        *slot = torch_facts.undefined;
+}
+
+void reached_take(struct backward *from, struct backward *to, const struct reached_taken *taken) {
+    size_t kept = 0;
+    to->leaves = malloc(from->count * sizeof *to->leaves);
+    for (size_t i = 0; i < from->count; i++) {
+        const struct leaf_gradient *leaf = &from->leaves[i];
+        if (leaf->leaf != taken->but && leaf->arrival >= taken->first && (!taken->thread || leaf->thread == taken->thread))
+            to->leaves[to->count++] = *leaf;
+        else
+            from->leaves[kept++] = *leaf;
+    }
+    to->room = from->count;
+    from->count = kept;
+}
+
+void reached_free(struct backward *backward) {
+    free(backward->leaves);
+}
