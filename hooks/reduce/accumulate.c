@@ -19,13 +19,8 @@ static struct tensor **find_beside(const struct tensor *leaf) {
     return NULL;
 }
 
-static bool is_held(const struct tensor *leaf) {
-    if (!holder || holder->is_summed)
-        return holder;
-    for (size_t i = 0; i < holder->count; i++)
-        if (holder->leaves[i].leaf == leaf)
-            return true;
-    return false;
+static bool is_held(struct tensor *leaf) {
+    return holder && (holder->is_summed || reached_find(holder, leaf));
 }
 
 static void wait_a_moment(uint64_t *since_ns) {

@@ -10,13 +10,20 @@ struct tensor *reached_copy(struct tensor *leaf, struct tensor *gradient) {
     return TORCH_CALL("aten::clone", "", value_tensor(gradient), value_none()).tensor;
 }
 
+enum { FEW = 32 }; /* the first ones, which are looked for one by one; the others are in a table */
+
 /* One that is gone may have left its place to another leaf. */
 struct leaf_gradient *reached_find(const struct backward *backward, struct tensor *leaf) {
-    size_t ordinal = leaf_ordinal(leaf);
-    for (size_t i = backward->count; i-- > 0;)
+    size_t ordinal = leaf_ordinal(leaf), place = (size_t)pairs_get(&backward->places, leaf);
+    for (size_t i = 0; i < FEW && i < backward->count; i++)
         if (backward->leaves[i].leaf == leaf && backward->leaves[i].ordinal == ordinal)
             return &backward->leaves[i];
-    return NULL;
+    return place && backward->leaves[place - 1].ordinal == ordinal ? &backward->leaves[place - 1] : NULL;
+}
+
+static void note_place(struct backward *backward, size_t index) {
+    if (index >= FEW)
+        pairs_put(&backward->places, backward->leaves[index].leaf, (void *)(index + 1));
 }
 
 void reached_add(struct backward *backward, struct tensor *leaf, const void *thread) {
@@ -39,6 +46,7 @@ void reached_add(struct backward *backward, struct tensor *leaf, const void *thr
                                                                  .was_zero = was_zero,
                                                                  .copy = put_aside ? reached_copy(leaf, *slot) : NULL,
                                                                  .is_half = pairs_get(&backward->halves, leaf)};
+    note_place(backward, backward->count - 1);
     if (put_aside)
         *slot = torch_facts.undefined;
 }
@@ -55,8 +63,12 @@ void reached_take(struct backward *from, struct backward *to, const struct reach
     }
     to->room = from->count;
     from->count = kept;
+    pairs_free(&from->places);
+    for (size_t i = 0; i < kept; i++)
+        note_place(from, i);
 }
 
 void reached_free(struct backward *backward) {
     free(backward->leaves);
+    pairs_free(&backward->places);
 }

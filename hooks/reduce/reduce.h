@@ -40,6 +40,7 @@ struct backward {
     bool has_graph; /* create_graph: the gradients are to be differentiated again */
     bool finished;
     bool is_summed;      /* just now */
+    struct pairs places; /* leaf → its number in the list + 1: reached.c */
     struct pairs halves; /* leaves whose gradient comes through float16: half.c */
     uint64_t numbers;    /* what the program has computed since the one before: drift.c */
 };
