@@ -370,6 +370,7 @@ in_place_share() {
 
 @test "backwards from, and gradients at, places of the graph whose tensors are gone; gradients that are leaves, or a Reducer's memory" {
     same_part graph_edges.py debian wheel
+    stopped wheel AR-GRAD-KIND refused.py edge_of_a_node
 }
 
 @test "transforms of divided features, by torch.func, compute what one process does, forward and back through them" {

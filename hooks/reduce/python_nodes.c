@@ -128,18 +128,21 @@ static method_body *original_of_custom[2], *original_of_other[2];
 
 enum { TYPE_BASIC_SIZE = 32 / 8 }; /* PyTypeObject::tp_basicsize, in words */
 
-/* The node behind an object of Python, if it is a custom function's: it keeps a pointer to it, somewhere (THPFunction::cdata). NULL: another node. */
-static void *custom_node(struct object *self) {
+int64_t python_words(const struct object *object) {
+    return ((const int64_t *)object->type)[TYPE_BASIC_SIZE] / 8;
+}
+
+/* It keeps a pointer to it, somewhere (THPFunction::cdata). */
+void *python_custom_node(struct object *self) {
     void *const *words = (void *const *)self;
-    int64_t count = ((const int64_t *)self->type)[TYPE_BASIC_SIZE] / 8;
-    for (int64_t i = 2; i < count; i++)
+    for (int64_t i = PYTHON_OBJECT_WORDS; i < python_words(self); i++)
         if (words[i] && custom_of_node(words[i]) && node_is_replaced(words[i]))
             return words[i];
     return NULL;
 }
 
 static struct object *register_own(method_body *original, struct object *self, struct object *function, int kind) {
-    struct object *own = replacement(custom_node(self), function, kind);
+    struct object *own = replacement(python_custom_node(self), function, kind);
     struct object *handle = original(self, own ? own : function);
     if (own)
         python_api()->release(own);

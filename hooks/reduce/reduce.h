@@ -178,6 +178,11 @@ struct tensor *boundary_show(struct tensor *gradient, const struct record *recor
 struct tensor *boundary_return(struct tensor *returned, const struct record *wanted);
 /* Python's hooks on tensors (python_hooks.c): notes of which tensor a hook object's gradient is. Interpreter's lock held. */
 void python_hook_met(struct tensor *tensor, void *const *holder);
+/* Of an object of Python for a node of the graph (python_nodes.c): how many words of memory its class has, from PYTHON_OBJECT_WORDS on its own; the node, if it
+   is a custom function's, else NULL. */
+enum { PYTHON_OBJECT_WORDS = 2 };
+int64_t python_words(const struct object *object);
+void *python_custom_node(struct object *object);
 /* The records of a custom function's inputs and results by its node (custom_function.c); false: it is none. */
 struct custom;
 const struct custom *custom_of_node(void *node);

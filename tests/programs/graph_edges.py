@@ -31,6 +31,41 @@ def asked_for():
     print("parameter", words(*torch.autograd.grad(first(images).pow(2).mean(), edge)))
 
 
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(context, values):
+        return values * 2
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * 2
+
+
+def made():
+    """By the constructor, of nodes whose tensors are there: as they are still, as they are no more, and as others are."""
+    from torch.autograd.graph import GradientEdge
+
+    hidden = first(images)
+    edge = GradientEdge(hidden.grad_fn, 0)
+    hidden = torch.tanh(hidden)
+    left, right = (hidden * 2).chunk(2, 1)
+    other = GradientEdge(right.grad_fn, 0)._replace(output_nr=right.output_nr)
+    custom = Doubled.apply(right * left)
+    of_custom = GradientEdge(custom.grad_fn, 0)
+    loss = (custom.exp() * left).pow(2).mean() + second(hidden).pow(2).mean()
+    del right
+    print("made", words(*torch.autograd.grad(loss, [edge, other, of_custom], retain_graph=True)))
+    begins = GradientEdge(loss.grad_fn, 0)
+    del loss
+    try:
+        torch.autograd.backward(begins)
+    except (AttributeError, TypeError):  # before 2.6
+        return
+    print("made and begun", words(first.weight.grad, first.bias.grad))
+    first.zero_grad()
+    second.zero_grad()
+
+
 def begun():
     def part(index):
         loss = torch.nn.functional.cross_entropy(second(torch.tanh(first(images + index))), torch.arange(24) % 5)
@@ -77,6 +112,7 @@ def reduced(is_view):
 
 if edge_of:
     asked_for()
+    made()
     try:
         begun()
     except (AttributeError, TypeError):  # before 2.6

@@ -128,6 +128,13 @@ def sparse_penalty():
     return first(images).mean() + gradient.coalesce().values().pow(2).sum()
 
 
+def edge_of_a_node():
+    loss = torch.nn.functional.cross_entropy(second(first(images)), targets)
+    node = loss.grad_fn
+    del loss
+    torch.autograd.backward(torch.autograd.graph.GradientEdge(node, 0))
+
+
 def image_layout():
     values = torch.nn.functional.instance_norm(first(images).view(-1, 2, 2, 2)).flatten(2).transpose(1, 2)
     values, _ = torch.nn.GRU(2, 3, batch_first=True)(values)
