@@ -177,7 +177,7 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
 
 /* ---- start */
 
-static pthread_mutex_t *renewed[8];
+static pthread_mutex_t *renewed[16];
 static size_t renewed_count;
 
 void threads_renew_in_child(pthread_mutex_t *mutex) {

@@ -15,8 +15,9 @@ static __thread struct {
     bool is_undivided;       /* the one that it runs, beside which another thread may run the current one */
 } own;
 
+/* A child may have been forked in the midst of one. */
 static struct backward *own_current(void) {
-    return own.is_undivided ? NULL : current;
+    return own.is_undivided || !shim_active() ? NULL : current;
 }
 
 bool backward_is_divided(void) {

@@ -17,6 +17,10 @@ struct custom {
 static struct pairs customs; /* node → struct custom; an entry outlives its node and is replaced when the address is used again */
 static pthread_mutex_t customs_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+__attribute__((constructor)) static void custom_start(void) {
+    threads_renew_in_child(&customs_mutex);
+}
+
 static void customs_unlock(int *unused) {
     pthread_mutex_unlock(&customs_mutex);
 }

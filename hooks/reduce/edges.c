@@ -21,6 +21,10 @@ static size_t room;
 static _Atomic size_t count;
 static pthread_mutex_t edges_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+__attribute__((constructor)) static void edges_start(void) {
+    threads_renew_in_child(&edges_mutex);
+}
+
 static void edges_unlock(int *unused) {
     pthread_mutex_unlock(&edges_mutex);
 }

@@ -27,6 +27,10 @@ static size_t count, room;
 static pthread_mutex_t watched_mutex =
     PTHREAD_MUTEX_INITIALIZER; /* taken with or without the interpreter's lock, which is not asked for inside */
 
+__attribute__((constructor)) static void python_hooks_start(void) {
+    threads_renew_in_child(&watched_mutex);
+}
+
 static void watched_unlock(int *unused) {
     pthread_mutex_unlock(&watched_mutex);
 }

@@ -1,4 +1,6 @@
 """Code that a backward calls back and that looks at more than its gradient: at features of the batch, at .grad, at models that it trains there and then."""
+import os
+
 import torch
 
 torch.manual_seed(0)
@@ -75,3 +77,30 @@ for step in range(3):
     show("trained in a hook", second.weight, second.bias, first.weight.grad)
     with torch.no_grad():
         first.weight -= 0.1 * first.weight.grad
+
+
+def of_a_child():
+    """Its parameter has a hook, and it is forked in the midst of a backward."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            halved.grad = None
+            with torch.enable_grad():
+                (halved * halved).sum().backward()
+            os.write(writing, ("%.5f" % halved.grad.sum().item()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as pipe:
+        print("of a child", pipe.read())
+
+
+halved = table()
+halved.register_hook(lambda gradient: gradient / 2)
+(halved * halved).sum().backward()
+hidden = first(batch).tanh()
+hidden.register_hook(lambda gradient: of_a_child())
+second(hidden).pow(2).mean().backward()
+show("with a child", halved.grad, first.weight.grad)
