@@ -247,8 +247,8 @@ struct outer {
 /* One that throws leaves the gradients that were there before: the leaves may be gone by the end of the outer one. Threads of the engine's for devices may
    bring others of the outer one's meanwhile. */
 static void undo_nested(size_t first) {
-    ACCUMULATE_SCOPE(NULL);
     __attribute__((cleanup(arrived_end))) struct backward thrown = {.finished = false};
+    ACCUMULATE_SCOPE(NULL);
     reached_take(current, &thrown, &(struct reached_taken){.but = own.arriving, .first = first, .thread = &own});
 }
 

@@ -1,7 +1,7 @@
 /*
  * torch.autograd.graph.GradientEdge: a place in the graph that outlives its tensor. What the tensor was is kept for as long as Python's object lives, which
- * holds the node; a backward that begins there, or a gradient that is asked for there, finds it here where no tensor has it any more. Where the program has made
- * it of the node, and no tensor had that any more, it is not known, and such a backward stops.
+ * holds the node; a backward that begins there, or a gradient that is asked for there, finds it here where no tensor has it any more. Where the program has
+ * made it of the node, and no tensor had that any more, it is not known, and such a backward stops.
  */
 #include <pthread.h>
 #include <stdlib.h>
