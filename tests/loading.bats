@@ -229,14 +229,14 @@ whole() {
     divided wheel-O2 2 gallery 2
 }
 
-@test "a word about one bad example, written to a file that is open, stops by name where only its rank has read it; so do a thread's late counts" {
+@test "a word about one bad example, written to a file that is open, stops by name where only its rank has read it; so do what is thrown and late counts" {
     program=loader_traces
     local kind
-    for kind in skipped "tally_late 2" handed_over; do
+    for kind in skipped "tally_late 2" handed_over "caught 2"; do
         # shellcheck disable=SC2086
         loaders 2 debian-O2 -- $kind
         [ "$(cat "$ranks/status")" -eq 125 ]
-        grep -q 'error AR-LOADING: .*\(has written to a file\|thread_local\|by another thread\)' "$ranks/err"
+        grep -q 'error AR-LOADING: .*\(has written to a file\|thread_local\|by another thread\|gave up a batch\)' "$ranks/err"
     done
 }
 

@@ -65,9 +65,8 @@ static void loader_settle(struct loader *loader) {
         atomic_store(&loader->state, LOADER_DIVIDED);
         break;
     case WATCH_SPOILT:
-        loader_leave_whole(
-            loader,
-            "reading an example draws random numbers, looks at results of the training, stacks tensors, changes a model or writes files");
+        loader_leave_whole(loader, "reading an example draws random numbers, looks at results of the training, stacks tensors, changes a "
+                                   "model, writes files or throws");
         break;
     case WATCH_AGAIN:
         if (++loader->watched == LOAD_WATCHED_MAX)

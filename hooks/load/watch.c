@@ -36,13 +36,33 @@ void watch_begin(struct loader *loader, struct list_rows rows, size_t length, in
     atomic_store(&watch.open, observe || watch.divided);
 }
 
+static struct loader *_Atomic thrown; /* whose worker's get() has thrown last, of a list that may have been cut; NULL: none has */
+static struct loader *given_up;       /* whose exception the program was given; main thread */
+
 /* Nothing but an exception of get() that the program has caught leads from a list past its batch to the next list. The other ranks, which have not read that
-   example, go on. */
+   example, go on. One that the program does not catch ends it in its own words: so workers' exceptions are no matter before the next list, either. */
 void watch_check_left(void) {
-    if (watch.divided && atomic_load(&watch.open))
+    struct loader *left = watch.divided && atomic_load(&watch.open) ? watch.loader : given_up;
+    if (left)
         loader_failed(
-            watch.loader,
+            left,
             "gave up a batch, of which this rank had its own rows to read: an example threw an exception that other ranks do not see");
+}
+
+void *hook_current_exception(void *result) {
+    struct worker *worker;
+    struct loader *loader = shim_active() && !threads_is_main() ? loaders_of_thread(&worker) : NULL;
+    if (loader && atomic_load(&loader->state) == LOADER_DIVIDED)
+        atomic_store(&thrown, loader);
+    else if (loader)
+        atomic_store(&loader->spoilt, true); /* the batch never comes */
+    return ORIGINAL(current_exception)(result);
+}
+
+void hook_rethrow_exception(void *exception) {
+    if (shim_active() && threads_is_main())
+        given_up = atomic_load(&thrown);
+    ORIGINAL(rethrow_exception)(exception);
 }
 
 void watch_end_epoch(void) {

@@ -10,7 +10,7 @@
 
 void thrown_note(const char *operator) {
     char what[BOARD_THROWER_CHARS + sizeof THROWN_NOTE];
-    if (!shim_active() || shim_reads_example()) /* a loader's exceptions come to all ranks (hooks/load) */
+    if (!shim_active() || shim_reads_example()) /* a loader's exceptions come to all ranks, or end the job (hooks/load/watch.c) */
         return;
     uint64_t which = checksum_bytes(dispatch_client.batches(), operator, strlen(operator)); /* the next batch's is another one */
     snprintf(what, sizeof what, THROWN_NOTE "%s", operator);

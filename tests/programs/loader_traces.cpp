@@ -13,41 +13,10 @@
 #include <thread>
 #include <unistd.h>
 
-#include "loaders.h"
+#include "loader_traces.h"
 
 extern "C" double decoder_gain(unsigned long index);
 extern "C" unsigned long decoder_calls(void);
-
-// ---- training
-
-struct Trainer {
-    int pass_one(const Example<> &batch, bool trains) {
-        auto loss = torch::nn::functional::cross_entropy(model->forward(batch.data.flatten(1)), batch.target);
-        if (trains) {
-            optimizer.zero_grad();
-            loss.backward();
-            optimizer.step();
-        }
-        std::cerr << batch.data.size(0) << " rows" << std::endl;
-        last = loss.template item<double>();
-        rows += batch.data.size(0);
-        return 1;
-    }
-    template <typename Loader> int pass(Loader &loader, bool trains = true) {
-        int batches = 0;
-        for (auto &batch : loader)
-            batches += pass_one(batch, trains);
-        return batches;
-    }
-    void tell(const char *what, int batches) {
-        std::cout << what << " batches " << batches << " rows " << rows << " loss " << last << std::endl;
-        rows = 0;
-    }
-    torch::nn::Linear model{FEATURES, CLASSES};
-    torch::optim::SGD optimizer{model->parameters(), 0.1};
-    double last = 0;
-    int64_t rows = 0;
-};
 
 // ---- samplers and options
 
@@ -367,4 +336,18 @@ int main(int argc, char **argv) {
         painted(workers);
     else if (kind == "handed_over")
         handed_over();
+    else if (kind == "caught")
+        caught(workers);
+    else if (kind == "turning")
+        two_epochs<Turning>(workers);
+    else if (kind == "few_bad" || kind == "few_bad_bare")
+        few_bad(kind != "few_bad");
+    else if (kind == "shown")
+        shown();
+    else if (kind == "neighbours")
+        neighbours();
+    else if (kind == "gave_up")
+        gave_up();
+    else if (kind == "slow")
+        two_epochs<SlowAtFirst>(workers);
 }
