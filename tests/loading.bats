@@ -232,7 +232,7 @@ whole() {
 @test "a word about one bad example, written to a file that is open, stops by name where only its rank has read it; so do what is thrown and late counts" {
     program=loader_traces
     local kind
-    for kind in skipped "tally_late 2" handed_over "caught 2"; do
+    for kind in skipped "tally_late 2" handed_over "caught 2" few_bad few_bad_bare; do
         # shellcheck disable=SC2086
         loaders 2 debian-O2 -- $kind
         [ "$(cat "$ranks/status")" -eq 125 ]

@@ -35,15 +35,28 @@ static void sum_version(struct near *near, uintptr_t address) {
     near->sum = checksum_bytes(near->sum, &version.integer, sizeof version.integer);
 }
 
-/* Without the counts of references behind a table of virtual functions (libtorch's, std::shared_ptr's): the examples that were read may still be there. */
+/* Bytes of the counts of references behind a table of virtual functions, which are other ones while the examples that were read are still there: libtorch's
+   objects have two words of them, std::shared_ptr's have one. */
+static size_t counts_bytes(uintptr_t address) {
+    char name[24];
+    void *vtable;
+    if (!peek_class((const void *)address, &vtable, name, sizeof name))
+        return 0;
+    const char *text = name[0] == '*' ? name + 1 : name;
+    bool is_librarys = !strncmp(text, "N3c10", 5) || !strncmp(text, "N2at", 4) || !strncmp(text, "N5torch", 7);
+    name[sizeof name - 1] = 0;
+    return is_librarys ? 2 * sizeof(void *) : strstr(text, "_Sp_counted") ? sizeof(void *) : 0;
+}
+
 static void sum_near(struct near *near, uintptr_t address) {
-    enum { COUNTS_END = 3 * sizeof(void *) };
     size_t bytes = looks_like_allocation(address) && !is_looked_at(near, address) ? heap_allocation_bytes(address) : 0;
-    if (bytes <= COUNTS_END || !heap_has_an_end(address))
+    if (!bytes || !heap_has_an_end(address))
         return;
-    size_t piece = bytes - COUNTS_END < SUMMED_MAX ? bytes - COUNTS_END : SUMMED_MAX;
-    if (reach_peek(address + COUNTS_END, near->piece, piece))
+    size_t piece = bytes < SUMMED_MAX ? bytes : SUMMED_MAX; /* an allocation has room for three words */
+    if (reach_peek(address, near->piece, piece)) {
+        memset(near->piece + sizeof(void *), 0, counts_bytes(address));
         near->sum = checksum_bytes(near->sum, near->piece, piece);
+    }
     sum_version(near, address);
     near->blocks[near->count++] = address;
 }

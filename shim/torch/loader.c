@@ -29,20 +29,25 @@ bool peek_memory(const void *address, void *to, size_t count) {
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)count;
 }
 
-/* The mangled name of the class of the object at `object`, when it is a loader's; NULL otherwise. A vtable pointer points behind the offset to the top of the
-   object (0) and the type_info, which is {vtable, name, ...} (Itanium C++ ABI 2.5.2, 2.9.5). */
-static const char *loader_class(const char *object, void **vtable) {
+/* A vtable pointer points behind the offset to the top of the object (0) and the type_info, which is {vtable, name, ...} (Itanium C++ ABI 2.5.2, 2.9.5). */
+const char *peek_class(const void *object, void **vtable, char *begin, size_t count) {
     struct {
         int64_t offset_to_top;
         char *type_info;
     } head;
     const char *name;
-    char begin[sizeof loader_prefix + 1];
     if (!peek_memory(object, vtable, sizeof *vtable) || (uintptr_t)*vtable < 4096 || (uintptr_t)*vtable % 8)
         return NULL;
     if (!peek_memory((char *)*vtable - sizeof head, &head, sizeof head) || head.offset_to_top || !head.type_info)
         return NULL;
-    if (!peek_memory(head.type_info + 8, &name, sizeof name) || !peek_memory(name, begin, sizeof begin))
+    return peek_memory(head.type_info + 8, &name, sizeof name) && peek_memory(name, begin, count) ? name : NULL;
+}
+
+/* The mangled name of the class of the object at `object`, when it is a loader's; NULL otherwise. */
+static const char *loader_class(const char *object, void **vtable) {
+    char begin[sizeof loader_prefix + 1];
+    const char *name = peek_class(object, vtable, begin, sizeof begin);
+    if (!name)
         return NULL;
     const char *text = begin[0] == '*' ? begin + 1 : begin; /* a class of one file only */
     return strncmp(text, loader_prefix, sizeof loader_prefix - 1) ? NULL : name + (text - begin);

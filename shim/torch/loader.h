@@ -22,6 +22,10 @@ struct loader_view {
 /* Copies memory that may not be there; false: it is not. */
 bool peek_memory(const void *address, void *to, size_t count);
 
+/* Where the mangled name of an object's class stands, and its first `count` bytes in *begin, as far as what is at that address looks like an object with
+   virtual functions; NULL: it does not. */
+const char *peek_class(const void *object, void **vtable, char *begin, size_t count);
+
 /* Of what the program has in its output's buffers. */
 uint64_t output_sum(void);
 
