@@ -213,7 +213,7 @@ whole() {
 @test "a loader is read whole when reading an example leaves something behind: among many, in a library, in a thread, in a file, in a buffer" {
     program=loader_traces
     local kind
-    for kind in crowded crowded_stack painted library log "log 2" "tally 2" dots; do
+    for kind in crowded crowded_stack shown painted library log "log 2" "tally 2" dots; do
         # shellcheck disable=SC2086
         whole debian-O2 2 $kind
         ! cmp "$plain/reads.log" "$ranks/reads.log" || continue

@@ -14,7 +14,7 @@ enum {
     SUMMED_MAX = 1 << 16,      /* bytes of every allocation that are looked at: std::mt19937 has 5000 */
     SUMMED_IN_ALL = 256 << 20, /* and bytes in all, before no allocation is looked at further than that */
     FOLLOWED_MAX = 8192,       /* where no pointer is among the first, none is looked for behind: elements of a tensor, pixels */
-    DEEP = 6,                  /* a data set's vector of shared pointers to objects with a unique_ptr: four */
+    DEEP = 6,                  /* a data set's vector of shared pointers to objects with a unique_ptr: four; a tree's nodes are one step */
     NOT_NEAR = DEEP - 3,       /* what is reached behind two others, and near.c does not look at in every batch */
     BLOCKS_MAX = 1 << 22,      /* a list of a million names has as many */
     DOUBTS_MAX = 1 << 20,
@@ -151,8 +151,9 @@ static struct block block_at(const struct reach *reach, const struct region *reg
     return (struct block){address, bytes_at(reach, region, address), depth, false};
 }
 
-/* Is a pointer among them? */
-static bool follow(struct reach *reach, const char *memory, size_t bytes, int depth) {
+/* What is as long as the block that leads to it is taken for another node of its tree or list, which is as far away as that one. Is a pointer among them? */
+static bool follow(struct reach *reach, const struct block *from, const char *memory, size_t bytes) {
+    int depth = from->depth - 1;
     bool leads = false;
     for (size_t at = 0; at + sizeof(uintptr_t) <= bytes; at += sizeof(uintptr_t)) {
         uintptr_t word;
@@ -160,7 +161,10 @@ static bool follow(struct reach *reach, const char *memory, size_t bytes, int de
         struct region *region = leads_to(reach, word);
         if (!region)
             continue;
-        if (is_covered(region, word) || add_block(reach, region, block_at(reach, region, word, depth)))
+        struct block block = block_at(reach, region, word, depth);
+        if (block.bytes == from->bytes)
+            block.depth = from->depth;
+        if (is_covered(region, word) || add_block(reach, region, block))
             leads = true;
         else
             doubt(reach, word, depth);
@@ -212,10 +216,10 @@ static void look_into(struct reach *reach, struct block block) {
         reach->summed_bytes += piece;
         if (block.depth && !at) {
             size_t end = pointers_end(reach, &block);
-            leads = follow(reach, reach->piece, first < end ? first : end, block.depth - 1) && first < end;
+            leads = follow(reach, &block, reach->piece, first < end ? first : end) && first < end;
         }
         if (leads)
-            follow(reach, reach->piece + (at ? 0 : first), piece - (at ? 0 : first), block.depth - 1);
+            follow(reach, &block, reach->piece + (at ? 0 : first), piece - (at ? 0 : first));
     }
 }
 
