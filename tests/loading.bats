@@ -210,6 +210,13 @@ whole() {
     whole wheel-O2 2 filtered
 }
 
+@test "a sampler of the program's own behind a loader in memory hands out what it is asked for" {
+    program=loader_traces
+    loaders 2 debian-O2 -- neighbours
+    same_status
+    "$COMPARE" "$plain/out" "$ranks/out"
+}
+
 @test "a loader is read whole when reading an example leaves something behind: among many, in a library, in a thread, in a file, in a buffer" {
     program=loader_traces
     local kind
