@@ -247,6 +247,13 @@ whole() {
     done
 }
 
+@test "a data set that a worker leaves as it was after a whole batch, but not after a rank's rows, stops by name" {
+    program=loader_traces
+    loaders 3 debian-O2 -- turning 2
+    [ "$(cat "$ranks/status")" -eq 125 ]
+    grep -q "error AR-LOADING: .* has changed a worker's data set" "$ranks/err"
+}
+
 # scaled N KIND...: accel-run --scale-batch with batches of 13 is the plain program with batches of 13 * N
 scaled() {
     local n=$1 build

@@ -56,6 +56,7 @@ struct worker {
     struct list_rows rows; /* likewise */
     uint64_t thread_sum;   /* of its own variables, after the last batch; 0: none yet */
     uint64_t writes;       /* calls of write until then */
+    uint64_t near;         /* near_sum() of its copy of the data set when that was looked at last; 0: before its first batch */
     bool has_changed;      /* a variable, while it read its own rows only */
 };
 
@@ -74,6 +75,7 @@ struct loader {
     uint64_t dataset_sum; /* of its data set's memory when the watched batch was handed out; with workers, of theirs and of static memory */
     uint32_t watched_lists;  /* handed out to workers while watched */
     bool workers_are_clean;  /* they have read one of them and left nothing behind */
+    size_t looks;            /* at their copies, since lists are cut */
     _Atomic bool is_settled; /* one of them has read its first, or its second, and nothing of its own was another thing afterwards */
     _Atomic uint8_t state;
     _Atomic bool spoilt;          /* by something seen on any thread */
@@ -124,6 +126,8 @@ void *watch_stack(struct tensor **result, struct tensor *const *tensors, size_t 
 void workers_begin(struct loader *loader);
 /* Before the next one: waits until all has been read. */
 enum watch_verdict workers_verdict(struct loader *loader);
+/* Before a list that may be cut: has one that was left something behind? What comes back to itself with each whole batch does not with a rank's rows. */
+void workers_look(struct loader *loader);
 /* Waits until no list that was cut is being read; false: one still is. */
 bool workers_end_short(const struct loader *loader);
 

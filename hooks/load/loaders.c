@@ -75,6 +75,9 @@ void loader_watch_anew(struct loader *loader) {
     loader->lists = 0;
     loader->watched_lists = 0;
     loader->workers_are_clean = false;
+    loader->looks = 0;
+    for (size_t i = 0; i < loader->view.workers; i++)
+        loader->workers[i].near = 0;
     atomic_store(&loader->is_settled, false);
     atomic_store(&loader->spoilt, false);
     atomic_store(&loader->whole_lists, 0);

@@ -301,6 +301,8 @@ static void *next_of(void *result, void *sampler, size_t size, next_function *or
         return result;
     }
     note_epoch(loader);
+    if (loader->view.workers)
+        workers_look(loader);
     loader->lists++;
     if (loader->view.drop_last && list.count < loader->batch) {
         list_drop(&list);

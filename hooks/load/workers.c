@@ -15,19 +15,20 @@ static void wait_a_little(void) {
     nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
 }
 
-static uint64_t sum_of_worker(const struct loader *loader, uint64_t thread) {
+/* By one of memory's sums. */
+static uint64_t sum_of_worker(const struct loader *loader, uint64_t thread, uint64_t (*sum)(const void *object, size_t bytes)) {
     void *const *object = threads_birth(thread).argument;
     size_t bytes = object ? malloc_usable_size((void *)(uintptr_t)object) : 0;
     if (bytes <= DATASET * sizeof(void *) || object[LOADER] != loader->view.object)
         return 0;
-    return reach_sum(object + DATASET, bytes - DATASET * sizeof(void *));
+    return sum(object + DATASET, bytes - DATASET * sizeof(void *));
 }
 
 /* 0: cannot be told. */
 static uint64_t sum_of_memory(const struct loader *loader) {
     uint64_t sum = memory_of_program(loader->view.vtable);
     for (size_t i = 0; sum && i < loader->view.workers; i++) {
-        uint64_t one = sum_of_worker(loader, loader->view.threads[i]);
+        uint64_t one = sum_of_worker(loader, loader->view.threads[i], reach_sum);
         sum = one ? checksum_bytes(sum, &one, sizeof one) | 1 : 0;
     }
     return sum;
@@ -91,4 +92,29 @@ enum watch_verdict workers_verdict(struct loader *loader) {
     if (!is_popped || !atomic_load(&loader->is_settled))
         return WATCH_NOTHING;
     return wait_until(are_stacked, loader) ? WATCH_CLEAN : WATCH_AGAIN;
+}
+
+/* What a copy's first batch leaves behind may be made for good. */
+static void look_at(struct loader *loader, size_t i, bool must_be_same) {
+    struct worker *worker = &loader->workers[i];
+    uint64_t sum = sum_of_worker(loader, loader->view.threads[i], near_sum);
+    for (int step = 0; must_be_same && worker->near && sum != worker->near; step++) {
+        if (step == STACKED_STEPS)
+            loader_failed(loader, "has changed a worker's data set while it read them: something that is counted or remembered?");
+        wait_a_little();
+        sum = sum_of_worker(loader, loader->view.threads[i], near_sum);
+    }
+    worker->near = sum;
+}
+
+/* Only what the data set points to itself, as in every batch without workers: what lies further away may be free, and another one's. Each worker reads one list
+   after another within so many. */
+void workers_look(struct loader *loader) {
+    if (atomic_load(&loader->state) != LOADER_DIVIDED || !is_among_first(loader) || loader->looks >= 2 * loader->view.workers ||
+        !workers_end_short(loader))
+        return;
+    loader->looks += loader->lists > 0;
+    for (size_t i = 0; i < loader->view.workers; i++)
+        if (loader->workers[i].thread_sum) /* it has read a batch */
+            look_at(loader, i, loader->lists);
 }
