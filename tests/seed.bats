@@ -154,13 +154,25 @@ PYTHON
 
 @test "Python's workers, forked or spawned, draw what the same worker of the other ranks draws" {
     cat >"$BATS_TEST_TMPDIR/workers.py" <<'PYTHON'
-import multiprocessing, os
+import multiprocessing, os, sys, threading
 def work(number):
     return number, os.urandom(4).hex()
+def fork():
+    child = os.fork()
+    if not child:
+        print("forked by a thread", os.urandom(4).hex(), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
 if __name__ == "__main__":
     for way in "fork", "spawn":
         with multiprocessing.get_context(way).Pool(1) as pool:
             print(way, pool.map(work, range(2)))
+    for _ in range(int(os.environ["ACCEL_RUN_RANK"])): # another thread's child does not hang on how far this one has come
+        os.urandom(4)
+    sys.stdout.flush()
+    thread = threading.Thread(target=fork)
+    thread.start()
+    thread.join()
 PYTHON
     for python in $(pythons); do
         on_ranks 2 "$python" "$BATS_TEST_TMPDIR/workers.py"

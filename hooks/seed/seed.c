@@ -135,11 +135,15 @@ static void after_fork_in_parent(void) {
         atomic_fetch_add_explicit(&forks[forking_main], 1, memory_order_relaxed);
 }
 
+/* Its draws are numbered anew: how many the parent's main thread has made by the time at which another thread forks is a race. */
 static void after_fork_in_child(void) {
     uint64_t facts[] = {lineage, forking_main, atomic_load_explicit(&forks[forking_main], memory_order_relaxed) + 1};
     lineage = siphash(secret, facts, 3);
     atomic_store(&forks[0], 0);
     atomic_store(&forks[1], 0);
+    for (int source = 0; source < SEED_SOURCES; source++)
+        for (int by_main = 0; by_main < 2; by_main++)
+            atomic_store(&draws[source][by_main], 0);
     atomic_flag_clear(&preparing);
 }
 
