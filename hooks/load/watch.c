@@ -54,7 +54,7 @@ void *hook_current_exception(void *result) {
     struct loader *loader = shim_active() && !threads_is_main() ? loaders_of_thread(&worker) : NULL;
     if (loader && atomic_load(&loader->state) == LOADER_DIVIDED)
         atomic_store(&thrown, loader);
-    else if (loader)
+    if (loader)
         atomic_store(&loader->spoilt, true); /* the batch never comes */
     return ORIGINAL(current_exception)(result);
 }

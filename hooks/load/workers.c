@@ -8,8 +8,13 @@
 
 #include "load.h"
 
-enum { TABLE, LOADER, DATASET };                              /* words of that object */
-enum { STEP_NS = 100000, STACKED_STEPS = 50000, TRIES = 20 }; /* five seconds; a worker puts away its examples after it has stacked them */
+enum { TABLE, LOADER, DATASET }; /* words of that object */
+enum {
+    STEP_NS = 100000,
+    STACKED_STEPS = 400000, /* less than a minute: videos that are decoded, an archive that is unpacked */
+    SETTLED_STEPS = 50000,  /* five seconds: a worker puts away its examples after it has stacked them */
+    TRIES = 20
+};
 
 static void wait_a_little(void) {
     nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
@@ -36,7 +41,7 @@ static uint64_t sum_of_memory(const struct loader *loader) {
 
 static bool wait_until(bool (*is_done)(const struct loader *loader), const struct loader *loader) {
     for (int step = 0; !is_done(loader); step++) {
-        if (step == STACKED_STEPS)
+        if (step == STACKED_STEPS || atomic_load(&loader->spoilt)) /* what has thrown never comes */
             return false;
         wait_a_little();
     }
@@ -99,7 +104,7 @@ static void look_at(struct loader *loader, size_t i, bool must_be_same) {
     struct worker *worker = &loader->workers[i];
     uint64_t sum = sum_of_worker(loader, loader->view.threads[i], near_sum);
     for (int step = 0; must_be_same && worker->near && sum != worker->near; step++) {
-        if (step == STACKED_STEPS)
+        if (step == SETTLED_STEPS)
             loader_failed(loader, "has changed a worker's data set while it read them: something that is counted or remembered?");
         wait_a_little();
         sum = sum_of_worker(loader, loader->view.threads[i], near_sum);

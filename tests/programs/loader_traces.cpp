@@ -346,8 +346,4 @@ int main(int argc, char **argv) {
         shown();
     else if (kind == "neighbours")
         neighbours();
-    else if (kind == "gave_up")
-        gave_up();
-    else if (kind == "slow")
-        two_epochs<SlowAtFirst>(workers);
 }

@@ -1,11 +1,9 @@
 // The training of loader_traces.cpp; and data sets whose reading is seldom another one.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <new>
 #include <stdexcept>
-#include <thread>
 
 #include "loaders.h"
 
@@ -155,41 +153,3 @@ inline void neighbours() {
     sampler->~Sampler();
     loader->~Loader();
 }
-
-// A first batch that cannot be read is given up, and with it the loader: the program stacks its examples itself.
-struct Unreadable : Blobs {
-    using Blobs::Blobs;
-    Example<> get(size_t index) override {
-        if (index == 5)
-            throw std::runtime_error("example 5 is bad");
-        return Blobs::get(index);
-    }
-};
-inline void gave_up() {
-    Trainer trainer;
-    auto loader = make_data_loader<samplers::SequentialSampler>(datasets::map<Unreadable, transforms::Stack<>>(Unreadable(310, 1), {}),
-                                                                DataLoaderOptions(25));
-    try {
-        trainer.pass(*loader);
-    } catch (const std::exception &error) {
-        std::cout << "gave up" << std::endl;
-    }
-    Blobs blobs(310, 1);
-    for (size_t first = 0; first < 300; first += 25) {
-        std::vector<Example<>> examples;
-        for (size_t i = first; i < first + 25; i++)
-            examples.push_back(blobs.get(i));
-        trainer.pass_one(transforms::Stack<>().apply_batch(examples), true);
-    }
-    trainer.tell("stacked", 0);
-}
-
-// The first batch takes longer than a worker is waited for.
-struct SlowAtFirst : Blobs {
-    using Blobs::Blobs;
-    Example<> get(size_t index) override {
-        if (index < 25)
-            std::this_thread::sleep_for(std::chrono::milliseconds(400));
-        return Blobs::get(index);
-    }
-};
