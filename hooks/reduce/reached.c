@@ -14,11 +14,12 @@ enum { FEW = 32 }; /* the first ones, which are looked for one by one; the other
 
 /* One that is gone may have left its place to another leaf. */
 struct leaf_gradient *reached_find(const struct backward *backward, struct tensor *leaf) {
-    size_t ordinal = leaf_ordinal(leaf), place = (size_t)pairs_get(&backward->places, leaf);
+    size_t place = (size_t)pairs_get(&backward->places, leaf);
     for (size_t i = 0; i < FEW && i < backward->count; i++)
-        if (backward->leaves[i].leaf == leaf && backward->leaves[i].ordinal == ordinal)
+        if (backward->leaves[i].leaf == leaf && leaf_has_ordinal(leaf, backward->leaves[i].ordinal))
             return &backward->leaves[i];
-    return place && backward->leaves[place - 1].ordinal == ordinal ? &backward->leaves[place - 1] : NULL;
+    struct leaf_gradient *found = place && place <= backward->count ? &backward->leaves[place - 1] : NULL;
+    return found && leaf_has_ordinal(leaf, found->ordinal) ? found : NULL;
 }
 
 static void note_place(struct backward *backward, size_t index) {
