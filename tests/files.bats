@@ -117,8 +117,12 @@ worker.join()
 print(worker.exitcode)
 
 drawn = f"__pycache__/{uuid.uuid4()}"
-with open(drawn, "x") as file:
+digits = f"__pycache__/{uuid.uuid4().hex}.so"
+with open(drawn, "x") as file, open(digits, "x") as library:
     file.write("one")
+    library.write("of digits alone")
+    os.mkdir("met")  # all ranks have opened them
+os.replace(digits, "__pycache__/library.so")
 with open(drawn, "a") as file:
     file.write("two")
 os.chmod(drawn, 0o640)
@@ -149,7 +153,7 @@ with tempfile.NamedTemporaryFile("w", dir="__pycache__", delete=False) as file:
 os.replace(file.name, "ours")
 with open("__pycache__/kept.tmp.pkl", "w") as file:
     file.write("stays")
-print(open("ours").read(), open("__pycache__/kept.tmp.pkl").read())
+print(open("ours").read(), open("__pycache__/kept.tmp.pkl").read(), open("__pycache__/library.so").read())
 
 with open("module.py", "w") as file:
     file.write("x = 1")

@@ -4,9 +4,9 @@
  * nothing. So on the disk each rank but 0 has another name for such a file, with the job's name and the rank's number at its end. It goes with the renaming
  * or removal, or when the rank ends.
  *
- * The disk alone says which files there are: one process of a rank may write what another renames. A file is on its way when its name has 'tmp' in it. Others
- * are what the caches hold: every process opens those by their names, as it would without us, and so do commands (a compiler) that are given what a program
- * has drawn.
+ * The disk alone says which files there are: one process of a rank may write what another renames. A file is on its way when its name has 'tmp' in it, or a
+ * UUID that was drawn. Others are what the caches hold: every process opens those by their names, as it would without us, and so do commands (a compiler) that
+ * are given what a program has drawn.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,15 +17,36 @@
 
 enum { NOTED = 32 };
 
-/* Made by this process, or by the rank that has forked it: to be removed when the rank ends. */
+/* Made by this process, or by the rank that has forked it: to be removed when the rank ends. What has gone since is remembered for a while. */
 static struct {
     _Atomic uint8_t state; /* 0 free, 1 being written, 2 there */
     char own[PATH_MAX];
 } noted[NOTED];
 static _Atomic bool has_noted;
+static _Atomic uint32_t next_noted;
+
+/* form: 'x' for a digit of a UUID, 'v' for the one that says its variant (RFC 9562). */
+static bool has_form(const char *text, const char *form) {
+    static const char digits[] = "89abAB01234567cdefCDEF";
+    for (; *form; form++, text++) {
+        bool fits = *form == 'x' ? *text && strchr(digits, *text) : *form == 'v' ? *text && memchr(digits, *text, 6) : *text == *form;
+        if (!fits)
+            return false;
+    }
+    return true;
+}
+
+/* Of version 4. A sum of contents has as many digits, and one in 64 looks like it: then each rank has its own in the cache as long as it runs. */
+static bool has_drawn_uuid(const char *name) {
+    for (; *name; name++)
+        if (has_form(name, "xxxxxxxx-xxxx-4xxx-vxxx-xxxxxxxxxxxx") || has_form(name, "xxxxxxxxxxxx4xxxvxxxxxxxxxxxxxxx"))
+            return true;
+    return false;
+}
 
 static bool is_on_its_way(const char *path) {
-    return strstr(shim_base_of(path), "tmp");
+    const char *name = shim_base_of(path);
+    return strstr(name, "tmp") || has_drawn_uuid(name);
 }
 
 /* The rank's other name for it: own[PATH_MAX]. False: it has none. Keeps errno. */
@@ -49,14 +70,29 @@ static bool is_there(const char *own) {
     return is_so;
 }
 
-/* In a free place, or that of one which has gone; where there is none it stays for ever. */
+static bool is_noted(const char *own) {
+    for (int i = 0; i < NOTED; i++)
+        if (atomic_load(&noted[i].state) == 2 && !strcmp(noted[i].own, own))
+            return true;
+    return false;
+}
+
+/* What this rank has renamed or removed is no more, also where rank 0 has its own yet. */
+static bool is_ranks(const char *own) {
+    return is_there(own) || is_noted(own);
+}
+
+/* In a free place, or that of the one which has been gone for longest; where there is none it stays for ever. */
 static void note(const char *own) {
-    for (int i = 0; i < NOTED; i++) {
-        uint8_t state = atomic_load(&noted[i].state);
-        if (state == 1 || (state == 2 && is_there(noted[i].own)) || !atomic_compare_exchange_strong(&noted[i].state, &state, 1))
+    uint32_t first = atomic_load(&next_noted);
+    for (uint32_t i = 0; i < NOTED; i++) {
+        uint32_t place = (first + i) % NOTED;
+        uint8_t state = atomic_load(&noted[place].state);
+        if (state == 1 || (state == 2 && is_there(noted[place].own)) || !atomic_compare_exchange_strong(&noted[place].state, &state, 1))
             continue;
-        strcpy(noted[i].own, own);
-        atomic_store(&noted[i].state, 2);
+        strcpy(noted[place].own, own);
+        atomic_store(&noted[place].state, 2);
+        atomic_store(&next_noted, place + 1);
         break;
     }
     if (!atomic_exchange(&has_noted, true))
@@ -81,12 +117,12 @@ int apart_open(int directory, const char *path, int flags, unsigned mode) {
 
 const char *apart_name(int directory, const char *path, char *buffer) {
     char own[PATH_MAX];
-    return name_apart(directory, path, own) && is_there(own) ? strcpy(buffer, own) : path;
+    return name_apart(directory, path, own) && is_ranks(own) ? strcpy(buffer, own) : path;
 }
 
 bool apart_rename(int from_directory, const char *from, int to_directory, const char *to, unsigned flags, int *result) {
     char own[PATH_MAX], whole[PATH_MAX], real[PATH_MAX];
-    if (!name_apart(from_directory, from, own) || !is_there(own) || !files_has_place(to_directory, to))
+    if (!name_apart(from_directory, from, own) || !is_ranks(own) || !files_has_place(to_directory, to))
         return false;
     SHIM_FILES_ASIDE;
     int saved_errno = errno;
@@ -102,7 +138,7 @@ bool apart_rename(int from_directory, const char *from, int to_directory, const 
 
 bool apart_remove(int directory, const char *path, int *result) {
     char own[PATH_MAX];
-    if (!name_apart(directory, path, own) || !is_there(own))
+    if (!name_apart(directory, path, own) || !is_ranks(own))
         return false;
     SHIM_FILES_ASIDE;
     *result = unlink(own);
