@@ -236,6 +236,11 @@ whole() {
     divided wheel-O2 2 gallery 2
 }
 
+@test "what only looks like an address keeps no loader from being divided" {
+    program=loader_traces
+    divided debian-O2 2 half_stale
+}
+
 @test "a word about one bad example, written to a file that is open, stops by name where only its rank has read it; so do what is thrown and late counts" {
     program=loader_traces
     local kind

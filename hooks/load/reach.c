@@ -234,6 +234,11 @@ static int by_address(const void *one, const void *other) {
     return first < second ? -1 : first > second;
 }
 
+/* A small number, or none, beside half of a pointer that stood there before: in one of a hundred processes the heap goes over such an address. */
+static bool is_half_stale(uintptr_t address) {
+    return (address & UINT32_MAX) < 1 << 16;
+}
+
 /* Of what has been reached in another way, too, they are none; nor of memory that is free: there stood another object once, of which something is left where
    a constructor writes nothing. What else they lead to is looked at, where it can be found and need not be looked at again. False: nothing new. */
 static bool resolve_doubts(struct reach *reach) {
@@ -254,8 +259,9 @@ static bool resolve_doubts(struct reach *reach) {
     heap_find(reach->heap, heap->span.end, reach->doubts + first, end - first);
     for (size_t i = first; i < end; i++) {
         struct heap_place *place = &reach->doubts[i];
-        if (place->bytes && place->depth <= NOT_NEAR && !is_covered(heap, place->block))
-            add_block(reach, heap, (struct block){place->block, place->bytes, place->depth, false});
+        int depth = is_half_stale(place->address) ? 0 : place->depth;
+        if (place->bytes && depth <= NOT_NEAR && !is_covered(heap, place->block))
+            add_block(reach, heap, (struct block){place->block, place->bytes, depth, false});
     }
     return reach->block_count > before;
 }

@@ -342,6 +342,8 @@ int main(int argc, char **argv) {
         two_epochs<Turning>(workers);
     else if (kind == "few_bad" || kind == "few_bad_bare")
         few_bad(kind != "few_bad");
+    else if (kind == "half_stale")
+        half_stale();
     else if (kind == "shown")
         shown();
     else if (kind == "neighbours")

@@ -1,6 +1,9 @@
 // The training of loader_traces.cpp; and data sets whose reading is seldom another one.
 #pragma once
 
+#include <malloc.h>
+
+#include <cstdlib>
 #include <map>
 #include <new>
 #include <stdexcept>
@@ -99,6 +102,26 @@ inline void few_bad(bool is_bare) {
                                                                 DataLoaderOptions(25));
     trainer.tell("few", trainer.pass(*loader));
     std::cout << "bad " << *bad << std::endl;
+}
+
+// Half of an address that stood there before, and a small number: where the heap goes over a multiple of 4 GiB it leads into the middle of something.
+struct HalfStale : Blobs {
+    HalfStale(int64_t count, uint64_t seed) : Blobs(count, seed) {
+        mallopt(M_MMAP_THRESHOLD, 32 << 20);
+        uint64_t at = reinterpret_cast<uintptr_t>(malloc(1 << 20)), end = ((at >> 32) + 1) << 32;
+        for (uint64_t last = at; at < end && at >= last;) {
+            last = at;
+            at = reinterpret_cast<uintptr_t>(malloc(16 << 20)) + (16 << 20);
+        }
+        half = end | 25;
+    }
+    uint64_t half;
+};
+inline void half_stale() {
+    Trainer trainer;
+    auto loader = make_data_loader<samplers::SequentialSampler>(datasets::map<HalfStale, transforms::Stack<>>(HalfStale(310, 1), {}),
+                                                                DataLoaderOptions(25));
+    trainer.tell("half", trainer.pass(*loader));
 }
 
 // How often each example has been shown is in a tree of many nodes.
