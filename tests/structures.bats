@@ -212,3 +212,32 @@ same_side_by_side() {
     run_in "$BATS_TEST_TMPDIR/deep" "$ACCEL_RUN" -n 2 "$BUILD/structures/host" deep "$BUILD/structures/plugin.so"
     contains "$(cat "$BATS_TEST_TMPDIR/deep/err")" "AR-"
 }
+
+# regions N MODE: the program of parallel regions, plainly and with N ranks
+regions() {
+    local n=$1
+    shift
+    plain=$BATS_TEST_TMPDIR/plain-$1 ranks=$BATS_TEST_TMPDIR/ranks-$1-$n
+    run_in "$plain" "$BUILD/structures/regions" "$@"
+    run_in "$ranks" "$ACCEL_RUN" -n "$n" "$BUILD/structures/regions" "$@"
+}
+
+@test "threads of the program's own parallel regions see the whole batch; what needs the other ranks there, or cannot be told, stops by name" {
+    local n mode
+    for n in 2 3; do
+        regions "$n" alone
+        same_status
+        "$COMPARE" "$plain/out" "$ranks/out"
+    done
+    for mode in number beside; do
+        regions 2 "$mode"
+        [ "$(cat "$ranks/status")" -eq 125 ] || { show "$ranks/out" && return 1; }
+        contains "$(cat "$ranks/err")" "error AR-PARALLEL-REGION:"
+    done
+}
+
+@test "kernels of several threads, each with helpers of its own" {
+    OMP_NUM_THREADS=2 regions 2 kernels
+    same_status
+    "$COMPARE" "$plain/out" "$ranks/out"
+}

@@ -8,7 +8,7 @@ STRUCTURE_FLAGS_O2 := -O2
 STRUCTURE_FLAGS_O3-lto := -O3 -flto
 STRUCTURE_FLAGS_pie := -fPIE -pie
 STRUCTURE_FLAGS_nopie := -fno-pie -no-pie
-STRUCTURES := $(O)/structures/host $(O)/structures/plugin.so
+STRUCTURES := $(O)/structures/host $(O)/structures/plugin.so $(O)/structures/regions
 
 $(O)/structures/host: tests/structures/host.c
 	@mkdir -p $(@D)
@@ -17,6 +17,10 @@ $(O)/structures/host: tests/structures/host.c
 $(O)/structures/plugin.so: tests/structures/plugin.cpp
 	@mkdir -p $(@D)
 	$(Q)nice $(CXX) $(PROGRAM_FLAGS_debian) -O2 $(PROGRAM_WARN) -fPIC -shared -o $@ $< $(PROGRAM_LINK_debian)
+
+$(O)/structures/regions: tests/structures/regions.cpp
+	@mkdir -p $(@D)
+	$(Q)nice $(CXX) $(PROGRAM_FLAGS_debian) -O2 -fopenmp $(PROGRAM_WARN) -o $@ $< $(PROGRAM_LINK_debian)
 
 define structure_variant
 $(O)/structures/$(1): tests/programs/structures.cpp tests/programs/dump.h

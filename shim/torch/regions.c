@@ -3,11 +3,15 @@
  *
  * A kernel's helpers are below user level, though nothing in their thread-local state says so: what they touch are this rank's rows. In a region of the
  * program's own, every thread is at user level. They are told apart by the threads that could have begun it: a kernel runs below user level on a thread that
- * is in no region of the program's.
+ * is in no region of the program's. Where some threads are below user level and others are not, by whose code runs in the region: libtorch's regions are its
+ * kernels'; others' may be either, and stop the job.
  */
+#define _GNU_SOURCE
+#include <link.h>
 #include <pthread.h>
 
 #include "../shim.h"
+#include "../unwind.h"
 #include "functions.h"
 
 enum { MASTERS = 8192 };
@@ -47,13 +51,108 @@ bool regions_register(uint64_t *excluded) {
     shim_problem("AR-PARALLEL-REGION", "Use fewer threads, or run with -n 1.", "more than %d threads use libtorch at a time", MASTERS);
 }
 
-static bool a_kernel_runs(void) {
+/* ---- whose code runs in the region */
+
+enum { PIECES = 64 };
+
+struct code {
+    struct {
+        const char *first, *end;
+    } pieces[PIECES];
+    int count;
+};
+
+struct region {
+    struct code runtime, libtorch; /* of OpenMP; and what comes with libtorch */
+    const char *last;              /* the place that was seen before */
+    bool is_found, is_librarys;
+};
+
+static void add_code(struct code *code, const struct dl_phdr_info *info) {
+    for (int i = 0; i < info->dlpi_phnum && code->count < PIECES; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
+            continue;
+        const char *first = (const char *)info->dlpi_addr + segment->p_vaddr;
+        code->pieces[code->count].first = first;
+        code->pieces[code->count++].end = first + segment->p_memsz;
+    }
+}
+
+static bool is_in(const struct code *code, const char *address) {
+    for (int i = 0; i < code->count; i++)
+        if (address >= code->pieces[i].first && address < code->pieces[i].end)
+            return true;
+    return false;
+}
+
+static bool begins_with_any(const char *name, const char *const *beginnings, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!strncmp(name, beginnings[i], strlen(beginnings[i])))
+            return true;
+    return false;
+}
+
+static int visit_library(struct dl_phdr_info *info, size_t size, void *data) {
+    static const char *const runtimes[] = {"libgomp", "libomp", "libiomp"};
+    static const char *const libtorchs[] = {"libtorch", "libc10", "libmkl", "libdnnl", "libopenblas", "libaccelshim"};
+    struct region *region = data;
+    const char *name = info->dlpi_name ? shim_base_of(info->dlpi_name) : "";
+    if (begins_with_any(name, runtimes, sizeof runtimes / sizeof *runtimes))
+        add_code(&region->runtime, info);
+    else if (begins_with_any(name, libtorchs, sizeof libtorchs / sizeof *libtorchs))
+        add_code(&region->libtorch, info);
+    return size == 0;
+}
+
+/* The region's function is what OpenMP has called. */
+static bool visit_place(uintptr_t place, void *context) {
+    struct region *region = context;
+    region->is_found = is_in(&region->runtime, (const char *)place);
+    if (region->is_found)
+        region->is_librarys = region->last && is_in(&region->libtorch, region->last);
+    region->last = (const char *)place;
+    return !region->is_found;
+}
+
+static bool is_by_libtorch(void) {
+    struct region region = {.last = NULL};
+    dl_iterate_phdr(visit_library, &region);
+    unwind_walk(visit_place, &region);
+    return region.is_librarys;
+}
+
+/* ---- who has begun it */
+
+struct beginners {
+    bool below, at; /* user level, or in a region of the program's */
+};
+
+static struct beginners find_beginners(void) {
+    struct beginners some = {false, false};
     for (int i = 0, end = atomic_load(&reach); i < end; i++) {
         const volatile uint64_t *excluded = atomic_load(&masters[i].excluded);
-        if (excluded && *excluded & torch_facts.bit_shard && !atomic_load(&masters[i].is_in_region))
-            return true;
+        if (!excluded)
+            continue;
+        if (*excluded & torch_facts.bit_shard && !atomic_load(&masters[i].is_in_region))
+            some.below = true;
+        else
+            some.at = true;
     }
-    return false;
+    return some;
+}
+
+/* Of a kernel; else of the program. A thread that has been outside of regions is here at user level: it has begun this one. */
+static bool is_kernels(void) {
+    if (pthread_getspecific(own_master))
+        return false;
+    struct beginners some = find_beginners();
+    if (!some.below || !some.at || is_by_libtorch())
+        return some.below;
+    shim_problem(
+        "AR-PARALLEL-REGION", "Let the region end before another thread trains, or run with -n 1.",
+        "a parallel region of the program's, or of an extension's kernel, uses a tensor while another thread is in libtorch: which of "
+        "them has begun it cannot be told, so neither whether it sees a rank's rows or the whole batch");
 }
 
 static void note_region(bool is_in_region) {
@@ -68,7 +167,7 @@ bool regions_is_helper(void) {
             note_region(false);
         return false;
     }
-    if (a_kernel_runs())
+    if (is_kernels())
         return true;
     atomic_store(&some_were_in_region, 1);
     note_region(true);
@@ -77,7 +176,7 @@ bool regions_is_helper(void) {
 
 /* Threads of a region come in any order: none of them can meet another rank's. */
 void regions_refuse(void) {
-    if (!shim_active() || !torch_functions.in_parallel_region() || a_kernel_runs())
+    if (!shim_active() || !torch_functions.in_parallel_region() || is_kernels())
         return;
     shim_problem(
         "AR-PARALLEL-REGION", "Take values, pointers and accessors before the region begins, or run with -n 1.",
