@@ -339,6 +339,10 @@ in_place_share() {
     same_part rare_forms.py debian wheel
 }
 
+@test "elements of divided rows that share memory, expanded or in windows that overlap, have a gradient each where all rows are needed" {
+    same_part repeated_memory.py debian wheel
+}
+
 @test "gradients that share memory with what flows on, with what a hook keeps and with each other; what create_graph makes is made anew" {
     same_part one_memory.py debian wheel
 }

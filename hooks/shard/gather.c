@@ -245,7 +245,7 @@ static struct tensor *expanded_again(struct tensor *values, struct tensor *tenso
     return again.tensor;
 }
 
-struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {
+struct tensor *gather_to_write(const char *label, struct tensor *tensor, const struct record *record) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
     struct value own = unexpanded(tensor, record);
@@ -256,6 +256,50 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
     }
     value_drop(own);
     return expanded_again(values, tensor, record);
+}
+
+/* Are elements of one row at the same place in memory: expanded, or in windows that overlap (unfold)? The same on all ranks: nothing is asked of the rows. */
+static bool repeats_memory(struct tensor *tensor, const struct record *record) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    int64_t extent = 0;
+    for (uint64_t seen = 0;;) { /* from the smallest stride on */
+        int next = -1;
+        for (int i = 0; i < (int)sizes.count; i++)
+            if (i != record->dim && sizes.data[i] > 1 && !(seen >> i & 1) && (next < 0 || strides.data[i] < strides.data[next]))
+                next = i;
+        if (next < 0)
+            return false;
+        if (strides.data[next] <= extent)
+            return true;
+        extent += (sizes.data[next] - 1) * strides.data[next];
+        seen |= 1ull << next;
+    }
+}
+
+/* The same values without a history, which have memory for each element. Takes values; owned. */
+static struct value spread(struct value values, struct tensor *tensor, const struct record *record) {
+    int64_t sizes[TORCH_DIMS_MAX];
+    struct sizes wanted = tensor_sizes(tensor);
+    memcpy(sizes, wanted.data, wanted.count * sizeof *sizes);
+    sizes[record->dim] = record_total(record);
+    value_replace(&values, TORCH_CALL("aten::expand", "", values, value_int_list(sizes, wanted.count), value_bool(false)));
+    value_replace(&values, TORCH_CALL("aten::clone", "", values, value_int(0)));
+    return values;
+}
+
+struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {
+    OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    if (!tensor_is_recorded(tensor) || !repeats_memory(tensor, record))
+        return gather_to_write(label, tensor, record);
+    /* Each element has a gradient of its own, which the program may ask for: of one that is narrowed to what it repeats the first would have all of them, and
+       copying into memory that overlaps loses some (CopySlices). */
+    struct value own = unexpanded(tensor, record);
+    struct value values = spread(value_tensor(gather_dense(label, own.tensor, record)), tensor, record);
+    value_drop(own);
+    rows_put(values.tensor, record, tensor);
+    add_sum_hook(values.tensor, label, record->origin);
+    return values.tensor;
 }
 
 /* Floating sums are taken in double and rounded once, so that a total does not depend on how the rows were divided more than it must. */
