@@ -78,15 +78,16 @@ static bool share_scalar(struct value *scalar, bool floating) {
 
 /* Parts of integers add up to their sum, which may wrap, in their own type only. */
 static bool keeps_integers(const struct shard_call *call) {
-    enum torch_dtype dtype = tensor_dtype(argument_tensor(&call->arguments[0]));
-    for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].record.kind == RECORD_PARTIAL)
-            dtype = tensor_dtype(argument_tensor(&call->arguments[i]));
-    if (dtype_is_differentiable(dtype))
-        return true;
     OPAQUE_SCOPE;
     bool is_binary = call->argument_count > 1 || call->values[1].tag == TAG_DOUBLE || call->values[1].tag == TAG_INT;
-    return is_binary && result_type(call) == (int64_t)dtype;
+    for (int i = 0; i < call->argument_count; i++) {
+        enum torch_dtype dtype = tensor_dtype(argument_tensor(&call->arguments[i]));
+        if (call->arguments[i].record.kind != RECORD_PARTIAL || dtype_is_differentiable(dtype))
+            continue;
+        if (!is_binary || result_type(call) != (int64_t)dtype)
+            return false;
+    }
+    return true;
 }
 
 /* The value of a number, or of a tensor of one element; false: it is neither. */

@@ -99,6 +99,20 @@ def added():
     print("added", *[f"{float(score):.9g}" for score in scores[0]], [len({float(score) for score in same}) for same in zip(*scores)])
 
 
+def narrow_beside_wide():
+    """A sum that wraps in its own type is whole before it is added to one of a wider type."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        h = nn.Linear(6, 8)(torch.randn(12, 6))
+        small = (h * 50).to(torch.int8).sum(dtype=torch.int8)
+        unsigned = (h.abs() * 60).to(torch.uint8).sum(dtype=torch.uint8)
+        short = (h * 3000).to(torch.int16).sum(dtype=torch.int16)
+        count = (h > 0).sum()
+        print("narrow", *(number.item() for number in (small + count, count + small, unsigned + count, unsigned - count, torch.add(unsigned, count, alpha=2))))
+        print("mixed", *(number.item() for number in (short + small, small + short, unsigned + small, small + 1, unsigned + torch.tensor(2), unsigned * 2)))
+        print("floating", "%.3f" % (unsigned + h.sum()).item(), "%.3f" % (h.sum() - short).item(), (small + 1.5).item())
+
+
 accuracies("mean", lambda right: right.float().mean().item())
 accuracies("sum", lambda right: (right.sum() / 100).item())
 accuracies("part", lambda right: (right.float().sum() * 0.01).item())
@@ -108,3 +122,4 @@ numbers_beside_sums()
 flags_and_wrapped_integers()
 half_precision()
 added()
+narrow_beside_wide()
