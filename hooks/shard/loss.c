@@ -267,7 +267,9 @@ RULE_FUNCTION(nll_loss) {
     if (weight && weight->record.kind == RECORD_SHARD)
         return RULE_GATHER;
     int64_t reduction = call_int(call, rule->a, REDUCTION_MEAN);
-    if (reduction != REDUCTION_NONE && call_may_overflow(call)) /* before anything is changed */
+    bool is_half = tensor_dtype(argument_tensor(scores)) == DTYPE_FLOAT16; /* a GPU's kernel divides before it rounds */
+    if ((reduction != REDUCTION_NONE && call_may_overflow(call)) ||
+        (reduction == REDUCTION_MEAN && is_half)) /* before anything is changed */
         return RULE_GATHER;
     if (target->record.kind != RECORD_SHARD && targets_outside(call, rule))
         return RULE_GATHER;

@@ -40,11 +40,19 @@ static struct tensor *channels_tensor(const double *numbers, int64_t count, enum
     return there;
 }
 
-/* The kernels mix a half precision input with float parameters, and nothing else. */
-static enum torch_dtype statistics_type(struct shard_call *call) {
+/* Parameters and running statistics; NULL: there are none. */
+static struct tensor *first_vector(struct shard_call *call) {
     for (int position = 1; position <= 4; position++)
         if (!call_is_none(call, position))
-            return tensor_dtype(call->values[position].tensor);
+            return call->values[position].tensor;
+    return NULL;
+}
+
+/* The kernels mix a half precision input with float parameters, and nothing else. */
+static enum torch_dtype statistics_type(struct shard_call *call) {
+    struct tensor *vector = first_vector(call);
+    if (vector)
+        return tensor_dtype(vector);
     return tensor_dtype(call->values[0].tensor) == DTYPE_FLOAT64 ? DTYPE_FLOAT64 : DTYPE_FLOAT32;
 }
 
@@ -381,17 +389,10 @@ static void normalise_with_all_rows(struct shard_call *call) {
     execute_return(call, &result, 1);
 }
 
-bool normalise_only_rows_are_divided(const struct shard_call *call) {
-    return call->shards == 1 && call->lead == &call->arguments[0] && call->record.dim == 0 && argument_dims(call->lead) >= 2;
-}
-
-bool normalise_channels_fit(struct shard_call *call) {
-    for (int i = 1; i <= 4; i++) {
-        const struct argument *vector = call_argument(call, i);
-        if (vector && (argument_dims(vector) != 1 || argument_size(vector, 0) != argument_size(call->lead, 1)))
-            return false;
-    }
-    return true;
+/* All in float16: a GPU's kernel has the variance in float32, libtorch's on the host sums it in float16, where it may be infinite. */
+static bool is_all_half(struct shard_call *call) {
+    struct tensor *vector = first_vector(call);
+    return tensor_dtype(vector ? vector : call->values[0].tensor) == DTYPE_FLOAT16;
 }
 
 /* batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled) */
@@ -403,9 +404,8 @@ RULE_FUNCTION(batch_norm) {
         decide_shard(call, 0, 0);
         return RULE_LOCAL;
     }
-    for (int dim = 0; dim < argument_dims(call->lead); dim++)
-        if (!argument_size(call->lead, dim))
-            return RULE_GATHER; /* of nothing there are no statistics: libtorch leaves the running ones alone */
+    if (!normalise_has_elements(call) || is_all_half(call)) /* of nothing there are no statistics: libtorch leaves the running ones alone */
+        return RULE_GATHER;
     normalise_with_all_rows(call);
     return RULE_DONE;
 }

@@ -30,6 +30,7 @@ static inline void normalise_free_numbers(double **numbers) {
    channel. */
 bool normalise_only_rows_are_divided(const struct shard_call *call);
 bool normalise_channels_fit(struct shard_call *call);
+bool normalise_has_elements(const struct shard_call *call);
 /* Mean and biased variance per channel, of this rank's rows. */
 void normalise_own_statistics(struct tensor *input, double *mean, double *variance);
 /* Argument `position`, where it is: running = (1 - momentum) * running + momentum * factor * now, rounded once. */

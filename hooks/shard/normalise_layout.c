@@ -140,7 +140,8 @@ static struct tensor *meet_gradient(struct tensor *gradient, void *data) {
 
 /* Hooks that the program adds to the result come first, as the result is a view of the one that has ours, and a view in one process. */
 struct value normalise_watch_gradient(struct value result, const struct record *record) {
-    if (!tensor_is_recorded(result.tensor) || tensor_dims(result.tensor) < 4)
+    int dims = tensor_dims(result.tensor);
+    if (!tensor_is_recorded(result.tensor) || (dims != 4 && dims != 5)) /* libtorch knows no other layouts of channels */
         return result;
     struct record *kept = malloc(sizeof *kept);
     *kept = *record;

@@ -3,6 +3,26 @@
 
 #include "normalise.h"
 
+bool normalise_only_rows_are_divided(const struct shard_call *call) {
+    return call->shards == 1 && call->lead == &call->arguments[0] && call->record.dim == 0 && argument_dims(call->lead) >= 2;
+}
+
+bool normalise_channels_fit(struct shard_call *call) {
+    for (int i = 1; i <= 4; i++) {
+        const struct argument *vector = call_argument(call, i);
+        if (vector && (argument_dims(vector) != 1 || argument_size(vector, 0) != argument_size(call->lead, 1)))
+            return false;
+    }
+    return true;
+}
+
+bool normalise_has_elements(const struct shard_call *call) {
+    for (int dim = 0; dim < argument_dims(call->lead); dim++)
+        if (!argument_size(call->lead, dim))
+            return false;
+    return true;
+}
+
 /* layer_norm, native_layer_norm, rms_norm (input, normalized_shape, ...): over the last dimensions, never the rows. */
 RULE_FUNCTION(layer_norm) {
     int64_t shape[TORCH_DIMS_MAX];
@@ -67,7 +87,8 @@ static void update_statistics(struct shard_call *call) {
 /* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled): running statistics are over all rows, one
    exchange of two numbers per channel. */
 RULE_FUNCTION(instance_norm) {
-    if (!normalise_only_rows_are_divided(call) || argument_dims(call->lead) < 3 || !normalise_channels_fit(call))
+    if (!normalise_only_rows_are_divided(call) || argument_dims(call->lead) < 3 || !normalise_channels_fit(call) ||
+        !normalise_has_elements(call))
         return RULE_GATHER;
     OPAQUE_SCOPE;
     const struct value *values = call->values;

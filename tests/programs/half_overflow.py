@@ -99,3 +99,11 @@ with torch.no_grad():  # what is not trained on, as a whole
     net, rows, classes = nn.Linear(8, 4).half(), torch.randn(32, 8).half(), torch.arange(32) % 4
     scores, weights = net(rows), torch.tensor([1.0, 2.0, 3.0, 4.0]).half()
     print("evaluated", *("%.2f" % loss.item() for loss in (F.cross_entropy(scores, classes), F.cross_entropy(scores, classes, weights), F.nll_loss(F.log_softmax(scores, 1), classes))))
+
+# all of it in float16: a variance beyond its range, and losses that are finite where their sum is not, if they are so in one process
+torch.manual_seed(5)
+net = nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Linear(6, 4)).half()
+rows, classes = (torch.randn(64, 8) * 9000).half(), torch.arange(64) % 4
+loss = F.cross_entropy(net(rows) * 9000, classes)
+loss.backward()
+print("all half", "%.1f" % loss.item(), *("%.2g" % parameter.grad.float().norm().item() for parameter in net.parameters()), *("%.3g" % value for value in net[1].running_var.tolist()))

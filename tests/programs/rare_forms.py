@@ -52,6 +52,24 @@ def nothing_to_normalise():
     print(tuple(nn.BatchNorm1d(0, affine=False)(layer(torch.randn(12, 3, 6))[:, :0]).shape))
 
 
+def instances_of_nothing():
+    layer, norm = nn.Conv2d(3, 4, 1), nn.InstanceNorm2d(4, track_running_stats=True)
+    for length in 0, 4:
+        part = norm(layer(torch.randn(12, 3, 4, 6))[:, :, :length])
+        print("instances", length, tuple(part.shape), " ".join("%.4f" % mean for mean in norm.running_mean.tolist() + norm.running_var.tolist()))
+    none = functional.instance_norm(layer(torch.randn(12, 3, 4, 6))[:, :0], torch.zeros(0), torch.zeros(0), use_input_stats=True)
+    print("no channels", tuple(none.shape))
+
+
+def instances_of_many_dimensions():
+    """A recurrent layer after it gives gradients that have rows and channels innermost, which libtorch reads in another way of four and five dimensions alone."""
+    recurrent = nn.GRU(4, 8, batch_first=True)
+    for shape in (4, 6), (2, 2, 6), (2, 2, 2, 3):
+        conv = nn.Conv1d(1, 4, 1)
+        normalised = functional.instance_norm(conv(torch.randn(6, 1, 24)).view(6, 4, *shape))
+        tell(f"instances of {len(shape) + 2}", recurrent(normalised.flatten(2).transpose(1, 2))[0].pow(2).mean(), nn.ModuleList([conv, recurrent]))
+
+
 def in_half_precision():
     for affine in True, False:
         model = nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6, affine=affine), nn.ReLU(), nn.Linear(6, 3)).to(torch.bfloat16)
@@ -154,6 +172,8 @@ bytes_as_targets()
 ignored_weight()
 other_sizes()
 nothing_to_normalise()
+instances_of_nothing()
+instances_of_many_dimensions()
 in_half_precision()
 rows_of_a_leaf()
 complex_sums()
