@@ -244,6 +244,8 @@ RULE_FUNCTION(rrelu) {
     struct argument *noise = call_argument(call, 1);
     if (!call_flag(call, 4))
         return rule_pointwise(call, rule);
+    if (noise && call->shards > 2) /* out= */
+        return RULE_GATHER;
     if (!noise || noise->record.kind != RECORD_SHARD || noise->record.dim != call->record.dim ||
         !record_same_rows(&noise->record, &call->record))
         refuse_write(call, "its noise is not divided like its input");
