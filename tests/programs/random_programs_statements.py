@@ -74,7 +74,8 @@ def view(p):
     shape = tuple(p[name].shape)
     dims = len(shape)
     forms = ["{v}.unsqueeze(0)", "{v}.unsqueeze(-1)", "{v}.squeeze()", "{v}.flatten()", "{v}.reshape(-1)", "{v}.view_as({v})", "{v}.flip(0)", "{v}.roll(1, 0)", "{v}.expand(2, *{v}.shape)", "{v}.reshape(-1, 1)",
-             "{v}.chunk(2)[-1]", "{v}.split(2)[0]", "{v}.unbind(0)[-1]", "{v}.repeat(2, *[1] * ({v}.dim() - 1))", "{v}.repeat_interleave(2, 0)", "{v}.reshape(2, -1)", "{v}.unfold(0, 2, 1)"]
+             "{v}.chunk(2)[-1]", "{v}.split(2)[0]", "{v}.unbind(0)[-1]", "{v}.repeat(2, *[1] * ({v}.dim() - 1))", "{v}.repeat_interleave(2, 0)", "{v}.reshape(2, -1)", "{v}.unfold(0, 2, 1)", "{v}.unfold(-1, 2, 1)",
+             "{v}.unsqueeze(1).expand(-1, 3, *{v}.shape[1:])"]
     if dims > 1:
         forms += ["{v}.t()", "{v}.transpose(0, 1)", "{v}.mT", "{v}.permute(%s)" % ", ".join(map(str, reversed(range(dims)))), "{v}.flatten(0, 1)", "{v}.diagonal()", "{v}.movedim(0, -1)", "{v}.narrow(1, 0, 2)",
                   "{v}.select(1, 0)", "{v}.view(%d, -1)" % shape[0], "{v}.view(-1)", "{v}.tril()", "{v}.chunk(2, 1)[0]", "{v}.transpose(0, 1).contiguous()", "{v}.unflatten(0, (-1, 1))"]
@@ -168,7 +169,7 @@ def around(p):
     name, fresh = p.float(lambda t: t.requires_grad, "v"), p.fresh()
     if not p[name].requires_grad:
         return None
-    return p.pick([f"{name}.register_hook(lambda gradient: gradient * 0.5)", f"{name}.register_hook(lambda gradient: say(weigh(gradient)))", f"{name}.retain_grad()",
+    return p.pick([f"{name}.register_hook(lambda gradient: gradient * 0.5)", f"{name}.register_hook(lambda gradient: gradient * torch.linspace(0.1, 1, gradient.numel(), dtype=torch.double).view_as(gradient))", f"{name}.register_hook(lambda gradient: say(weigh(gradient)))", f"{name}.retain_grad()",
                    f"{fresh} = torch.autograd.grad({name}.square().sum(), p0, create_graph=True, allow_unused=True)[0]", f"say(weigh(torch.autograd.grad({name}.sum(), p1, retain_graph=True, allow_unused=True)[0]))",
                    f"from torch.utils.checkpoint import checkpoint\n{fresh} = checkpoint(lambda a: torch.tanh(a) * p3, {name}, use_reentrant={p.chance(0.5)})",
                    "class Half(torch.autograd.Function):\n    @staticmethod\n    def forward(c, a):\n        c.save_for_backward(a)\n        return a * a.mean()\n    @staticmethod\n    def backward(c, g):\n        return g * c.saved_tensors[0].mean() * 0.5\n"
@@ -201,7 +202,8 @@ def integers(p):
     name = p.pick(ints)
     return f"{fresh} = " + p.pick(["{k} * 2", "{k} % 2 == 0", "{k} // 2", "{k}.cumsum(0)", "{k}.sort()[0]", "{k} + k[0]", "{k}.flip(0)", "({k} > 1).long()", "~({k} > 1)", "({k} > 0) & ({k} < 2)", "{k}.sum()", "{k}.double()", "{k}.max() - {k}",
                                    "{k}.unsqueeze(-1).expand(-1, 2)", "torch.arange(len({k}))", "torch.arange(len(x)) * k", "(x > 0).any(-1)", "(x > 0).all(0)", "x.argmax(-1)", "x.argsort(-1)", "(x > 0).sum(0)", "{k}.bincount()", "{k}.clone()", "k.eq({k})",
-                                   "x.topk(2)[1]", "F.one_hot(k, %d)" % classes, "{k}.float().mean().long()", "torch.where(x > 0, 1, 2)", "x.sign().long()", "{k}.unique()", "{k}.repeat(2)", "torch.cat([{k}, k])", "(y[:, None] > y).sum(1)"]).format(k=name)
+                                   "x.topk(2)[1]", "F.one_hot(k, %d)" % classes, "{k}.float().mean().long()", "torch.where(x > 0, 1, 2)", "x.sign().long()", "{k}.unique()", "{k}.repeat(2)", "torch.cat([{k}, k])", "(y[:, None] > y).sum(1)",
+                                   "(x * 40).to(torch.int8).sum(dtype=torch.int8) + {k}.sum()", "(x.abs() * 60).to(torch.uint8).sum(0, dtype=torch.uint8) + (x > 0).sum(0)"]).format(k=name)
 
 
 @statement(3)
