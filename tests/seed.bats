@@ -256,3 +256,33 @@ END
         lacks "$output" "made 2"
     done
 }
+
+# The thread that cuts the batch exchanges nothing: what it has noted is compared where its loss is learned from.
+@test "batches and labels that differ between the ranks are noticed where the loss is computed in a task, too" {
+    cat >"$BATS_TEST_TMPDIR/tasks.py" <<'END'
+import os, sys, torch
+from concurrent.futures import ThreadPoolExecutor
+torch.manual_seed(1)
+rank, kind = int(os.environ["ACCEL_RUN_RANK"]), sys.argv[1]
+model = torch.nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+pool = ThreadPoolExecutor(1)
+data, labels = torch.randn(16, 8), torch.arange(16) % 3
+for step in range(3):
+    if step == 2:
+        where = (torch.arange(16) == 9) * rank
+        data, labels = (data + where[:, None] * 0.5, labels) if kind == "data" else (data, (labels + where) % 3)
+    loss = pool.submit(lambda: torch.nn.functional.cross_entropy(model(data), labels)).result()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("made", step, flush=True)
+END
+    local kind
+    for kind in data labels; do
+        run -125 --separate-stderr "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/tasks.py" "$kind"
+        contains "$stderr" AR-RANKS-PARTED
+        contains "$output" "made 1"
+        lacks "$output" "made 2"
+    done
+}

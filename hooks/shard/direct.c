@@ -18,7 +18,7 @@ static bool can_lend(const struct shard_call *call) {
 }
 
 /* Each whole operand becomes its rows, which are given back by whoever asked. */
-static void lend(const struct shard_call *call, struct direct_call *direct) {
+static void lend(struct shard_call *call, struct direct_call *direct) {
     for (int i = 0; i < call->argument_count; i++) {
         const struct argument *argument = &call->arguments[i];
         if (argument->narrow < 0)

@@ -122,6 +122,7 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
 
 static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim, int64_t total) {
     struct record record = record_shard(dim, total);
+    record.origin = origin_new();
     record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
     learned()->last_total = record.total;
@@ -157,16 +158,19 @@ bool entry_decide(struct shard_call *call, const struct rule *rule) {
                     : rule->entry == ENTRY_BAG  ? bag_count(call)
                                                 : argument_size(data, dim);
     bool long_enough = is_long_enough(total);
+    uint64_t checksum = start_check_batch(argument_tensor(data));
     {
         SHIM_NOTE_SCOPE;
-        comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided",
-                  start_check_batch(argument_tensor(data)));
+        comm_note(long_enough ? "batch that is divided" : "batch that is too short to be divided", checksum);
     }
     recognise_batch(call, total, long_enough, shim_records() ? entry_layer(call) : 0);
     if (!long_enough)
         return false;
-    if (rule->entry == ENTRY_PACKED && !packed_enter(call))
+    origin_of_batch(checksum);
+    if (rule->entry == ENTRY_PACKED && !packed_enter(call)) {
+        origin_of_batch(0);
         return false;
+    }
     report_batch();
     shim_phase(BOARD_FORWARD, call->op->name);
     if (rule->entry != ENTRY_PACKED)

@@ -78,12 +78,14 @@ bool execute_lends(const struct shard_call *call, const struct argument *argumen
 
 /* Labels, masks and indices that meet the rows of a batch are as much of it as its data, and may come from elsewhere (another host's disk, a worker that was
    faster). Numbers, which ranks may have rounded differently, are compared with the gradients (origin_meet_numbers). */
-void execute_compare(const struct shard_call *call, const struct argument *argument) {
+void execute_compare(struct shard_call *call, const struct argument *argument) {
     struct tensor *whole = argument_tensor(argument);
     if (dtype_is_differentiable(tensor_dtype(whole)) || !tensor_is_on_host(whole) || call_writes(call, argument))
         return;
+    uint64_t checksum = start_check_tensor(whole);
+    origin_add(call, checksum);
     SHIM_NOTE_SCOPE;
-    comm_note("labels, masks or indices of a batch", start_check_tensor(whole));
+    comm_note("labels, masks or indices of a batch", checksum);
 }
 
 void execute_narrow(struct shard_call *call) {

@@ -46,6 +46,7 @@ static uint64_t times(uint64_t one, uint64_t other) {
 
 struct given {
     uint64_t origins, draws;
+    uint64_t batch; /* what is in the batch that is being cut; 0: its rows have their origin */
 };
 
 static struct given main_given;
@@ -55,15 +56,30 @@ static struct given *given(void) {
     return threads_own_kept(&all_given);
 }
 
-static struct origin new_origin(void) {
-    uint64_t number = ++given()->origins << 32 | (uint32_t)(threads_own() * MULTIPLIER >> 32);
-    uint64_t drawn = checksum_bytes(0, &number, sizeof number);
-    return (struct origin){number, 1ull << (drawn & 63) | 1ull << (drawn >> 6 & 63) | 1ull << (drawn >> 12 & 63), checksum_mix(drawn, 1)};
+/* What is in the batch goes with its rows: the thread that cuts them may be one that never exchanges anything (a task that computes the loss). */
+void origin_of_batch(uint64_t checksum) {
+    given()->batch = checksum;
+}
+
+struct origin origin_new(void) {
+    struct given *own = given();
+    uint64_t number = ++own->origins << 32 | (uint32_t)(threads_own() * MULTIPLIER >> 32);
+    uint64_t drawn = checksum_bytes(0, &number, sizeof number), calls = checksum_mix(drawn, 1);
+    if (own->batch)
+        calls = checksum_mix(calls, own->batch);
+    own->batch = 0;
+    return (struct origin){number, 1ull << (drawn & 63) | 1ull << (drawn >> 6 & 63) | 1ull << (drawn >> 12 & 63), calls};
+}
+
+void origin_add(struct shard_call *call, uint64_t checksum) {
+    call->record.origin.calls = checksum_mix(call->record.origin.calls, checksum);
+    for (int i = 0; i < call->result_count; i++)
+        call->results[i].origin.calls = checksum_mix(call->results[i].origin.calls, checksum);
 }
 
 /* Rows that a loader has read, or that were cut just now, get theirs here, where a thread's calls come in the same order on all ranks. */
 static __attribute__((noinline)) struct origin give_origin(struct shard_call *call) {
-    struct origin origin = new_origin();
+    struct origin origin = origin_new();
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind == RECORD_SHARD || call->arguments[i].record.kind == RECORD_PARTIAL) {
             call->arguments[i].record.origin = origin;

@@ -211,8 +211,8 @@ void decide_replicated(struct shard_call *call, int index);
 /* ---- executing (shard.c, execute.c) */
 /* Narrows the arguments that the decision names. */
 void execute_narrow(struct shard_call *call);
-void execute_compare(const struct shard_call *call, const struct argument *argument); /* with the other ranks' whole operand */
-bool execute_lends(const struct shard_call *call, const struct argument *argument);   /* a whole operand: its rows, instead of a slice? */
+void execute_compare(struct shard_call *call, const struct argument *argument);     /* with the other ranks' whole operand */
+bool execute_lends(const struct shard_call *call, const struct argument *argument); /* a whole operand: its rows, instead of a slice? */
 /* Carries out the decision: narrows, runs opaquely, marks. */
 void execute_local(struct shard_call *call);
 /* Stops the job unless the tensor has as many rows as the record says. */
@@ -274,14 +274,14 @@ void origin_meet(struct operator *op, const struct rule *rule);
 /* A call that has divided tensors begins; or only wholes that were computed from such. */
 void origin_begin_call(const struct shard_call *call);
 void origin_meet_numbers(const struct shard_call *call);
-/* How many batches have come to this thread: the same on all ranks. */
-uint64_t origin_batches(void);
+uint64_t origin_batches(void);           /* how many have come to this thread: the same on all ranks */
+void origin_of_batch(uint64_t checksum); /* which the next new origin has in it */
+struct origin origin_new(void);
+void origin_add(struct shard_call *call, uint64_t checksum); /* to what its results come from */
 /* Of what it computes of its arguments, which are given one if they have none yet. */
 struct origin origin_of_call(struct shard_call *call);
-/* Of its first, second, ... result. */
-struct origin origin_of_result(struct origin origin, int index);
-/* Runs the composite at user level. */
-void origin_run_composite(struct shard_call *call);
+struct origin origin_of_result(struct origin origin, int index); /* its first, second, ... */
+void origin_run_composite(struct shard_call *call);              /* at user level */
 /* Folds it into what the ranks compare at their next collective. Communication lock held. */
 void origin_note(struct origin origin);
 
