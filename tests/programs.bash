@@ -37,13 +37,13 @@ numbers_of() {
     esac
 }
 
-# run_in FOLDER command...: in a new folder; a program that hangs is ended after two minutes and has status 124
+# run_in FOLDER command...: in a new folder; a program that hangs is ended after two minutes (or $limit seconds) and has status 124
 run_in() {
     local folder=$1 status=0
     shift
     last_run=$folder
     mkdir -p "$folder/.nv" || return 1
-    (cd "$folder" && env ACCEL_TEST_DUMP="$folder/.nv/dump" OMP_NUM_THREADS="${threads:-1}" PYTHONDONTWRITEBYTECODE=1 timeout -k 5 120 "$@" \
+    (cd "$folder" && env ACCEL_TEST_DUMP="$folder/.nv/dump" OMP_NUM_THREADS="${threads:-1}" PYTHONDONTWRITEBYTECODE=1 timeout -k 5 "${limit:-120}" "$@" \
         >out 2>err 3>&- 4>&-) || status=$?
     echo "$status" >"$folder/status"
 }
@@ -196,7 +196,7 @@ series_run() {
     set_command "$1" series.py
     series_of "$1"
     [ "$2" -eq 0 ] || command=("$ACCEL_RUN" -n "$2" "${command[@]}")
-    run_in "$series" "${command[@]}" "${programs[@]}"
+    limit=280 run_in "$series" "${command[@]}" "${programs[@]}" # forty programs
 }
 
 plain_series() { # BUILD...
