@@ -92,13 +92,22 @@ const char *const *interpret_env(const char *const *words, const char **search) 
 
 /* ---- Python */
 
+/* Several letters may stand in one word ("-um"): the first that takes a value, which may follow in the same word. NULL: none does. */
+static const char *letter_with_value(const char *word) {
+    const char *letter = word + strcspn(word, "cmWX");
+    return word[1] == '-' || !*letter ? NULL : letter;
+}
+
 const char *interpret_python(const char *const *words) {
     for (; *words && **words == '-' && (*words)[1]; words++) {
-        if (!strcmp(*words, "-c"))
-            return *words;
-        if (!strcmp(*words, "-m"))
-            return words[1];
-        if ((!strcmp(*words, "-W") || !strcmp(*words, "-X")) && words[1])
+        const char *letter = letter_with_value(*words);
+        if (!letter)
+            continue;
+        if (*letter == 'c')
+            return "-c";
+        if (*letter == 'm')
+            return letter[1] ? letter + 1 : words[1];
+        if (!letter[1] && words[1])
             words++;
     }
     return *words;

@@ -71,3 +71,15 @@ TEST("a program is shown by the name that the user has for it") {
     EXPECT_TEXT(interpret_shown(ARGUMENTS("env", "A=1")), "env");
     EXPECT_TEXT(interpret_shown(ARGUMENTS("./env", "A=1", "./train")), "./env");
 }
+
+TEST("options of Python may stand in one word, with what they take behind them: a file further on is the program's argument") {
+    EXPECT_TEXT(interpret_python(WORDS("-mpkg.train", "data.py")), "pkg.train");
+    EXPECT_TEXT(interpret_python(WORDS("-um", "pkg.train", "data.py")), "pkg.train");
+    EXPECT_TEXT(interpret_python(WORDS("-Wignore", "-Bmpkg.train", "data.py")), "pkg.train");
+    EXPECT_TEXT(interpret_python(WORDS("-cimport train", "data.py")), "-c");
+    EXPECT_TEXT(interpret_python(WORDS("-uc", "import train", "data.py")), "-c");
+    EXPECT_TEXT(interpret_python(WORDS("-uX", "dev", "train.py")), "train.py");
+    EXPECT_TEXT(interpret_python(WORDS("-Xmanual", "-WXc", "train.py", "-m", "x")), "train.py");
+    EXPECT_TEXT(interpret_python(WORDS("--version", "train.py")), "train.py");
+    EXPECT_TEXT(interpret_shown(ARGUMENTS("python3", "-mpkg.train", "data.py")), "pkg.train");
+}
