@@ -56,6 +56,14 @@ refused() {
     refused 126 AR-EXEC-NOT-EXECUTABLE -n 2 ./plain
     refused 126 AR-EXEC-FORMAT -n 2 ./rubbish
     refused 126 AR-EXEC-FORMAT -n 2 ./broken
+    # PATH has the name as such a file only: nothing of this folder is started in its place
+    mkdir bin
+    touch bin/in-path bin/rubbish-there
+    printf '#!/bin/sh\ntouch started\n' >in-path
+    chmod +x in-path
+    PATH=$T/bin:$PATH refused 126 AR-EXEC-NOT-EXECUTABLE -n 2 in-path
+    contains "$stderr" "'$T/bin/in-path' is not executable"
+    PATH=$T/bin:$PATH refused 126 AR-EXEC-NOT-EXECUTABLE -n 2 rubbish-there
 }
 
 @test "a part of a program, an object file, a library: 126, by what it is" {

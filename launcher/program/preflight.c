@@ -39,9 +39,9 @@ static const char *cure_of_name(const char *name) {
     return interpret_is_python_file(name) ? CURE_PYTHON : CURE_PATH;
 }
 
-/* As execvp: a file that exists and may not be executed is remembered, the search goes on. Returns 0, ENOENT or EACCES. */
+/* As execvp: the first file that exists and may not be executed is remembered, the search goes on. Returns 0, ENOENT, or EACCES with that file's path. */
 static int search_path(const char *name, const char *search, char path[PATH_MAX]) {
-    int result = ENOENT;
+    char refused[PATH_MAX] = "";
     const char *part = search ? search : "/usr/local/bin:/usr/bin:/bin";
     for (;;) {
         size_t n = strcspn(part, ":");
@@ -50,14 +50,15 @@ static int search_path(const char *name, const char *search, char path[PATH_MAX]
         if (length < PATH_MAX && stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
             if (access(path, X_OK) == 0)
                 return 0;
-            result = EACCES;
+            if (!*refused)
+                memcpy(refused, path, sizeof refused);
         }
         if (!part[n])
             break;
         part += n + 1;
     }
-    snprintf(path, PATH_MAX, "%s", name);
-    return result;
+    memcpy(path, refused, sizeof refused);
+    return *refused ? EACCES : ENOENT;
 }
 
 int preflight_find(const char *name, const char *search, char *path, struct problem *problem) {
