@@ -18,6 +18,7 @@
 #include "shared_names.h"
 
 #define ENVIRONMENT_BYTES (1 << 20)
+#define MOST_DESCRIPTORS 1024 /* of a process that has no limit of its own, where /proc does not list them */
 
 /* Does the process carry NAME=value in its environment? */
 static int carries(const char *pid, const char *variable, char *buffer) {
@@ -69,6 +70,21 @@ static void __attribute__((noreturn)) guard_run(int pipe, const char *name) {
     _exit(0);
 }
 
+/* All but descriptor 0. Linux before 5.9, and some sandboxes, have no close_range. */
+static void close_others(void) {
+    if (!close_range(1, ~0u, 0))
+        return;
+    DIR *descriptors = opendir("/proc/self/fd");
+    struct dirent *entry;
+    while (descriptors && (entry = readdir(descriptors)))
+        if (atoi(entry->d_name) > 0 && atoi(entry->d_name) != dirfd(descriptors))
+            close(atoi(entry->d_name));
+    for (int i = 1; !descriptors && i < MOST_DESCRIPTORS; i++)
+        close(i);
+    if (descriptors)
+        closedir(descriptors);
+}
+
 int guard_start(struct guard *guard, const char *name) {
     int ends[2];
     sigset_t all;
@@ -81,8 +97,9 @@ int guard_start(struct guard *guard, const char *name) {
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, NULL);
         prctl(PR_SET_NAME, "accel-run-guard");
+        close(ends[1]); /* the pipe ends when nobody can write into it: never, if this process could */
         dup2(ends[0], 0);
-        close_range(1, ~0u, 0);
+        close_others();
         guard_run(0, name);
     }
     close(ends[0]);
