@@ -153,6 +153,8 @@ const char *config_unknown_variable(char *const *environment, char *name, const 
 
 /* When all sources have been read: what several hosts need is there, and `ranks` counts those of this host. Returns 0, or -1 with the fault in words. */
 int config_settle_hosts(struct config *config, char *fault);
+/* The same for a file that all hosts may share: which host this is, and where the first one is, may be missing. */
+int config_share_hosts(struct config *config, char *fault);
 
 /* The first host's address without a port, host[size], and its port: the one behind a last ':' where master_addr has one, else master_port. Returns 0, or
    -1: too long, or no port. */

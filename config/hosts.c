@@ -42,7 +42,7 @@ static int fail(const struct config *config, enum config_id id, char *fault, con
     return -1;
 }
 
-int config_settle_hosts(struct config *config, char *fault) {
+int config_share_hosts(struct config *config, char *fault) {
     char host[256];
     uint32_t port;
     if (config->nnodes == 1) {
@@ -53,17 +53,9 @@ int config_settle_hosts(struct config *config, char *fault) {
             CONFIG_FROM_DEFAULT; /* machine_rank: 0, which every file of Accelerate has, says nothing then */
         return 0;
     }
-    if (config->origin[CONFIG_ID_node_rank] == CONFIG_FROM_DEFAULT)
-        return fail(config, CONFIG_ID_nnodes, fault,
-                    "--nnodes %u needs --node-rank on each host: 0 on the first one, 1 to %u on the others", config->nnodes,
-                    config->nnodes - 1);
     if (config->node_rank >= config->nnodes)
         return fail(config, CONFIG_ID_node_rank, fault, "--node-rank %u is not below --nnodes %u (the first host is 0)", config->node_rank,
                     config->nnodes);
-    if (!*config->master_addr)
-        return fail(config, CONFIG_ID_nnodes, fault,
-                    "--nnodes %u needs --master-addr, the address of the first host (--node-rank 0; this is host %u)", config->nnodes,
-                    config->node_rank);
     if (config_master(config, host, sizeof host, &port))
         return fail(config, CONFIG_ID_master_addr, fault, "--master-addr: '%.80s' is not HOST or HOST:PORT", config->master_addr);
     if (!config->ranks_are_total)
@@ -74,5 +66,19 @@ int config_settle_hosts(struct config *config, char *fault) {
                     config->ranks, config->nnodes);
     config->ranks /= config->nnodes;
     config->ranks_are_total = false;
+    return 0;
+}
+
+int config_settle_hosts(struct config *config, char *fault) {
+    if (config_share_hosts(config, fault))
+        return -1;
+    if (config->nnodes > 1 && config->origin[CONFIG_ID_node_rank] == CONFIG_FROM_DEFAULT)
+        return fail(config, CONFIG_ID_nnodes, fault,
+                    "--nnodes %u needs --node-rank on each host: 0 on the first one, 1 to %u on the others", config->nnodes,
+                    config->nnodes - 1);
+    if (config->nnodes > 1 && !*config->master_addr)
+        return fail(config, CONFIG_ID_nnodes, fault,
+                    "--nnodes %u needs --master-addr, the address of the first host (--node-rank 0; this is host %u)", config->nnodes,
+                    config->node_rank);
     return 0;
 }

@@ -123,6 +123,21 @@ in_terminal() {
     contains "$output" "there is no file to update"
 }
 
+@test "config update of a file that Accelerate's hosts share writes each host's ranks, and no file where they cannot be shared" {
+    printf 'num_processes: 8\nnum_machines: 2\n' >shared.yaml
+    run -0 "$ACCEL_RUN" config update --config-file shared.yaml --output-file ours.yaml
+    diff <(settings_of ours.yaml) <(printf 'ranks: 4\nnnodes: 2\n')
+    run -0 "$ACCEL_RUN" --config-file ours.yaml --node-rank 1 --master-addr first --show-config
+    printf 'num_processes: 7\nnum_machines: 2\n' >shared.yaml
+    run -125 "$ACCEL_RUN" config update --config-file shared.yaml --output-file none.yaml --overwrite
+    contains "$output" "AR-HOSTS-SETTINGS: shared.yaml:1:16: num_processes is 7 over all hosts, which 2 hosts cannot share evenly"
+    printf 'ranks: 4\nnnodes: 2\nnode_rank: 2\n' >own.yaml
+    run -125 "$ACCEL_RUN" config update --config-file own.yaml
+    contains "$output" "AR-HOSTS-SETTINGS: own.yaml:3:12: --node-rank 2 is not below --nnodes 2"
+    [ ! -e none.yaml ]
+    [ "$(wc -l <own.yaml)" -eq 3 ]
+}
+
 @test "config to-fsdp2 converts a file of Accelerate as accelerate to-fsdp2 does, and keeps the rest" {
     cp "$REPOSITORY/tests/config/accelerate-0.24-fsdp.yaml" one.yaml
     run -0 "$ACCEL_RUN" config to-fsdp2 --config_file one.yaml

@@ -176,6 +176,7 @@ static bool is_accelerates(const struct settings *settings) {
 }
 
 static int run_update(struct call *call) {
+    char fault[CONFIG_FAULT_CHARS];
     if (read_settings(call))
         return -1;
     if (!*call->settings->path)
@@ -183,6 +184,10 @@ static int run_update(struct call *call) {
                            "there is no file to update");
     int refused = settings_refuse(call->settings, &call->problem);
     settings_say_notes(call->settings);
+    if (config_share_hosts(&call->settings->config, fault)) { /* what is missing only, each host's command may add */
+        call->problem = call->settings->refused;
+        return -1;
+    }
     if (refused && !call->overwrite) /* what stops a run must not be lost in silence */
         return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS",
                            "take out of the file what is refused above, or add --overwrite: then it is left out of the new file",

@@ -325,6 +325,10 @@ TEST("several hosts with something missing are refused in words") {
     EXPECT(READ("--nnodes", "2", "--node-rank", "1", "--master-addr", "a:b", "p") == 7 && config_settle_hosts(&config, fault) == -1);
     EXPECT(READ("--num_processes", "5", "--nnodes", "2", "--node-rank", "1", "--master-addr", "a", "p") == 9);
     EXPECT(config_settle_hosts(&config, fault) == -1 && strstr(fault, "evenly"));
+    /* in a file that all hosts share, the number of each host's ranks is right all the same */
+    EXPECT(READ("--num_processes", "6", "--nnodes", "2", "p") == 5 && config_settle_hosts(&config, fault) == -1 && config.ranks == 3);
+    EXPECT(strstr(fault, "--node-rank") && !config.ranks_are_total && config_share_hosts(&config, fault) == 0 && config.ranks == 3);
+    EXPECT(READ("--num_processes", "5", "--nnodes", "2", "p") == 5 && config_share_hosts(&config, fault) == -1 && strstr(fault, "evenly"));
     EXPECT(READ("-n", "3", "--nnodes", "2", "--node-rank", "1", "--master-addr", "a", "p") == 9);
     EXPECT(config_settle_hosts(&config, fault) == 0 && config.ranks == 3);
 }
