@@ -82,6 +82,18 @@ static int refuse_nodes(const struct engine *engine, const struct config *config
     return 0;
 }
 
+/* A number in a variable may be any; one of the user's has been looked at. */
+static int refuse_too_many(const struct engine *engine, const struct config *config, struct problem *problem) {
+    const char *name = engines_name(engine);
+    if (engine->nodes > ENGINE_RANKS_MAX && is_open(config, CONFIG_ID_nnodes))
+        return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-RANKS", "start fewer", "%s: %u hosts; %d ranks are the most", name,
+                           engine->nodes, ENGINE_RANKS_MAX);
+    if (engine->ranks_here > ENGINE_RANKS_MAX && is_open(config, CONFIG_ID_ranks))
+        return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-RANKS", "start fewer, or say how many: -n RANKS",
+                           "%s: %u ranks on this host; %d are the most", name, engine->ranks_here, ENGINE_RANKS_MAX);
+    return 0;
+}
+
 static void give(struct config *config, enum config_id id, uint32_t *field, uint32_t value) {
     if (!is_open(config, id))
         return;
@@ -91,7 +103,7 @@ static void give(struct config *config, enum config_id id, uint32_t *field, uint
 
 /* What the user has not said himself. */
 static void give_place(const struct engine *engine, struct config *config) {
-    if (engine->ranks_here && engine->ranks_here <= ENGINE_RANKS_MAX)
+    if (engine->ranks_here)
         give(config, CONFIG_ID_ranks, &config->ranks, engine->ranks_here);
     if (engine->ranks_are_cores && is_open(config, CONFIG_ID_ranks)) {
         give(config, CONFIG_ID_ranks, &config->ranks, 1);
@@ -151,6 +163,8 @@ int engines_settle(struct engine *engine, struct config *config, struct problem 
         return -1;
     if (engine->mode == ENGINE_JOIN && engine->world_size > engine->local_world_size)
         spread(engine, config);
+    if (engine->mode != ENGINE_JOIN && refuse_too_many(engine, config, problem))
+        return -1;
     if (engine->mode != ENGINE_JOIN) {
         give_place(engine, config);
         return 0;

@@ -297,7 +297,7 @@ int meet_as_first(struct meet *meet) {
     status = meet_open_leaders(meet, address) || wait_for_all(meet, listener) || give_ranks(meet);
     if (!status && secret_make(hosts->cookie, PROTOCOL_COOKIE_CHARS / 2))
         status = meet_fail(meet, "AR-MEMORY", "free some memory", "no random numbers from the system: %s", strerror(errno));
-    hosts->threads = agree_threads(meet);
+    hosts->threads = status ? 0 : agree_threads(meet);
     hosts->is_refused = status && !meet_is_over(meet);
     answer_all(meet, status);
     close(listener);

@@ -106,6 +106,19 @@ TEST("an indexed job does not say how many there are; others are left alone") {
     EXPECT_TEXT(words(), "");
 }
 
+TEST("more hosts or ranks than there can be are refused, whatever variable says so; the user's word counts where there is one") {
+    LEAKED("PET_NNODES=1", "PET_NPROC_PER_NODE=300");
+    EXPECT(settle(NULL, NULL, "auto") == -1 && strstr(problem.what, "the variables PET_*: 300 ranks on this host; 256 are the most"));
+    EXPECT_TEXT(problem.id, "AR-ENGINE-RANKS");
+    EXPECT(settle("2", NULL, "auto") == 0 && config.ranks == 2);
+    LEAKED("RANK=3", "WORLD_SIZE=999999999", "MASTER_ADDR=m");
+    EXPECT(settle(NULL, NULL, "auto") == -1 && strstr(problem.what, "999999999 hosts; 256 ranks are the most"));
+    EXPECT(settle(NULL, "4", "auto") == 0 && config.nnodes == 4);
+    BELOW("torchrun", "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=257",
+          "MASTER_ADDR=a");
+    EXPECT(settle(NULL, NULL, "auto") == -1 && strstr(problem.what, "torchrun: 257 hosts"));
+}
+
 TEST("-n must be what the launcher has started, and need not be said") {
     BELOW("hydra_pmi_proxy", HYDRA);
     EXPECT(settle(NULL, NULL, "auto") == 0 && config.ranks == 3);
