@@ -88,6 +88,7 @@ struct config {
     uint32_t line[CONFIG_OPTIONS], column[CONFIG_OPTIONS]; /* of the value, in `file`, from 1, where the origin is a file */
     const char *file;                                      /* borrowed: the configuration file that was read, or NULL */
     bool ranks_are_total;                                  /* `ranks` was given as Accelerate's num_processes: over all hosts */
+    bool node_rank_is_theirs;                              /* `node_rank` was given as Accelerate's machine_rank */
     bool ranks_are_cores;                                  /* was given as torchrun's "auto": settings.c, which knows the machine, counts */
 };
 

@@ -221,6 +221,7 @@ int foreign_give(struct foreign *foreign, const struct foreign_given *given, str
     config->line[row->target] = given->line;
     config->column[row->target] = given->column;
     config->ranks_are_total = given->id == FOREIGN_ID_num_processes || (config->ranks_are_total && row->target != CONFIG_ID_ranks);
+    config->node_rank_is_theirs |= given->id == FOREIGN_ID_machine_rank;
     config->ranks_are_cores = is_counted || (config->ranks_are_cores && row->target != CONFIG_ID_ranks);
     return 0;
 }

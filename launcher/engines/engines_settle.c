@@ -101,6 +101,13 @@ static void give(struct config *config, enum config_id id, uint32_t *field, uint
     config->origin[id] = CONFIG_FROM_LAUNCHER;
 }
 
+/* Every file of Accelerate says machine_rank: 0, and all hosts may read the same file: which of as many hosts this is, the launcher knows better. */
+static void forget_shared_rank(const struct engine *engine, struct config *config) {
+    bool is_shared = config->node_rank_is_theirs && config->origin[CONFIG_ID_node_rank] == CONFIG_FROM_FILE;
+    if (is_shared && (!engine->nodes || engine->nodes == config->nnodes))
+        config->origin[CONFIG_ID_node_rank] = CONFIG_FROM_DEFAULT;
+}
+
 /* What the user has not said himself. */
 static void give_place(const struct engine *engine, struct config *config) {
     if (engine->ranks_here)
@@ -113,6 +120,7 @@ static void give_place(const struct engine *engine, struct config *config) {
         give(config, CONFIG_ID_nnodes, &config->nnodes, engine->nodes);
     if (config->nnodes == 1)
         return;
+    forget_shared_rank(engine, config);
     give(config, CONFIG_ID_node_rank, &config->node_rank, engine->node_rank);
     if (engine
             ->port) /* the one behind it where it starts the ranks: torchrun's agent listens at its port itself (collectives-cuda-launch 6.1) */

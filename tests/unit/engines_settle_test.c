@@ -1,5 +1,6 @@
 // sources: launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c config/*.c
 /* What follows from the launcher that was found, and what the user has asked for. */
+#include "../../config/file.h"
 #include "engines.h"
 
 TEST("Kubeflow's trainer: PET_*, how many ranks on which host") {
@@ -178,4 +179,33 @@ TEST("on several hosts -n is the number of one host, or of all where --nnodes do
     EXPECT_TEXT(problem.what, "-n 3, but torchrun has started 2 processes on this host, 4 on all 2");
     EXPECT(!strstr(problem.cure, "--engine none")); /* each of them would be a job of its own */
     EXPECT(settle_spread("2", "3", false) == -1 && strstr(problem.what, "--nnodes 3, but torchrun has started processes on 2 hosts"));
+}
+
+/* The number that the host has by a file, with a launcher's 1 of 2 above. */
+static uint32_t node_of_file(const char *text) {
+    static struct config_notes notes;
+    static struct foreign foreign;
+    struct yaml yaml;
+    char fault[CONFIG_FAULT_CHARS] = "";
+    BELOW("slurmstepd:", SLURM);
+    config_defaults(&config);
+    foreign.count = 0;
+    EXPECT(yaml_read(&yaml, text, strlen(text), fault) == 0);
+    EXPECT(config_read_file(&config, &yaml, "file", &foreign, &notes, fault) == 0);
+    EXPECT(engines_settle(&engine, &config, &problem) == 0);
+    yaml_clear(&yaml);
+    return config.node_rank;
+}
+
+TEST("machine_rank of a file that all hosts may share does not make each of them the first; a number that the user has said himself "
+     "counts") {
+    EXPECT(node_of_file("num_machines: 2\nmachine_rank: 0\n") == 1 && config.origin[CONFIG_ID_node_rank] == CONFIG_FROM_LAUNCHER);
+    EXPECT(node_of_file("machine_rank: 0\n") == 1);
+    EXPECT(node_of_file("nnodes: 2\nnode_rank: 0\n") == 0);
+    config_defaults(&config);
+    LEAKED("JOB_COMPLETION_INDEX=2");
+    config.nnodes = 3;
+    config.origin[CONFIG_ID_nnodes] = config.origin[CONFIG_ID_node_rank] = CONFIG_FROM_FILE;
+    config.node_rank_is_theirs = true;
+    EXPECT(engines_settle(&engine, &config, &problem) == 0 && config.node_rank == 2);
 }
