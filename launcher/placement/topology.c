@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,12 @@ static int read_list(const char *root, const char *path, struct cpus *cpus) {
 
 /* ---- which processors */
 
-static void read_affinity(const char *root, struct cpus *allowed) {
+/* Returns whether all of them are online: the kernel says so of our own; its list in /proc may name others. */
+static bool read_affinity(const char *root, struct cpus *allowed) {
     static const char key[] = "\nCpus_allowed_list:\t";
     char text[LIST_CHARS * 2];
+    if (!*root && sched_getaffinity(0, sizeof *allowed, (cpu_set_t *)(void *)allowed) == 0)
+        return true;
     const char *found = system_file_text(root, "/proc/self/status", text, sizeof text) ? NULL : strstr(text, key);
     memset(allowed, 0, sizeof *allowed);
     if (found)
@@ -44,6 +48,7 @@ static void read_affinity(const char *root, struct cpus *allowed) {
     else if (sched_getaffinity(0, sizeof *allowed, (cpu_set_t *)(void *)allowed))
         for (long i = 0; i < sysconf(_SC_NPROCESSORS_ONLN); i++)
             cpus_add(allowed, (uint32_t)i);
+    return false;
 }
 
 /* The container's share of the machine: without a file of its own, our group has what the groups above it have, which may be all. */
@@ -61,9 +66,14 @@ static void read_cpuset(const char *root, struct cpus *cpus) {
 
 static void read_processors(struct reading *reading) {
     struct topology *topology = reading->topology;
-    struct cpus allowed, online;
-    read_affinity(reading->root, &allowed);
+    struct cpus allowed, online, both;
+    bool are_online = read_affinity(reading->root, &allowed);
     if (read_list(reading->root, CPU_FOLDER "/online", &online) || !cpus_count(&online))
+        online = allowed;
+    both = allowed;
+    cpus_intersect(&both, &online);
+    /* some containers (LXC) are shown as many processors as they have, counted from 0, whatever their numbers are */
+    if (!cpus_count(&both) || (are_online && cpus_count(&both) < cpus_count(&allowed)))
         online = allowed;
     topology->online = cpus_count(&online);
     cpus_intersect(&allowed, &online);

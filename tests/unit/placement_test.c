@@ -129,6 +129,17 @@ TEST("one socket: cores are dealt out, none twice, the first ranks get one more;
     end();
 }
 
+TEST("a container that is shown processors 0 to 3 and has 8 to 11 has four cores, not one") {
+    begin("0-3\n", "8-11");
+    expect_plan(CONFIG_BIND_CORE, 2,
+                "processors          4 of 4; cores 4, caches 1, NUMA nodes 1, sockets 1\n"
+                "binding             core\n"
+                "rank 0              processors 8-9\n"
+                "rank 1              processors 10-11\n");
+    EXPECT(topology_cores(&topology) == 4);
+    end();
+}
+
 #define TWO "processors          16 of 16; cores 8, caches 2, NUMA nodes 2, sockets 2\n"
 
 TEST("two sockets with SMT: a core counts once, siblings stay in one rank, a node's ranks come before the next node's") {
