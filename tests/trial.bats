@@ -81,6 +81,19 @@ nothing_left() {
     contains "$output" "FAIL  C++: no headers of libtorch in '$T/nowhere/include'"
 }
 
+@test "a folder that is named from here is that folder, wherever the compiler runs" {
+    mkdir -p kit/include/torch/csrc/api/include kit/lib
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\nprintf "%%s\\n" "$PWD" "$@" >"%s/asked"\nexit 1\n' "$T" >c++
+    chmod +x c++
+    TMPDIR=private PATH=$T:$PATH run -1 "$ACCEL_RUN" test --only c++ --libtorch kit
+    contains "$output" "FAIL  C++, libtorch 0.0 ($T/kit/lib)"
+    grep -qx -e "-isystem$T/kit/include" asked
+    grep -qx -e "-L$T/kit/lib" asked
+    grep -qx -e "$TMPDIR/accel-run-test-.*/train.cpp" asked
+    nothing_left
+}
+
 @test "the ranks are started by accel-run also where variables ask for other hosts" {
     fake_python 'echo loss 0.5${RANK:+, rank $RANK}'
     RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 run -1 "$ACCEL_RUN" test --only python --python ./python

@@ -25,8 +25,9 @@ static void on_signal(int number) {
 /* ---- the folder */
 
 static int make_folder(struct trial *trial) {
-    const char *base = config_variable(trial->environment, "TMPDIR");
-    snprintf(trial->folder, sizeof trial->folder, "%.3000s/accel-run-test-XXXXXX", base && *base ? base : "/tmp");
+    const char *given = config_variable(trial->environment, "TMPDIR"), *base = given && *given ? given : "/tmp";
+    char real[PATH_MAX]; /* what is named from here is looked for in that folder */
+    snprintf(trial->folder, sizeof trial->folder, "%.3000s/accel-run-test-XXXXXX", realpath(base, real) ? real : base);
     if (mkdtemp(trial->folder))
         return 0;
     fprintf(stderr, "accel-run: error AR-FOLDER: no private folder '%s': %s\n  what to do: name a folder that can be written in TMPDIR\n",

@@ -83,7 +83,8 @@ static int kit_at(struct kit *kit, const char *include, const char *library) {
 /* What the user named, else the system's packages, else the headers that come with Python's torch. Returns 0, or -1: none. */
 static int find_kit(const struct trial *trial, struct kit *kit) {
     char include[PATH_MAX], library[PATH_MAX];
-    const char *folder = trial->libtorch ? trial->libtorch : find.folder;
+    char real[PATH_MAX]; /* the compiler runs in another folder */
+    const char *folder = !trial->libtorch ? find.folder : realpath(trial->libtorch, real) ? real : trial->libtorch;
     if (!trial->libtorch && (kit_at(kit, "/usr/include", "") == 0 || kit_at(kit, "/usr/local/include", "") == 0))
         return 0;
     snprintf(include, sizeof include, "%.4000s/include", folder);
