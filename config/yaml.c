@@ -78,6 +78,7 @@ static int add_entry(struct reader *reader, const yaml_node_t *key, const yaml_n
         entry->length = (uint32_t)(value->data.sequence.items.top - value->data.sequence.items.start);
     } else {
         entry->kind = YAML_DICTIONARY;
+        entry->is_flow = value->data.mapping.style == YAML_FLOW_MAPPING_STYLE;
         entry->length = (uint32_t)(value->data.mapping.pairs.top - value->data.mapping.pairs.start);
     }
     return entry->key && (entry->value || entry->kind != YAML_SCALAR || is_null(value))

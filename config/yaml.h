@@ -25,6 +25,7 @@ struct yaml_entry {
     char *key;                                       /* owned by the list */
     char *value;                                     /* owned; of scalars. NULL: null, and where it is no scalar */
     uint32_t length;                                 /* of a list or dictionary: items */
+    bool is_flow;                                    /* a dictionary in braces */
     uint32_t line, column, value_line, value_column; /* from 1 */
 };
 

@@ -158,6 +158,23 @@ in_terminal() {
     contains "$output" "no fsdp_config"
 }
 
+@test "config to-fsdp2 leaves a file as it is that it cannot convert: in braces, behind an anchor, two keys in a line" {
+    printf '{\n  "num_processes": 2,\n  "fsdp_config": {\n    "fsdp_sharding_strategy": 1,\n    "fsdp_use_orig_params": true\n  }\n}\n' >json.yaml
+    printf 'fsdp_config: {\n  fsdp_sharding_strategy: 1,\n  fsdp_use_orig_params: true }\n' >braces.yaml
+    printf 'deepspeed_config: &there\n  fsdp_sharding_strategy: 1\nfsdp_config: *there\n' >anchor.yaml
+    printf 'fsdp_config:\n  fsdp_sharding_strategy: 1\n  ? fsdp_offload_params\n  : true\n' >question.yaml
+    for file in json braces anchor question; do
+        cp $file.yaml before
+        run -125 --separate-stderr "$ACCEL_RUN" config to-fsdp2 --config-file $file.yaml
+        [ -z "$output" ]
+        run -125 "$ACCEL_RUN" config to-fsdp2 --config-file $file.yaml --overwrite
+        contains "$output" "AR-CONFIG: $file.yaml: "
+        case $file in json | braces) contains "$output" "in braces, as in JSON" ;; esac
+        cmp $file.yaml before
+    done
+    [ "$(find . -name '*.part*')" = "" ]
+}
+
 @test "a file with keys of both is ours: config update writes it in its place, config says so before it asks" {
     printf 'num_processes: 2\ngrace: 5\n' >accel-run.yaml
     run -125 bash -c 'echo 1 | "$1" config' _ "$ACCEL_RUN"

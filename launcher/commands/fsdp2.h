@@ -12,7 +12,7 @@
 #include "../problem.h"
 
 /* Writes the text (path: for messages) to `out` with its fsdp_config converted, line by line, so that comments stay. Returns 0, or -1 with *problem:
-   no fsdp_config, already version 2, or not written one key a line. */
+   no fsdp_config, already version 2, or not written one key a line; nothing is written then. What is written has been read back. */
 int fsdp2_convert(const char *text, const struct yaml *yaml, const char *path, FILE *out, struct problem *problem);
 
 #endif
