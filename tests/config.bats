@@ -114,12 +114,23 @@ in_terminal() {
     run -125 "$ACCEL_RUN" config update # a file without what is refused would run, and do something else
     contains "$output" "refused AR-UNSUPPORTED: $file:19: mixed_precision: fp8"
     [ ! -e accel-run.yaml ]
-    # of the variables it wants four, wherever they stand
+    # of the variables it wants a few, wherever they stand
     run -0 env -i XDG_{A,B,C,D,E,F,G,H}=none "HOME=$HOME" "$ACCEL_RUN" config update --overwrite
     cmp "$file" "$REPOSITORY/tests/config/accelerate-0.34-fp8.yaml"
     [ "$(settings_of accel-run.yaml)" = "ranks: 2" ]
     rm accel-run.yaml "$file"
     run -125 "$ACCEL_RUN" config update
+    contains "$output" "there is no file to update"
+}
+
+@test "config update without a file's name renews the one that a run would read: ACCEL_RUN_CONFIG_FILE's" {
+    printf 'grace: 5\n' >named.yaml
+    printf 'ranks: 3\n' >accel-run.yaml
+    ACCEL_RUN_CONFIG_FILE=named.yaml run -0 "$ACCEL_RUN" config update
+    [ "$output" = "written: named.yaml" ]
+    grep -q '^# Settings of accel-run' named.yaml
+    [ "$(cat accel-run.yaml)" = 'ranks: 3' ]
+    ACCEL_RUN_CONFIG_FILE=none run -125 "$ACCEL_RUN" config update
     contains "$output" "there is no file to update"
 }
 

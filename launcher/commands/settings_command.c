@@ -131,7 +131,7 @@ static int read_settings(struct call *call) {
     char *with[] = {"accel-run", (char *)name, (char *)call->input, "--show-config", NULL},
          *without[] = {"accel-run", "--show-config", NULL};
     /* variables of the environment are not a file's business, but for those that say where it is */
-    static const char *const places[] = {"HOME=", "HF_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME="};
+    static const char *const places[] = {"HOME=", "HF_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "ACCEL_RUN_CONFIG_FILE="};
     char *kept[sizeof places / sizeof *places + 1] = {0};
     int n = 0;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
