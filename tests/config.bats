@@ -73,6 +73,13 @@ in_terminal() {
     [ -z "$(find . -name '*.yaml*')" ]
 }
 
+@test "config says which keys nobody reads, before it writes the file without them" {
+    printf 'rank: 3\ngrace: 5\n' >accel-run.yaml
+    run -0 --separate-stderr bash -c 'printf "\n\n\n\n\n\n\n" | "$1" config' _ "$ACCEL_RUN"
+    contains "$stderr" "accel-run: warning AR-CONFIG-KEY: accel-run.yaml:1: nobody reads the key 'rank'; did you mean 'ranks'?"
+    settings_of accel-run.yaml | grep -qx 'grace: 5'
+}
+
 @test "answers that end too early write nothing" {
     run -125 bash -c 'printf "1\n4\n" | "$1" config' _ "$ACCEL_RUN"
     contains "$output" "AR-CONFIG-UNFINISHED"

@@ -224,6 +224,7 @@ static int begin_with(struct call *call, const char *output) {
             return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-EXISTS",
                                "'accel-run config update' makes one of accel-run's from it",
                                "%s is a file of Accelerate, which would no longer read it", output);
+        settings_say_notes(call->settings); /* keys that nobody reads will not be in the new file */
     }
     take_machine(&call->settings->config);
     return 0;
