@@ -235,6 +235,31 @@ in_terminal() {
     done
 }
 
+@test "a file that is written anew belongs to whom it did, and is read by whom it was; a link to nothing stays one" {
+    printf 'ranks: 3\n' >accel-run.yaml
+    chmod 0600 accel-run.yaml
+    run -0 "$ACCEL_RUN" config update
+    [ "$(stat -c %a accel-run.yaml)" = 600 ]
+    chmod 0664 accel-run.yaml
+    run -0 "$ACCEL_RUN" config default --overwrite --output-file accel-run.yaml
+    [ "$(stat -c %a accel-run.yaml)" = 664 ]
+    (umask 027 && "$ACCEL_RUN" config default --output-file new.yaml)
+    [ "$(stat -c %a new.yaml)" = 640 ]
+    ln -s nowhere.yaml link.yaml
+    run -125 "$ACCEL_RUN" config default --overwrite --output-file link.yaml
+    contains "$output" "AR-CONFIG-FILE: link.yaml cannot be written: it is a link to what is not there"
+    [ "$(readlink link.yaml)" = nowhere.yaml ]
+    requires root
+    requires command setpriv
+    chown 1234:4321 accel-run.yaml
+    run -0 "$ACCEL_RUN" config update
+    [ "$(stat -c %u:%g:%a accel-run.yaml)" = 1234:4321:664 ]
+    # who may not give it away, nor to that group: the group's rights are not another's
+    chmod 0640 accel-run.yaml
+    run -0 setpriv --bounding-set -chown "$ACCEL_RUN" config update
+    [ "$(stat -c %u:%g:%a accel-run.yaml)" = 0:0:600 ]
+}
+
 @test "what config does not take is refused, and a program called config is started behind --" {
     run -125 "$ACCEL_RUN" config defualt
     contains "$output" "AR-OPTION-UNKNOWN"

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -80,12 +81,38 @@ static int print_file(struct call *call, FILE *out) {
 /* The file is replaced by rename: behind a link it is the one that the link names, and a device or a pipe would be gone. */
 static int resolve(struct call *call, const char *path, char *real) {
     struct stat status;
-    if (!realpath(path, real))
+    if (!realpath(path, real)) {
         snprintf(real, PATH_MAX, "%s", path);
+        if (lstat(path, &status) == 0 && S_ISLNK(status.st_mode))
+            return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-FILE",
+                               "make the file that it names, or name another place with --output-file",
+                               "%s cannot be written: it is a link to what is not there", path);
+    }
     if (stat(real, &status) == 0 && !S_ISREG(status.st_mode))
         return problem_set(&call->problem, EXIT_LAUNCHER, "AR-CONFIG-FILE", "name another place with --output-file",
                            "%s cannot be written: it is not a regular file", path);
     return 0;
+}
+
+/* Whose it is and who may read it stays as it was. A group that we may not give it gets what all others get. */
+static void take_rights(int descriptor, const struct stat *before) {
+    mode_t mode = before->st_mode & 0777;
+    if (fchown(descriptor, before->st_uid, before->st_gid) && fchown(descriptor, (uid_t)-1, before->st_gid))
+        mode = (mode & 0707) | (mode & 0007) << 3;
+    fchmod(descriptor, mode);
+}
+
+/* The new file beside the one at path, or NULL with errno. Nobody reads what is secret before it has the old one's rights. */
+static FILE *open_part(const char *part, const char *path) {
+    struct stat before;
+    bool is_there = stat(path, &before) == 0;
+    int descriptor = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, is_there ? 0600 : 0666);
+    FILE *out = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+    if (out && is_there)
+        take_rights(descriptor, &before);
+    if (descriptor >= 0 && !out)
+        close(descriptor);
+    return out;
 }
 
 static int write_file(struct call *call, const char *named, bool may_exist) {
@@ -97,7 +124,7 @@ static int write_file(struct call *call, const char *named, bool may_exist) {
                            "%s is there already", named);
     make_folders(path);
     snprintf(part, sizeof part, "%s.part-%d", path, (int)getpid());
-    FILE *out = fopen(part, "wx");
+    FILE *out = open_part(part, path);
     if (!out)
         return fault_of_file(call, path);
     int status = print_file(call, out);
