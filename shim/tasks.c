@@ -3,29 +3,55 @@
  * goes that does it.
  *
  * tell() says what a thing is, in words that are the same on all ranks: nothing that changes with time (lists that others append to, what closures count,
- * values of arrays), and nothing of where it lies. A thread that takes items from a queue goes by the item, but not the main thread, and no task of a pool:
- * what they take there is most often a result, or a token. After None, which ends most such loops, it goes by its own word again.
+ * values of arrays), and nothing of where it lies. Numbers of many digits are most often times, addresses or results: only their type is told. Times and
+ * process numbers in what is left become one mark (moment.h); the host's name is left out, and so are names in temporary folders, which each rank draws.
+ * Things that are then told alike are told apart by their number.
+ *
+ * A thread that takes items from a queue goes by the item, but not the main thread, and no task of a pool: what they take there is most often a result, or
+ * a token. After None, which ends most such loops, it goes by its own word again.
  *
  * All of this is there when the program makes its first thread or its first parameter. A task that was submitted before it, the first of a pool, counts as the
  * main thread's.
  */
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "checksum.h"
+#include "link.h"
+#include "moment.h"
 #include "python.h"
+#include "shim.h"
 #include "threads.h"
 
 static const char code[] =
-    "import enum, functools, importlib, threading, types, zlib\n"
+    "import enum, functools, importlib, os, re, threading, types\n"
     "local, telling = threading.local(), (int, float, str, bytes, tuple, list, dict, types.FunctionType, functools.partial)\n"
+    "host = re.compile('(?<![A-Za-z0-9])' + re.escape(os.uname().nodename) + '(?![A-Za-z0-9])')\n"
+    "def spelled(text):\n"
+    "    if text[:1] == '/':\n"
+    "        for folder in (os.environ.get('TMPDIR') or '/tmp').rstrip('/'), '/tmp', '/var/tmp', '/dev/shm':\n"
+    "            if text.startswith(folder + '/'):\n"
+    "                text = 'temporary/' + text[len(folder) + 1:].partition('/')[2]\n"
+    "                break\n"
+    "    return repr(host.sub('', text))\n"
     "def tell(thing, depth=3):\n"
     "    kind, parts = type(thing), ()\n"
-    "    if thing is None or kind in (bool, int, float, complex, range):\n"
+    "    if kind is float:\n"
+    "        return repr(thing) if thing == float(f'{thing:.6g}') else 'float'\n"
+    "    if kind is int:\n"
+    "        return repr(thing) if abs(thing) < 10**9 else 'int'\n"
+    "    if thing is None or kind in (bool, range):\n"
     "        return repr(thing)\n"
     "    if kind in (str, bytes):\n"
-    "        return repr(thing) if len(thing) < 99 else f'{len(thing)} {zlib.crc32(repr((thing[:4096], thing[-4096:])).encode())}'\n"
+    "        text = thing if len(thing) < 8192 else thing[:4096] + thing[-4096:]\n"
+    "        return spelled(text if kind is str else text.decode('latin-1'))\n"
     "    name = kind.__qualname__\n"
     "    if isinstance(thing, (type, types.FunctionType, types.BuiltinFunctionType)):\n"
     "        name, parts = thing.__qualname__, getattr(thing, '__defaults__', None) or ()\n"
+    "    elif kind is complex:\n"
+    "        parts = thing.real, thing.imag\n"
     "    elif isinstance(thing, tuple):\n"
     "        parts = thing[:64]\n"
     "    elif isinstance(thing, types.MethodType):\n"
@@ -39,9 +65,9 @@ static const char code[] =
     "    return f\"{name}({','.join(tell(part, depth - 1) for part in parts)})\" if depth else name\n"
     "def word(*things):\n"
     "    try:\n"
-    "        return thread(zlib.crc32(tell(things).encode()), None)\n"
+    "        return thread(tell(things).encode(), None)\n"
     "    except Exception:\n"
-    "        return thread(0, None)\n"
+    "        return thread(b'', None)\n"
     "def patch(module, kind, name, make):\n"
     "    owner = getattr(importlib.import_module(module), kind, None)\n"
     "    if hasattr(owner, name):\n"
@@ -148,15 +174,41 @@ static const char code[] =
     "    patch('queue', kind, '_put', put_in(kind))\n"
     "    patch('queue', kind, '_get', got_from(kind, end))\n";
 
-/* thread(kind, None): a word for what this thread gives away. thread(word): goes by it, and returns what it went by before. */
+/* Those of all ranks, so that each spells alike; none over several hosts, where the other hosts' are not known: a program that counts its steps would come to
+   a number that one host alone leaves out. Low ones are most often the program's own numbers, by which its things are told apart. */
+static uint32_t processes_of_all(int32_t *processes) {
+    enum { LOWEST = 300 }; /* lower ones are given only after a start, of a machine or a container */
+    const struct board *board = link_board();
+    uint32_t count = 0, ranks = link_has_hosts() || !board ? 0 : shim_world_size();
+    for (uint32_t i = 0; i < ranks; i++) {
+        int32_t number = i == shim_rank() ? getpid() : atomic_load_explicit(&board->ranks[i].pid, memory_order_relaxed);
+        if (number >= LOWEST)
+            processes[count++] = number;
+    }
+    return count;
+}
+
+static uint64_t kind_told(const char *told) {
+    int32_t processes[BOARD_RANKS_MAX];
+    struct moment moment = {time(NULL), processes, processes_of_all(processes)};
+    char *text = malloc(strlen(told) + 1);
+    if (!text)
+        return 0;
+    moment_spell(told, &moment, text);
+    uint64_t kind = checksum_bytes(0, text, strlen(text));
+    free(text);
+    return kind;
+}
+
+/* thread(told, None): a word for what this thread gives away. thread(word): goes by it, and returns what it went by before. */
 static struct object *thread_word(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
-    struct object *given = python->tuple_get(arguments, 0);
+    const char *given = python->bytes_text(python->tuple_get(arguments, 0));
     uint64_t word;
     if (python->tuple_size(arguments) == 2) {
-        word = threads_word_of_new((uint64_t)(uintptr_t)python->number_address(given));
+        word = threads_word_of_new(kind_told(given));
     } else {
-        memcpy(&word, python->bytes_text(given), sizeof word);
+        memcpy(&word, given, sizeof word);
         word = threads_go_by(word);
     }
     return python->bytes_new(&word, sizeof word);

@@ -339,6 +339,10 @@ for number in 1, 2:
     both_builds threads.py
 }
 
+@test "threads, tasks and items of queues that are given times, process numbers, addresses, the host's name and names drawn in temporary folders" {
+    both_builds moments_of_threads.py
+}
+
 @test "models that threads make: in tasks, in threads, by main() while others train, trained on by main()" {
     both_builds models_of_threads.py
 }
