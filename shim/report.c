@@ -34,6 +34,10 @@ uint64_t report_backwards(void) {
     return *(uint64_t *)threads_own_kept(&backwards_of_thread);
 }
 
+uint64_t report_backwards_of_all(void) {
+    return atomic_load_explicit(&backwards, memory_order_relaxed);
+}
+
 void report_backward(void) {
     ++*(uint64_t *)threads_own_kept(&backwards_of_thread);
     if (begun && !scaled && shim_scales_batch())

@@ -171,13 +171,14 @@ void explain_evaluates(uint64_t layer);
 void explain_end(const char *why);
 
 /* Counts for the summary at the end (report.c). */
-void report_begin(void);         /* after the self-check, which counts too */
-void report_batch(void);         /* a batch was divided */
-bool report_has_batches(void);   /* so far */
-uint64_t report_backwards(void); /* how many this thread has run, or one that went by the same word */
-void report_gather(void);        /* a tensor was gathered or summed for an operator that needs all of it */
-void report_backward(void);      /* a backward was run, divided or not; stops the job when --scale-batch has found no loader until then */
-void report_scaled(void);        /* a loader was asked for a batch of --scale-batch */
+void report_begin(void);                /* after the self-check, which counts too */
+void report_batch(void);                /* a batch was divided */
+bool report_has_batches(void);          /* so far */
+uint64_t report_backwards(void);        /* how many this thread has run, or one that went by the same word */
+uint64_t report_backwards_of_all(void); /* how many this process has run */
+void report_gather(void);               /* a tensor was gathered or summed for an operator that needs all of it */
+void report_backward(void); /* a backward was run, divided or not; stops the job when --scale-batch has found no loader until then */
+void report_scaled(void);   /* a loader was asked for a batch of --scale-batch */
 
 /* ---- random numbers and other effects: a hook that sees the program draw (or libtorch for it), or write a file, says so, on the same thread; at most one
    hook listens. Takes no lock, allocates nothing. */

@@ -364,6 +364,10 @@ in_place_share() {
     done
 }
 
+@test "a tensor whose own hook holds it is let go when it is in one process, and its hook sees whole gradients until then" {
+    same_part hooks_that_hold.py debian wheel
+}
+
 @test "functions that would be given a rank's part of gradients, or of what is saved for them, stop by name" {
     local build
     for build in debian wheel; do

@@ -3,7 +3,6 @@
  * with one virtual function that calls what is in it; the graph's node may get another such object with the same dictionary without our seeing it. So the
  * function is replaced for the whole class, and the dictionary says which tensor's gradient it is.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "reduce.h"
@@ -17,76 +16,92 @@ struct python_hook { /* PyFunctionTensorPreHook */
 enum { CALL_SLOT = 2 }; /* FunctionPreHook has two destructors, then operator() (function_hook.h, 1.13 to 2.15) */
 
 struct watched {
-    struct object *dictionary; /* owned: its address is not used again */
-    struct record record;      /* of the tensor */
-    void *node;                /* of the graph, which has computed it */
+    const struct object *dictionary; /* not to be looked into: when it is gone, another one may stand there */
+    struct object *reference; /* owned, weak: a hook may hold its own tensor, and Python's collector must see all owners of such a cycle */
+    struct record record;     /* of the tensor */
+    void *node;               /* of the graph, which has computed it */
 };
 
+/* Looked at with the interpreter's lock, where no code of Python can run meanwhile. */
 static struct watched *watched;
 static size_t count, room;
-static pthread_mutex_t watched_mutex =
-    PTHREAD_MUTEX_INITIALIZER; /* taken with or without the interpreter's lock, which is not asked for inside */
 
-__attribute__((constructor)) static void python_hooks_start(void) {
-    threads_renew_in_child(&watched_mutex);
+/* Owned. Only an OrderedDict can be referred to weakly; the program may give a tensor a plain dictionary, which is its own reference. */
+static struct object *reference_to(const struct python_api *python, struct object *dictionary) {
+    struct object *reference = python->weak_new(dictionary, NULL);
+    if (reference)
+        return reference;
+    python->error_clear();
+    python->retain(dictionary);
+    return dictionary;
 }
 
-static void watched_unlock(int *unused) {
-    pthread_mutex_unlock(&watched_mutex);
+/* Will its hooks ever be called? Interpreter's lock held. */
+static bool is_alive(const struct python_api *python, const struct watched *one) {
+    if (one->reference == one->dictionary)
+        return one->reference->references > 1;
+    struct object *dictionary = python->call(one->reference, NULL); /* no function of C for it is in all releases */
+    if (!dictionary) {
+        python->error_clear();
+        return false;
+    }
+    python->release(dictionary); /* somebody else owns it, and cannot let go meanwhile */
+    return dictionary == one->dictionary;
 }
-#define WATCHED_SCOPE __attribute__((cleanup(watched_unlock), unused)) int watched_scope_ = pthread_mutex_lock(&watched_mutex)
 
-/* Dictionaries that nobody else holds will never be called. Both locks held. Owned; NULL: there are none. */
-static struct object **take_the_dead(size_t *dead_count) {
+/* Interpreter's lock held. Owned; NULL: there are none. */
+static struct object **take_the_dead(const struct python_api *python, size_t *dead_count) {
     struct object **dead = NULL;
     size_t kept = 0;
     *dead_count = 0;
     for (size_t i = 0; i < count; i++)
-        if (watched[i].dictionary->references > 1)
+        if (is_alive(python, &watched[i]))
             watched[kept++] = watched[i];
         else {
             dead = dead ? dead : malloc(count * sizeof(struct object *));
-            dead[(*dead_count)++] = watched[i].dictionary;
+            dead[(*dead_count)++] = watched[i].reference;
         }
     count = kept;
     return dead;
 }
 
-/* With what their hooks hold, which may put hooks on other tensors as it ends, and other threads may run meanwhile. */
+/* With what their hooks hold, which may put hooks on other tensors as it ends, and other threads may run meanwhile: none is in the list any more. */
 static void release_the_dead(const struct python_api *python, struct object **dead, size_t dead_count) {
     for (size_t i = 0; i < dead_count; i++)
         python->release(dead[i]);
     free(dead);
 }
 
+static void interpreter_unlock(const int *state) {
+    python_api()->unlock(*state);
+}
+
 static bool watched_find(const struct object *dictionary, struct watched *found) {
-    WATCHED_SCOPE;
+    const struct python_api *python = python_api();
+    __attribute__((cleanup(interpreter_unlock), unused)) int state = python->lock();
     for (size_t i = count; i-- > 0;)
-        if (watched[i].dictionary == dictionary) {
+        if (watched[i].dictionary == dictionary && is_alive(python, &watched[i])) {
             *found = watched[i];
             return true;
         }
     return false;
 }
 
-/* The dead are looked for once for each backward: what a program's hooks hold of one step is not held for many. */
-static void watch(struct watched fresh) {
+/* The dead are looked for once for each backward, whichever thread runs it: what a program's hooks hold of one step is not held for many. */
+static void watch(struct object *dictionary, struct tensor *tensor) {
     static uint64_t looked_at;
     const struct python_api *python = python_api();
+    struct watched fresh = {dictionary, reference_to(python, dictionary), record_get(tensor), tensor_node(tensor)};
     struct object **dead = NULL;
     size_t dead_count = 0;
-    python->retain(fresh.dictionary);
-    {
-        WATCHED_SCOPE;
-        if (count == room || looked_at != report_backwards())
-            dead = take_the_dead(&dead_count);
-        looked_at = report_backwards();
-        if (count + dead_count == room) {
-            room = 2 * count + 64;
-            watched = realloc(watched, room * sizeof *watched);
-        }
-        watched[count++] = fresh;
+    if (count == room || looked_at != report_backwards_of_all())
+        dead = take_the_dead(python, &dead_count);
+    looked_at = report_backwards_of_all();
+    if (count + dead_count == room) {
+        room = 2 * count + 64;
+        watched = realloc(watched, room * sizeof *watched);
     }
+    watched[count++] = fresh;
     release_the_dead(python, dead, dead_count);
 }
 
@@ -105,7 +120,7 @@ static void release_tensor(struct tensor **tensor) {
 
 static void *python_hook_called(void *result, struct python_hook *hook, const struct vector *gradients) {
     size_t index = (size_t)hook->index, all = vector_tensors(gradients);
-    struct watched tensor;
+    struct watched tensor = {NULL};
     if (!backward_is_divided() || index >= all || *vector_tensor(gradients, index) == torch_facts.undefined ||
         !watched_find(hook->dictionary, &tensor)) {
         {
@@ -146,7 +161,7 @@ void python_hook_met(struct tensor *tensor, void *const *holder) {
     hook_call *had = (hook_call *)virtual_replace(hook, CALL_SLOT, (void *)python_hook_called);
     if (had)
         original_call = had;
-    watch((struct watched){hook->dictionary, record_get(tensor), tensor_node(tensor)});
+    watch(hook->dictionary, tensor);
 }
 
 /* ---- register_post_accumulate_grad_hook: called by AccumulateGrad when a parameter's gradient has arrived; the program makes its step there */
