@@ -120,7 +120,7 @@ static void release_tensor(struct tensor **tensor) {
 
 static void *python_hook_called(void *result, struct python_hook *hook, const struct vector *gradients) {
     size_t index = (size_t)hook->index, all = vector_tensors(gradients);
-    struct watched tensor = {NULL};
+    struct watched tensor = {0};
     if (!backward_is_divided() || index >= all || *vector_tensor(gradients, index) == torch_facts.undefined ||
         !watched_find(hook->dictionary, &tensor)) {
         {
