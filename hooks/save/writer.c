@@ -19,6 +19,10 @@ struct pending {
 static struct pending *pendings;
 static pthread_mutex_t pendings_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+__attribute__((constructor)) static void writer_start(void) {
+    threads_renew_in_child(&pendings_mutex);
+}
+
 /* NULL: not a save of ours. What is found is the caller's writer's, and lives until the caller ends it. */
 static struct pending *pending_find(void *writer) {
     pthread_mutex_lock(&pendings_mutex);

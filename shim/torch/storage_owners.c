@@ -7,10 +7,17 @@
 #include "../python.h"
 #include "../resolve.h"
 #include "../shim.h"
+#include "../threads.h"
 #include "functions.h"
 #include "loader.h"
 
 enum { STORAGE_BYTES = 128, HAS_OBJECT = 63 };
+
+static pthread_mutex_t wrapper_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((constructor)) static void storage_owners_start(void) {
+    threads_renew_in_child(&wrapper_mutex);
+}
 
 static bool is_wrapper(const void *word, const void *class) {
     void *type;
@@ -19,17 +26,16 @@ static bool is_wrapper(const void *word, const void *class) {
 
 /* Where a storage has its object, found in the first one that has. NULL: not found. */
 static const struct object *wrapper_of(const char *storage) {
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static _Atomic long place;
     if (!place) {
         static struct object *const *class;
-        pthread_mutex_lock(&mutex);
+        pthread_mutex_lock(&wrapper_mutex);
         if (!class)
             class = resolve_function("libtorch_python", "THPStorageClass");
         for (long at = 16; class && *class && at < STORAGE_BYTES && !place; at += 8)
             if (is_wrapper(*(void *const *)(storage + at), *class))
                 place = at;
-        pthread_mutex_unlock(&mutex);
+        pthread_mutex_unlock(&wrapper_mutex);
     }
     return place ? *(struct object *const *)(storage + place) : NULL;
 }
