@@ -219,9 +219,8 @@ struct tensor *execute_gather_argument(struct shard_call *call, const struct arg
         return execute_sum_parts(call, tensor);
     report_gather();
     explain_gather(call, argument->record.kind == RECORD_SHARD ? "gathered its rows" : "summed its parts");
-    if (argument->record.kind == RECORD_PARTIAL)
-        return gather_partial(call->op->name, tensor);
-    return (call_writes(call, argument) ? gather_to_write : gather_shard)(call->op->name, tensor, &argument->record);
+    return argument->record.kind == RECORD_SHARD ? gather_shard(call->op->name, tensor, &argument->record)
+                                                 : gather_partial(call->op->name, tensor);
 }
 
 static void gather_arguments(struct shard_call *call, struct gathered_storages *storages) {

@@ -245,19 +245,6 @@ static struct tensor *expanded_again(struct tensor *values, struct tensor *tenso
     return again.tensor;
 }
 
-struct tensor *gather_to_write(const char *label, struct tensor *tensor, const struct record *record) {
-    OPAQUE_SCOPE;
-    OUTSIDE_TRANSFORM_SCOPE;
-    struct value own = unexpanded(tensor, record);
-    struct tensor *values = gather_values(label, own.tensor, record);
-    if (tensor_is_recorded(tensor)) {
-        rows_put(values, record, own.tensor);
-        add_sum_hook(values, label, record->origin);
-    }
-    value_drop(own);
-    return expanded_again(values, tensor, record);
-}
-
 /* Are elements of one row at the same place in memory: expanded, or in windows that overlap (unfold)? The same on all ranks: nothing is asked of the rows. */
 static bool repeats_memory(struct tensor *tensor, const struct record *record) {
     struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
@@ -276,30 +263,72 @@ static bool repeats_memory(struct tensor *tensor, const struct record *record) {
     }
 }
 
-/* The same values without a history, which have memory for each element. Takes values; owned. */
-static struct value spread(struct value values, struct tensor *tensor, const struct record *record) {
-    int64_t sizes[TORCH_DIMS_MAX];
-    struct sizes wanted = tensor_sizes(tensor);
-    memcpy(sizes, wanted.data, wanted.count * sizeof *sizes);
-    sizes[record->dim] = record_total(record);
-    value_replace(&values, TORCH_CALL("aten::expand", "", values, value_int_list(sizes, wanted.count), value_bool(false)));
-    value_replace(&values, TORCH_CALL("aten::clone", "", values, value_int(0)));
-    return values;
+/* A gathered value whose memory is repeated as in one process, where its history has one place for several elements: of one that is narrowed to what it
+   repeats the first has all gradients, and copying into memory that overlaps loses some (CopySlices). So each element's gradient goes past that history. */
+struct repeated {
+    struct gathered gathered;
+    struct record record;
+    struct tensor *_Atomic gradient; /* of this rank's rows, in this backward; NULL: none */
+    _Atomic int references;
+};
+
+static struct tensor *keep_gradient(struct tensor *gradient, void *context) {
+    struct repeated *repeated = context;
+    struct tensor *sum = sum_gradient(gradient, repeated->gathered.label, repeated->gathered.origin);
+    struct tensor *before = atomic_exchange(&repeated->gradient, rows_take(sum, &repeated->record, repeated->record.dim));
+    if (before)
+        tensor_release(before);
+    return sum;
+}
+
+static struct tensor *take_gradient(struct tensor *gradient, void *context) {
+    struct tensor *kept = atomic_exchange(&((struct repeated *)context)->gradient, NULL);
+    if (!kept)
+        tensor_retain(kept = gradient);
+    return kept;
+}
+
+static void repeated_released(void *context) {
+    struct repeated *repeated = context;
+    if (atomic_fetch_sub(&repeated->references, 1) > 1)
+        return;
+    if (repeated->gradient)
+        tensor_release(repeated->gradient);
+    free(repeated);
+}
+
+static void repeated_gone(void *context) {
+    gathered_node(((struct repeated *)context)->gathered.node, false);
+    repeated_released(context);
+}
+
+/* own: what the history of the whole leads to. */
+static void add_repeated_hooks(struct tensor *whole, struct tensor *own, const char *label, const struct record *record) {
+    struct repeated *repeated = malloc(sizeof *repeated);
+    *repeated = (struct repeated){{label, tensor_node(whole), record->origin}, *record, NULL, 2};
+    gathered_node(repeated->gathered.node, true);
+    tensor_add_hook(whole, (struct hook_closure){keep_gradient, repeated_gone, repeated});
+    tensor_add_hook(own, (struct hook_closure){take_gradient, repeated_released, repeated});
 }
 
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
-    if (!tensor_is_recorded(tensor) || !repeats_memory(tensor, record))
-        return gather_to_write(label, tensor, record);
-    /* Each element has a gradient of its own, which the program may ask for: of one that is narrowed to what it repeats the first would have all of them, and
-       copying into memory that overlaps loses some (CopySlices). */
-    struct value own = unexpanded(tensor, record);
-    struct value values = spread(value_tensor(gather_dense(label, own.tensor, record)), tensor, record);
+    bool has_history = tensor_is_recorded(tensor), is_repeated = has_history && repeats_memory(tensor, record);
+    struct value source = is_repeated ? TORCH_CALL("aten::view_as", "", value_tensor(tensor), value_tensor(tensor)) : value_none();
+    struct value own = unexpanded(is_repeated ? source.tensor : tensor, record);
+    struct tensor *values = gather_values(label, own.tensor, record);
+    if (has_history)
+        rows_put(values, record, own.tensor);
+    if (has_history && !is_repeated)
+        add_sum_hook(values, label, record->origin);
     value_drop(own);
-    rows_put(values.tensor, record, tensor);
-    add_sum_hook(values.tensor, label, record->origin);
-    return values.tensor;
+    struct tensor *whole = expanded_again(values, tensor, record);
+    if (is_repeated) {
+        add_repeated_hooks(whole, source.tensor, label, record);
+        value_drop(source);
+    }
+    return whole;
 }
 
 /* Floating sums are taken in double and rounded once, so that a total does not depend on how the rows were divided more than it must. */

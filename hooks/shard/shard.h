@@ -250,9 +250,8 @@ void constants_end(void); /* none suits any more */
 void execute_return(struct shard_call *call, const struct value *results, int count);
 __attribute__((noreturn)) void refuse_write(const struct shard_call *call, const char *why);
 
-/* ---- gathering (gather.c): collectives, differentiable where the tensor is. Results owned, replicated. gather_to_write: repeats memory as the tensor does. */
+/* ---- gathering (gather.c): collectives, differentiable where the tensor requires grad. Arguments borrowed, results owned and replicated. */
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record);
-struct tensor *gather_to_write(const char *label, struct tensor *tensor, const struct record *record);
 struct tensor *gather_partial(const char *label, struct tensor *tensor);
 /* The values of a shard in the host's memory, without history, in a dense layout of the whole. Owned. */
 struct tensor *gather_laid_out(const char *label, struct tensor *tensor, const struct record *record, const int64_t *sizes,

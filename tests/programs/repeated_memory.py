@@ -47,5 +47,9 @@ twice = layer(rows).unsqueeze(1).expand(-1, 3, -1)
 layer.zero_grad()
 first.pow(2).sum().backward()
 tell("again", first, layer.weight.grad)
+try:
+    layer(rows).unsqueeze(1).expand(-1, 3, -1)[2:].mul_(2)
+except RuntimeError as error:
+    print("written", str(error)[:60])
 with torch.no_grad():
     tell("values", layer(rows).unfold(1, 3, 1)[order], layer(rows).unsqueeze(1).expand(-1, 3, -1)[1:])
