@@ -78,12 +78,12 @@ static bool share_scalar(struct value *scalar, bool floating) {
 
 /* Parts of integers add up to their sum, which may wrap, in their own type only. */
 static bool keeps_integers(const struct shard_call *call) {
-    OPAQUE_SCOPE;
     bool is_binary = call->argument_count > 1 || call->values[1].tag == TAG_DOUBLE || call->values[1].tag == TAG_INT;
     for (int i = 0; i < call->argument_count; i++) {
         enum torch_dtype dtype = tensor_dtype(argument_tensor(&call->arguments[i]));
         if (call->arguments[i].record.kind != RECORD_PARTIAL || dtype_is_differentiable(dtype))
             continue;
+        OPAQUE_SCOPE;
         if (!is_binary || result_type(call) != (int64_t)dtype)
             return false;
     }
