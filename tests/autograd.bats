@@ -34,17 +34,6 @@ same_words() {
     done
 }
 
-# stopped BUILD ID NAME [argument...]: two ranks end by the message, before anything is printed
-stopped() {
-    local build=$1 id=$2 name=$3
-    shift 3
-    ranks_run 2 "$build" "$name" "$@"
-    [ "$(cat "$ranks/status")" -eq 125 ]
-    contains "$(cat "$ranks/err")" "$id"
-    [ ! -s "$ranks/out" ]
-    rm -r "$ranks"
-}
-
 # in_place_share FILE: the share in percent of all bytes exchanged that were summed where they lay, by the summary in FILE, in $share
 in_place_share() {
     share=$(sed -n 's/.* \([0-9.]*\) MiB exchanged, \([0-9.]*\) of them.*/\1 \2/p' "$1" | awk 'NR == 1 { printf "%d", 100 * $2 / $1 }')
@@ -174,25 +163,6 @@ in_place_share() {
     done
 }
 
-@test "a hook of Python on a node of the graph whose gradients nobody knows is refused by name" {
-    stopped debian AR-PY-HOOK refused.py node_hook
-    stopped debian AR-PY-HOOK refused.py module_hook
-    stopped wheel AR-PY-HOOK refused.py node_prehook
-}
-
-@test "a number that each rank has computed otherwise, by a clock, and that meets divided values is refused by name" {
-    stopped debian AR-NUMBERS-PARTED refused.py number_times_loss
-    stopped debian AR-NUMBERS-PARTED refused.py number_in_a_hook
-    stopped wheel AR-NUMBERS-PARTED refused.py number_of_dropout
-    stopped wheel AR-NUMBERS-PARTED refused.py number_in_a_tensor
-    stopped debian AR-NUMBERS-PARTED refused.py number_that_flows
-    stopped wheel AR-NUMBERS-PARTED refused.py number_after_a_gather
-    stopped debian AR-NUMBERS-PARTED refused.py number_of_a_composite
-    stopped debian AR-NUMBERS-PARTED refused.py numbers_by_column
-    stopped debian AR-NUMBERS-PARTED refused.py numbers_in_another_order
-    stopped wheel AR-NUMBERS-PARTED refused.py number_of_a_class
-}
-
 @test "gradients computed in the loss, and their derivatives, are those of one process" {
     same_part second_derivative.py debian wheel
 }
@@ -221,14 +191,6 @@ in_place_share() {
 
 @test "out= tensors, lists, running statistics and sums over the batch are written as one process writes them" {
     same_part written.py debian wheel
-}
-
-@test "a divided tensor that is turned around in place while a view of its rows is in use is refused by name" {
-    stopped wheel AR-WRITE refused.py turned
-}
-
-@test "a divided tensor that is written through pointers of it and of a view of it at a time is refused by name" {
-    stopped wheel AR-WRITE-MEMORY refused.py two_pointers
 }
 
 @test "legacy types of Python know parameters and divided tensors" {
@@ -321,20 +283,6 @@ in_place_share() {
     done
 }
 
-@test "strides of a view with gaps, autograd.grad of divided rows in a transform, traces, shared lists and torch.cond are refused by name" {
-    stopped wheel AR-STRIDES refused.py gaps
-    stopped wheel AR-GRAD-KIND refused.py mapped_grad
-    stopped wheel AR-GRAD-KIND refused.py mapped_grad_outside
-    stopped wheel AR-GRAD-KIND refused.py wrapped_gradient
-    stopped wheel AR-GRAD-KIND refused.py wrapped_sum
-    stopped wheel AR-SHARD-KIND refused.py jagged
-    stopped wheel AR-TRACED refused.py traced
-    stopped debian AR-TRACED refused.py traced_rows
-    stopped wheel AR-MODE refused.py mode_in_backward
-    stopped wheel AR-WRITE refused.py shared
-    stopped wheel AR-HIGHER-ORDER refused.py cond
-}
-
 @test "targets in bytes, ignored classes of infinite weight, packed elements under other sizes, normalisations of nothing and in bfloat16" {
     same_part rare_forms.py debian wheel
 }
@@ -366,14 +314,6 @@ in_place_share() {
 
 @test "a tensor whose own hook holds it is let go when it is in one process, and its hook sees whole gradients until then" {
     same_part hooks_that_hold.py debian wheel
-}
-
-@test "functions that would be given a rank's part of gradients, or of what is saved for them, stop by name" {
-    local build
-    for build in debian wheel; do
-        stopped "$build" AR-COMM-HOOK refused.py comm_hook
-        stopped "$build" AR-SAVED-HOOK refused.py saved_hook
-    done
 }
 
 @test "backwards from, and gradients at, places of the graph whose tensors are gone; gradients that are leaves, or a Reducer's memory" {

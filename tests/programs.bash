@@ -235,3 +235,14 @@ same_part() {
     done
     [ -n "$compared" ]
 }
+
+# stopped BUILD ID NAME [argument...]: two ranks end by the message, before anything is printed
+stopped() {
+    local build=$1 id=$2 name=$3
+    shift 3
+    ranks_run 2 "$build" "$name" "$@"
+    [ "$(cat "$ranks/status")" -eq 125 ]
+    contains "$(cat "$ranks/err")" "$id"
+    [ ! -s "$ranks/out" ]
+    rm -r "$ranks"
+}
