@@ -177,12 +177,12 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
 
 /* ---- start */
 
-static pthread_mutex_t *renewed[16];
+static pthread_mutex_t **renewed;
 static size_t renewed_count;
 
 void threads_renew_in_child(pthread_mutex_t *mutex) {
-    if (renewed_count < sizeof renewed / sizeof *renewed)
-        renewed[renewed_count++] = mutex;
+    renewed = realloc(renewed, (renewed_count + 1) * sizeof *renewed);
+    renewed[renewed_count++] = mutex;
 }
 
 static void after_fork_in_child(void) {
