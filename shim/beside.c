@@ -58,10 +58,8 @@ static const char *part_of_name(const char *path) {
 /* out: as long as the name. */
 static void spell_for_all(const char *name, char *out) {
     int32_t processes[BOARD_RANKS_MAX];
-    struct moment moment = {time(NULL), processes, ranks};
-    for (uint32_t i = 0; i < ranks; i++)
-        processes[i] = i == shim_rank() ? getpid() : atomic_load_explicit(&link_board()->ranks[i].pid, memory_order_relaxed);
-    moment_spell(name, &moment, out);
+    shim_processes(processes);
+    moment_spell(name, &(struct moment){time(NULL), processes, ranks}, out);
 }
 
 /* May another rank spell it in another way? out: as long as the name. */

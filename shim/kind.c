@@ -304,6 +304,11 @@ bool shim_own_name(const char *begin, uint32_t rank, char *name, size_t room) {
 
 /* ---- what is mapped */
 
+void shim_processes(int32_t *processes) {
+    for (uint32_t i = 0; i < shim_world_size(); i++)
+        processes[i] = i == shim_rank() ? getpid() : atomic_load_explicit(&link_board()->ranks[i].pid, memory_order_relaxed);
+}
+
 const char *shim_file_at(const void *address) {
     Dl_info info;
     return dladdr(address, &info) && info.dli_fname ? shim_base_of(info.dli_fname) : "";

@@ -100,6 +100,15 @@ bool shim_may_train(void);
 /* True when libtorch is mapped. Allocates nothing. */
 bool shim_has_libtorch(void);
 bool shim_has_python(void); /* an interpreter runs in this process */
+/* Does a name begin with one of these? */
+static inline bool shim_begins_with_any(const char *name, const char *const *beginnings, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!strncmp(name, beginnings[i], strlen(beginnings[i])))
+            return true;
+    return false;
+}
+/* processes[shim_world_size()]: the process number of each rank, 0 while it has none; of its own, this process's. There must be a board (link.h). */
+void shim_processes(int32_t *processes);
 /* What stands behind the last slash. */
 static inline const char *shim_base_of(const char *path) {
     const char *slash = strrchr(path, '/');

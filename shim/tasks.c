@@ -178,13 +178,13 @@ static const char code[] =
    a number that one host alone leaves out. Low ones are most often the program's own numbers, by which its things are told apart. */
 static uint32_t processes_of_all(int32_t *processes) {
     enum { LOWEST = 300 }; /* lower ones are given only after a start, of a machine or a container */
-    const struct board *board = link_board();
-    uint32_t count = 0, ranks = link_has_hosts() || !board ? 0 : shim_world_size();
-    for (uint32_t i = 0; i < ranks; i++) {
-        int32_t number = i == shim_rank() ? getpid() : atomic_load_explicit(&board->ranks[i].pid, memory_order_relaxed);
-        if (number >= LOWEST)
-            processes[count++] = number;
-    }
+    uint32_t count = 0;
+    if (link_has_hosts() || !link_board())
+        return 0;
+    shim_processes(processes);
+    for (uint32_t i = 0; i < shim_world_size(); i++)
+        if (processes[i] >= LOWEST)
+            processes[count++] = processes[i];
     return count;
 }
 

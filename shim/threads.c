@@ -93,12 +93,8 @@ static uint64_t word_of_place(const void *address, const Dl_info *info) {
 static bool is_helper(const char *file) {
     static const char *const libraries[] = {"libgomp",   "libomp",     "libiomp",   "libblis",  "libmkl",    "libcuda.so",
                                             "libcudart", "libnvidia-", "libcublas", "libcudnn", "libnvrtc.", "libcupti."};
-    if (strstr(file, "openblas")) /* numpy brings libscipy_openblas64_-HASH.so */
-        return true;
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
-        if (!strncmp(file, libraries[i], strlen(libraries[i])))
-            return true;
-    return false;
+    /* numpy brings libscipy_openblas64_-HASH.so */
+    return strstr(file, "openblas") || shim_begins_with_any(file, libraries, sizeof libraries / sizeof *libraries);
 }
 
 /* The code that a new thread is to run; false: it is none of the program's. std::thread starts all of them with a function of its library: what they run is

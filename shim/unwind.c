@@ -53,12 +53,10 @@ static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *frame, void *data
     return walk->visit(walk->code_of(frame), walk->context) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-bool unwind_walk(bool (*visit)(uintptr_t code, void *context), void *context) {
+void unwind_walk(bool (*visit)(uintptr_t code, void *context), void *context) {
     static _Atomic(void *) known_backtrace, known_code;
     __typeof__(&_Unwind_Backtrace) backtrace = unwinder_find(&known_backtrace, "_Unwind_Backtrace");
     struct walk walk = {visit, context, unwinder_find(&known_code, "_Unwind_GetIP")};
-    if (!backtrace || !walk.code_of)
-        return false;
-    backtrace(visit_frame, &walk);
-    return true;
+    if (backtrace && walk.code_of)
+        backtrace(visit_frame, &walk);
 }

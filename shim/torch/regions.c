@@ -63,9 +63,9 @@ struct code {
 };
 
 struct region {
-    struct code runtime, libtorch; /* of OpenMP; and what comes with libtorch */
+    struct code runtime, libtorch; /* of OpenMP; and libtorch's, of which alone a function in a region calls us below user level */
     const char *last;              /* the place that was seen before */
-    bool is_found, is_librarys;
+    bool is_librarys;
 };
 
 static void add_code(struct code *code, const struct dl_phdr_info *info) {
@@ -86,21 +86,13 @@ static bool is_in(const struct code *code, const char *address) {
     return false;
 }
 
-static bool begins_with_any(const char *name, const char *const *beginnings, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (!strncmp(name, beginnings[i], strlen(beginnings[i])))
-            return true;
-    return false;
-}
-
 static int visit_library(struct dl_phdr_info *info, size_t size, void *data) {
-    static const char *const runtimes[] = {"libgomp", "libomp", "libiomp"};
-    static const char *const libtorchs[] = {"libtorch", "libc10", "libmkl", "libdnnl", "libopenblas", "libaccelshim"};
+    static const char *const runtimes[] = {"libgomp", "libomp", "libiomp"}, *const libtorchs[] = {"libtorch", "libc10"};
     struct region *region = data;
     const char *name = info->dlpi_name ? shim_base_of(info->dlpi_name) : "";
-    if (begins_with_any(name, runtimes, sizeof runtimes / sizeof *runtimes))
+    if (shim_begins_with_any(name, runtimes, sizeof runtimes / sizeof *runtimes))
         add_code(&region->runtime, info);
-    else if (begins_with_any(name, libtorchs, sizeof libtorchs / sizeof *libtorchs))
+    else if (shim_begins_with_any(name, libtorchs, sizeof libtorchs / sizeof *libtorchs))
         add_code(&region->libtorch, info);
     return size == 0;
 }
@@ -108,11 +100,10 @@ static int visit_library(struct dl_phdr_info *info, size_t size, void *data) {
 /* The region's function is what OpenMP has called. */
 static bool visit_place(uintptr_t place, void *context) {
     struct region *region = context;
-    region->is_found = is_in(&region->runtime, (const char *)place);
-    if (region->is_found)
-        region->is_librarys = region->last && is_in(&region->libtorch, region->last);
+    bool is_found = is_in(&region->runtime, (const char *)place);
+    region->is_librarys = is_found && region->last && is_in(&region->libtorch, region->last);
     region->last = (const char *)place;
-    return !region->is_found;
+    return !is_found;
 }
 
 static bool is_by_libtorch(void) {
