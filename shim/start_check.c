@@ -152,6 +152,11 @@ static size_t make_equal(struct tensor *const *leaves, const uint64_t *sums, siz
     return different;
 }
 
+static void let_go(struct tensor **leaf) {
+    tensor_release(*leaf);
+    *leaf = NULL;
+}
+
 /* Python's collector frees tensors in cycles when it likes: a leaf that is gone on some rank is not looked at by any. */
 static void keep_those_alive(struct tensor **leaves, size_t count) {
     uint64_t all[BOARD_RANKS_MAX];
@@ -165,7 +170,7 @@ static void keep_those_alive(struct tensor **leaves, size_t count) {
             alive &= all[rank];
         for (size_t i = first; i < end; i++)
             if (!(alive >> (i - first) & 1))
-                leaves[i] = NULL;
+                let_go(&leaves[i]);
     }
 }
 
@@ -207,13 +212,15 @@ static bool is_divided(struct tensor *leaf) {
     return kind == RECORD_SHARD || kind == RECORD_PARTIAL;
 }
 
-/* The list is freed. */
+/* The list and its references are given up. */
 static void check_taken(struct tensor **leaves, size_t count, bool are_used) {
     for (size_t i = 0; i < count; i++)
         if (is_divided(leaves[i]))
-            leaves[i] = NULL;
+            let_go(&leaves[i]);
     check_leaves(leaves, count, are_used);
     leaves_client.are_equal(leaves, count);
+    for (size_t i = 0; i < count; i++)
+        let_go(&leaves[i]);
     free(leaves);
 }
 

@@ -316,6 +316,10 @@ in_place_share() {
     same_part hooks_that_hold.py debian wheel
 }
 
+@test "parameters that one thread lets go of while another one has them compared over the ranks" {
+    same_part leaves_that_end.py debian wheel
+}
+
 @test "backwards from, and gradients at, places of the graph whose tensors are gone; gradients that are leaves, or a Reducer's memory" {
     same_part graph_edges.py debian wheel
     stopped wheel AR-GRAD-KIND refused.py edge_of_a_node

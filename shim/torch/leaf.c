@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "../pairs.h"
+#include "../python.h"
 #include "../shim.h"
 #include "../threads.h"
 #include "functions.h"
@@ -33,7 +34,7 @@ static void leaf_unlock(int *unused) {
     pthread_mutex_unlock(&leaf_mutex);
 }
 
-#define LEAF_SCOPE __attribute__((cleanup(leaf_unlock), unused)) int leaf_scope_ = pthread_mutex_lock(&leaf_mutex)
+#define LEAF_SCOPE __attribute__((cleanup(leaf_unlock), unused)) int leaf_scope_ = (python_lock(&leaf_mutex), 0)
 
 __attribute__((constructor)) static void leaf_start(void) {
     threads_renew_in_child(&leaf_mutex);
@@ -93,7 +94,7 @@ void leaves_pass_on(uint64_t word) {
     atomic_store_explicit(&made->from, own, memory_order_release);
 }
 
-/* Appends the maker's leaves up to limit. */
+/* Appends the maker's leaves up to limit. Other threads may let go of theirs meanwhile: their end waits for the lock (leaf_gone). */
 static size_t take(struct maker *maker, size_t limit, struct tensor ***list, size_t count) {
     size_t first = maker->compared;
     if (first >= limit)
@@ -101,7 +102,10 @@ static size_t take(struct maker *maker, size_t limit, struct tensor ***list, siz
     *list = realloc(*list, (count + limit - first) * sizeof **list);
     if (!*list)
         shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", limit);
-    memcpy(*list + count, maker->leaves + first, (limit - first) * sizeof **list);
+    for (size_t i = first; i < limit; i++) {
+        struct tensor *leaf = maker->leaves[i];
+        (*list)[count + i - first] = leaf && tensor_retain_living(leaf) ? leaf : NULL;
+    }
     atomic_store_explicit(&maker->compared, limit, memory_order_release);
     return count + limit - first;
 }

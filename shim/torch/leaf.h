@@ -30,7 +30,8 @@ struct tensor *leaf_of_node(void *node);                    /* NULL: never seen 
 void leaves_pass_on(uint64_t word);
 /* Of those that this thread knows: are there some that have not been compared? */
 bool leaves_are_new(void);
-/* Those, in the same order on all ranks; gone ones are NULL. They count as compared from now on. The list is the caller's. Communication lock held. */
+/* Those, in the same order on all ranks; gone ones are NULL. They count as compared from now on. The list, and a reference to each, are the
+   caller's. Communication lock held. */
 size_t leaves_take_new(struct tensor ***list);
 /* A leaf that this thread has met although it does not know it: made by a thread that it did not come from. Taken are all that have been made there up to it
    and not been compared. Communication lock held. */

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "../python.h"
 #include "../shim.h"
 #include "functions.h"
 
@@ -217,6 +218,13 @@ void record_set_origin(struct tensor *tensor, struct origin origin) {
 /* The tensor that record_each shows just now, which another thread may be about to end. */
 static _Atomic(struct tensor *) visited;
 
+static void wait_for_visit(struct tensor *tensor) {
+    void *python = python_let_go();
+    while (atomic_load(&visited) == tensor)
+        sched_yield();
+    python_take_again(python);
+}
+
 void record_clear(struct tensor *tensor) {
     if (tensor == torch_facts.undefined || !tensor_is_marked(tensor))
         return;
@@ -228,8 +236,8 @@ void record_clear(struct tensor *tensor) {
         TABLE_SCOPE;
         entry = table_remove(tensor);
     }
-    while (atomic_load(&visited) == tensor)
-        sched_yield();
+    if (atomic_load(&visited) == tensor)
+        wait_for_visit(tensor);
     free(entry);
 }
 
@@ -293,7 +301,7 @@ static void visit_end(int *unused) {
 
 /* Other threads end tensors meanwhile, also those that are still to be shown. */
 void record_each(bool in_graph, record_visit *visit, void *context) {
-    __attribute__((cleanup(visit_end), unused)) int visit_scope = pthread_mutex_lock(&visit_mutex); /* also when what it calls throws */
+    __attribute__((cleanup(visit_end), unused)) int visit_scope = (python_lock(&visit_mutex), 0); /* also when what it calls throws */
     size_t count = 0;
     struct tensor **tensors;
     {

@@ -1,6 +1,7 @@
 /* Tensors: metadata, references, marks, hooks. */
 #include <stdlib.h>
 
+#include "../python.h"
 #include "../shim.h"
 #include "functions.h"
 
@@ -40,18 +41,37 @@ void tensor_retain(struct tensor *tensor) {
         count_add(tensor, STRONG_COUNT, 1);
 }
 
-/* Where Python's object of it is the only owner, it is that object which is retained (libtorch 2.13 and later: the count's highest bit). */
-bool tensor_retain_living(struct tensor *tensor) {
+/* Python's object of it is the only owner, and is what its first further one retains (libtorch 2.13 and later: the count's highest bit). */
+static bool is_pythons_alone(uint64_t counts) {
+    return (uint32_t)counts == 1 && counts >> 63;
+}
+
+static bool retain_living(struct tensor *tensor, bool has_lock) {
     uint64_t *counts = (uint64_t *)((char *)tensor + STRONG_COUNT), now = __atomic_load_n(counts, __ATOMIC_ACQUIRE);
     while ((uint32_t)now) {
-        if ((uint32_t)now == 1 && now >> 63) {
-            tensor_retain(tensor);
-            return true;
+        if (is_pythons_alone(now)) {
+            if (has_lock)
+                tensor_retain(tensor);
+            return has_lock;
         }
         if (__atomic_compare_exchange_n(counts, &now, now + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return true;
     }
     return false;
+}
+
+/* Nobody lets go of a Python object who has not the interpreter's lock. Else it is not taken: the main thread of a program may have it until it ends. */
+bool tensor_retain_living(struct tensor *tensor) {
+    if (retain_living(tensor, false))
+        return true;
+    const struct python_api *python =
+        is_pythons_alone(__atomic_load_n((uint64_t *)((char *)tensor + STRONG_COUNT), __ATOMIC_ACQUIRE)) ? python_api() : NULL;
+    if (!python)
+        return false;
+    int state = python->lock();
+    bool is_retained = retain_living(tensor, true);
+    python->unlock(state);
+    return is_retained;
 }
 
 /* intrusive_ptr::reset_ of the releases before the C ABI (c10/util/intrusive_ptr.h of 1.13 to 2.5). */

@@ -171,7 +171,7 @@ bool tensor_requires_grad(struct tensor *tensor);
 void *tensor_node(struct tensor *tensor);                /* grad_fn's Node*, or NULL */
 struct tensor **tensor_grad_slot(struct tensor *tensor); /* .grad in place */
 void tensor_retain(struct tensor *tensor);
-bool tensor_retain_living(struct tensor *tensor); /* false: nobody owns it any more */
+bool tensor_retain_living(struct tensor *tensor); /* false: nobody owns it; its end waits for us, without Python's lock, which this takes */
 /* How many own the object, a tensor or a storage: its strong count. And how many own a storage, but for Python's object of it where nobody has that. */
 uint32_t tensor_owners(const void *object);
 uint32_t storage_owners(const void *storage);
