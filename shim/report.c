@@ -28,7 +28,7 @@ void report_scaled(void) {
 }
 
 static uint64_t backwards_of_main;
-static struct threads_kept backwards_of_thread = {.of_main = &backwards_of_main, .bytes = sizeof(uint64_t)};
+static const struct threads_kept backwards_of_thread = {.of_main = &backwards_of_main, .bytes = sizeof(uint64_t)};
 
 uint64_t report_backwards(void) {
     return *(uint64_t *)threads_own_kept(&backwards_of_thread);

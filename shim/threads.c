@@ -2,7 +2,9 @@
 #include "threads.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +17,7 @@ _Atomic uint8_t threads_are_several;
 _Atomic uint64_t threads_keep_python;
 
 static pthread_t main_thread;
-static pthread_key_t own_word, own_life;
+static pthread_key_t own_life, is_living;
 static bool has_own_word;
 static _Atomic uint32_t living;
 
@@ -24,20 +26,66 @@ bool threads_are_living(void) {
 }
 
 /* Also of one that ends by pthread_exit(), or is cancelled. */
-static void life_ends(void *unused) {
+static void living_ends(void *unused) {
     (void)unused;
     atomic_fetch_sub(&living, 1);
 }
 
-/* How many a thread has made of a kind; beyond KINDS_MAX kinds, some are counted together. */
-static struct pairs made;
-static size_t kinds;
-static pthread_mutex_t made_mutex = PTHREAD_MUTEX_INITIALIZER;
+/* ---- the word that a thread goes by, and what is kept for it */
+
+struct block {
+    const struct threads_kept *whose;
+    struct block *next;
+    max_align_t memory[];
+};
+
+/* While a thread goes by a word. */
+struct life {
+    uint64_t word;
+    struct life *before; /* what it goes by when this one is done */
+    struct block *blocks;
+    int rounds; /* of the end of its thread */
+};
+
+static struct life of_main;
+
+static struct life *life_own(void) {
+    struct life *life = has_own_word ? pthread_getspecific(own_life) : NULL;
+    return life ? life : &of_main;
+}
+
+static struct life *life_begin(uint64_t word, struct life *before) {
+    struct life *life = calloc(1, sizeof *life);
+    *life = (struct life){.word = word, .before = before};
+    pthread_setspecific(own_life, life);
+    return life;
+}
+
+/* Returns what was before it. */
+static struct life *life_end(struct life *life) {
+    struct life *before = life->before;
+    for (struct block *block = life->blocks, *next; block; block = next) {
+        next = block->next;
+        if (block->whose->end)
+            block->whose->end(block->memory);
+        free(block);
+    }
+    free(life);
+    return before;
+}
+
+/* At the end of a thread, whose other keys are destroyed in the same rounds by code that may ask who it is. */
+static void lives_end(void *last) {
+    struct life *life = last;
+    if (++life->rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
+        pthread_setspecific(own_life, life);
+    else
+        while (life && life != &of_main)
+            life = life_end(life);
+}
 
 uint64_t threads_own(void) {
-    if (!atomic_load_explicit(&threads_are_several, memory_order_relaxed))
-        return 0;
-    return (uint64_t)(uintptr_t)pthread_getspecific(own_word);
+    return atomic_load_explicit(&threads_are_several, memory_order_relaxed) ? life_own()->word : 0;
 }
 
 bool threads_is_main(void) {
@@ -49,10 +97,42 @@ bool threads_are_told_apart(void) {
 }
 
 uint64_t threads_go_by(uint64_t word) {
-    uint64_t before = threads_own();
-    pthread_setspecific(own_word, (void *)(uintptr_t)word);
+    struct life *own = life_own(), *known = own;
+    uint64_t before = own->word;
+    while (known && known->word != word)
+        known = known->before;
+    if (!known && has_own_word)
+        life_begin(word, own);
+    else if (known && known != own) {
+        pthread_setspecific(own_life, known == &of_main ? NULL : known);
+        while (own != known)
+            own = life_end(own);
+    }
     return before;
 }
+
+void *threads_own_kept(const struct threads_kept *kept) {
+    struct life *life = threads_own() ? life_own() : &of_main;
+    if (life == &of_main)
+        return kept->of_main;
+    struct block *block = life->blocks;
+    while (block && block->whose != kept)
+        block = block->next;
+    if (!block) {
+        block = calloc(1, sizeof *block + kept->bytes);
+        block->whose = kept;
+        block->next = life->blocks;
+        life->blocks = block;
+    }
+    return block->memory;
+}
+
+/* ---- words */
+
+/* How many a thread has made of a kind; beyond KINDS_MAX kinds, some are counted together. */
+static struct pairs made;
+static size_t kinds;
+static pthread_mutex_t made_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* 0, 1, ... of those that this thread has made of a kind. */
 static uint64_t number_of(uint64_t what) {
@@ -71,16 +151,6 @@ uint64_t threads_word_of_new(uint64_t kind) {
     uint64_t word = checksum_mix(what, number_of(what)) | 1;
     leaves_pass_on(word);
     return word;
-}
-
-void *threads_own_kept(struct threads_kept *kept) {
-    void *word = (void *)(uintptr_t)threads_own(), *block = word ? pairs_get(&kept->of_others, word) : kept->of_main;
-    if (block)
-        return block;
-    pthread_mutex_lock(&made_mutex);
-    pairs_put(&kept->of_others, word, block = calloc(1, kept->bytes));
-    pthread_mutex_unlock(&made_mutex);
-    return block;
 }
 
 /* What an address in a library or program is, not where it lies. */
@@ -112,11 +182,12 @@ static bool find_kind(void *(*start)(void *), void *argument, uint64_t *kind) {
     return !is_helper(shim_file_at(address));
 }
 
+/* Freed by the second one that tells of it. */
 struct birth {
     void *(*start)(void *);
     void *argument;
     uint64_t word;
-    bool keeps_python;
+    bool keeps_python, is_told;
 };
 
 static struct pairs births; /* pthread_t → struct threads_birth, which outlives its thread until the number is used again */
@@ -129,25 +200,45 @@ struct threads_birth threads_birth(uint64_t thread) {
     return copy;
 }
 
-static void remember_birth(uintptr_t thread, struct threads_birth birth) {
-    pthread_mutex_lock(&made_mutex);
+/* Lock held. NULL: no memory. */
+static struct threads_birth *place_of(uintptr_t thread) {
     struct threads_birth *place = pairs_get(&births, (void *)thread);
     if (!place)
         pairs_put(&births, (void *)thread, place = calloc(1, sizeof *place));
-    if (place) /* it may have ended before the one that has made it comes here */
-        *place = (struct threads_birth){birth.word, birth.argument, birth.has_ended || (place->word == birth.word && place->has_ended)};
+    return place;
+}
+
+/* By the thread itself and by the one that has made it, and whoever is first is believed: when the other comes, a later thread may have the number. */
+static void birth_tell(struct birth *birth, uintptr_t thread) {
+    pthread_mutex_lock(&made_mutex);
+    struct threads_birth *place = place_of(thread);
+    bool is_second = birth->is_told;
+    if (place && !is_second)
+        *place = (struct threads_birth){birth->word, birth->argument, false};
+    birth->is_told = true;
+    pthread_mutex_unlock(&made_mutex);
+    if (is_second)
+        free(birth);
+}
+
+static void birth_end(uintptr_t thread) {
+    pthread_mutex_lock(&made_mutex);
+    struct threads_birth *place = place_of(thread);
+    if (place)
+        place->has_ended = true;
     pthread_mutex_unlock(&made_mutex);
 }
 
 static void *begin(void *given) {
     struct birth birth = *(struct birth *)given;
-    free(given);
-    pthread_setspecific(own_word, (void *)(uintptr_t)birth.word);
-    pthread_setspecific(own_life, &living);
+    uintptr_t thread = (uintptr_t)pthread_self();
+    birth_tell(given, thread);
+    life_begin(birth.word, NULL);
+    pthread_setspecific(is_living, &living);
     if (birth.keeps_python)
         python_keep_state();
     void *result = birth.start(birth.argument);
-    remember_birth((uintptr_t)pthread_self(), (struct threads_birth){birth.word, birth.argument, true});
+    birth_end(thread);
     return result;
 }
 
@@ -158,16 +249,16 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
     struct birth *birth = has_own_word && find_kind(start, argument, &kind) ? malloc(sizeof *birth) : NULL;
     if (!birth)
         return ORIGINAL(pthread_create)(thread, attributes, start, argument);
-    struct threads_birth known = {threads_word_of_new(kind), argument, false};
-    *birth = (struct birth){start, argument, known.word, atomic_load(&threads_keep_python) == (uint64_t)pthread_self()};
+    *birth =
+        (struct birth){start, argument, threads_word_of_new(kind), atomic_load(&threads_keep_python) == (uint64_t)pthread_self(), false};
     atomic_store(&threads_are_several, 1);
     atomic_fetch_add(&living, 1);
     int error = ORIGINAL(pthread_create)(thread, attributes, begin, birth);
     if (error) {
         free(birth);
-        life_ends(NULL);
+        living_ends(NULL);
     } else
-        remember_birth(*(uintptr_t *)thread, known);
+        birth_tell(birth, *(uintptr_t *)thread);
     return error;
 }
 
@@ -193,6 +284,6 @@ __attribute__((constructor)) static void threads_start(void) {
     main_thread = pthread_self();
     if (!shim_job_secret())
         return;
-    has_own_word = !pthread_key_create(&own_word, NULL) && !pthread_key_create(&own_life, life_ends);
+    has_own_word = !pthread_key_create(&own_life, lives_end) && !pthread_key_create(&is_living, living_ends);
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }

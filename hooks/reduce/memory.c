@@ -59,7 +59,7 @@ static void remember(struct tensor *leaf, size_t ordinal) {
 
 /* Of a thread: it has met leaves for whose gradients there is no room yet. Many a program only evaluates. */
 static bool main_needs_room;
-static struct threads_kept needs_room = {&main_needs_room, sizeof main_needs_room, {NULL}};
+static const struct threads_kept needs_room = {&main_needs_room, sizeof main_needs_room, NULL};
 
 static void remember_all(struct tensor *const *leaves, size_t count) {
     forget_the_gone();

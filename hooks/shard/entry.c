@@ -2,19 +2,25 @@
  * Entry: a whole batch that meets a parameter is cut into rows. A guess about speed only: narrowing any replicated tensor is exact, so a wrong guess
  * (a table of positions cut as if it were a batch) is merely gathered again later.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "bag.h"
 
 /* What a thread has learned. */
 struct learned {
-    int64_t last_total; /* rows of the last batch that it has cut: one-dimensional indices are cut only when they are as many */
-    int usual_dim;      /* where it cuts sequences at layers that it has not met: what was learned last */
+    int64_t last_total;  /* rows of the last batch that it has cut: one-dimensional indices are cut only when they are as many */
+    int usual_dim;       /* where it cuts sequences at layers that it has not met: what was learned last */
+    struct pairs habits; /* layer → struct habit, owned */
 };
 
+static void forget(void *given) {
+    struct learned *own = given;
+    pairs_each(&own->habits, free);
+    pairs_free(&own->habits);
+}
+
 static struct learned main_learned;
-static struct threads_kept all_learned = {&main_learned, sizeof main_learned, {NULL}};
+static const struct threads_kept all_learned = {&main_learned, sizeof main_learned, forget};
 
 static struct learned *learned(void) {
     return threads_own_kept(&all_learned);
@@ -36,10 +42,7 @@ struct habit {
     int changes; /* a layer that is used for both settles down in the end */
 };
 
-/* layer → struct habit, never freed. A layer is a hash of the thread, of the operator and of the shapes of its parameters. */
-static struct pairs habits;
-static pthread_mutex_t habits_mutex = PTHREAD_MUTEX_INITIALIZER; /* of who adds one */
-
+/* A hash of the thread, of the operator and of the shapes of its parameters. */
 uint64_t entry_layer(const struct shard_call *call) {
     uint64_t layer = checksum_bytes(threads_own(), call->op->name, strlen(call->op->name));
     for (int i = 0; i < call->argument_count; i++) {
@@ -51,14 +54,13 @@ uint64_t entry_layer(const struct shard_call *call) {
 }
 
 static struct habit *habit_of(uint64_t layer) {
-    struct habit *habit = pairs_get(&habits, (void *)(uintptr_t)layer);
-    if (habit)
-        return habit;
-    habit = malloc(sizeof *habit);
-    *habit = (struct habit){.dim = learned()->usual_dim};
-    pthread_mutex_lock(&habits_mutex);
-    pairs_put(&habits, (void *)(uintptr_t)layer, habit);
-    pthread_mutex_unlock(&habits_mutex);
+    struct learned *own = learned();
+    struct habit *habit = pairs_get(&own->habits, (void *)(uintptr_t)layer);
+    if (!habit) {
+        habit = malloc(sizeof *habit);
+        *habit = (struct habit){.dim = own->usual_dim};
+        pairs_put(&own->habits, (void *)(uintptr_t)layer, habit);
+    }
     return habit;
 }
 

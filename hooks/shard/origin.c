@@ -50,7 +50,7 @@ struct given {
 };
 
 static struct given main_given;
-static struct threads_kept all_given = {&main_given, sizeof main_given, {NULL}};
+static const struct threads_kept all_given = {&main_given, sizeof main_given, NULL};
 
 static struct given *given(void) {
     return threads_own_kept(&all_given);

@@ -146,7 +146,7 @@ static size_t number_of_example(void) {
 static size_t number_of_maker(struct tensor *leaf) {
     struct maker *maker = maker_get(key_of(threads_own()));
     if (maker->count == maker->room) {
-        maker->room = maker->room ? 2 * maker->room : 64;
+        maker->room = maker->room ? 2 * maker->room : 8;
         maker->leaves = realloc(maker->leaves, maker->room * sizeof(struct tensor *));
     }
     maker->leaves[maker->count] = leaf;

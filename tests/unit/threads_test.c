@@ -1,0 +1,156 @@
+// sources: shim/threads.c shim/pairs.c shim/checksum.c
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "../../shim/python.h"
+#include "../../shim/shim.h"
+#include "../../shim/threads.h"
+
+/* ---- what threads.c asks of the rest of the shim */
+
+_Atomic uint8_t shim_active_now;
+struct hook_row hook_table[HOOK_COUNT];
+
+static __typeof__(&pthread_create) create; /* NULL: libc's */
+
+void *resolve_original(enum hook_id id) {
+    (void)id;
+    return create ? (void *)create : dlsym(RTLD_NEXT, "pthread_create");
+}
+
+const char *shim_job_secret(void) {
+    return "a job";
+}
+
+const char *shim_file_at(const void *address) {
+    (void)address;
+    return "program";
+}
+
+void leaves_pass_on(uint64_t word) {
+    (void)word;
+}
+
+void legacy_begin(void) {
+}
+
+void python_keep_state(void) {
+}
+
+/* ---- */
+
+static int ended; /* how often something kept has been freed */
+
+static void count_end(void *memory) {
+    ended += *(int *)memory;
+}
+
+static int of_main;
+static const struct threads_kept kept = {&of_main, sizeof of_main, count_end};
+
+static int *own(void) {
+    return threads_own_kept(&kept);
+}
+
+TEST("what is kept for a task begins with zeros and is freed when the task is done; its thread's is as it was before") {
+    atomic_store(&threads_are_several, 1);
+    *own() = 7;
+    for (uint64_t word = 11; word < 1000; word += 2) {
+        EXPECT(threads_go_by(word) == 0);
+        EXPECT(*own() == 0);
+        *own() = 1;
+        EXPECT(threads_go_by(0) == word);
+        EXPECT(*own() == 7);
+    }
+    EXPECT(ended == 495);
+}
+
+TEST("of tasks within a task, the inner ones are done with the outer one") {
+    atomic_store(&threads_are_several, 1);
+    threads_go_by(11);
+    *own() = 1;
+    threads_go_by(13);
+    *own() = 10;
+    threads_go_by(15);
+    *own() = 100;
+    EXPECT(threads_go_by(13) == 15);
+    EXPECT(ended == 100 && *own() == 10);
+    threads_go_by(17);
+    *own() = 1000;
+    threads_go_by(11);
+    EXPECT(ended == 1110 && *own() == 1);
+    threads_go_by(11);
+    EXPECT(ended == 1110 && *own() == 1);
+    threads_go_by(0);
+    EXPECT(ended == 1111 && threads_own() == 0);
+}
+
+static pthread_key_t last_key;
+static uint64_t word_at_end;
+
+static void note_word(void *unused) {
+    (void)unused;
+    word_at_end = threads_own();
+}
+
+static void *work(void *unused) {
+    pthread_setspecific(last_key, unused);
+    EXPECT(*own() == 0);
+    *own() = 1;
+    threads_go_by(11);
+    *own() = 10;
+    return NULL;
+}
+
+TEST("what is kept for a thread, and for its task, is freed at its end, behind what else the thread does there; it never sees another "
+     "one's") {
+    pthread_key_create(&last_key, note_word);
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        EXPECT(!hook_pthread_create(&thread, NULL, work, &ended));
+        pthread_join(thread, NULL);
+        EXPECT(word_at_end == 11);
+        EXPECT(ended == 11 * (i + 1));
+    }
+    EXPECT(*own() == 0);
+}
+
+static pthread_barrier_t is_looked_at;
+static _Atomic uint64_t word_of_second;
+static pthread_t second;
+
+static void *wait_for_look(void *unused) {
+    atomic_store(&word_of_second, threads_own());
+    pthread_barrier_wait(&is_looked_at);
+    return unused;
+}
+
+/* Before the one that makes the thread comes back, it has ended, and a second one, by another maker, has its number. */
+static int create_two(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+    create = NULL;
+    __typeof__(&pthread_create) original = resolve_original(HOOK_pthread_create);
+    int error = original(thread, attributes, start, argument);
+    pthread_join(*thread, NULL);
+    EXPECT(!hook_pthread_create(&second, NULL, wait_for_look, NULL));
+    return error;
+}
+
+static void *nothing(void *unused) {
+    return unused;
+}
+
+TEST("a thread that has the number of one that has ended is known by its own word, whenever the other's maker comes to tell of that") {
+    pthread_t first;
+    pthread_barrier_init(&is_looked_at, NULL, 2);
+    create = create_two;
+    EXPECT(!hook_pthread_create(&first, NULL, nothing, NULL));
+    EXPECT(first == second);
+    struct threads_birth birth = threads_birth(second);
+    pthread_barrier_wait(&is_looked_at);
+    pthread_join(second, NULL);
+    EXPECT(birth.word == word_of_second && !birth.has_ended);
+    EXPECT(threads_birth(second).has_ended);
+}
