@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "comm/clock.h"
 #include "comm/own.h"
 #include "joined.h"
 #include "last_words.h"
@@ -83,7 +84,11 @@ static int connect_to(struct own_descriptor *to) {
     int low = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (low < 0)
         return -1;
-    if (connect(low, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length))) {
+    int failed;
+    do /* where many ranks come at a time it waits */
+        failed = connect(low, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length));
+    while (failed && errno == EINTR);
+    if (failed) {
         int error = errno;
         close(low);
         errno = error;
@@ -121,13 +126,17 @@ bool link_send(uint32_t type, const void *body, uint32_t bytes) {
     return send_over(&connection, type, body, bytes);
 }
 
-/* Until the launcher has answered. In slices: a whole job may have been stopped (Ctrl-Z) meanwhile, and that time does not count. */
+/* Until the launcher has answered. In slices: a whole job may have been stopped (Ctrl-Z) meanwhile, and that time counts as one. Signals end slices early. */
 static bool await_answer(const struct own_descriptor *from) {
+    const uint64_t second_ns = 1000000000;
     struct pollfd ready = {from->number, POLLIN, 0};
-    for (int i = 0; i < CLAIM_SECONDS; i++) {
+    for (uint64_t waited_ns = 0; waited_ns < CLAIM_SECONDS * second_ns;) {
+        uint64_t began_ns = clock_ns();
         int polled = poll(&ready, 1, 1000);
         if (polled > 0 || (polled < 0 && errno != EINTR))
             return polled > 0;
+        uint64_t took_ns = clock_ns() - began_ns;
+        waited_ns += took_ns < second_ns ? took_ns : second_ns;
     }
     return false;
 }

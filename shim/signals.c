@@ -6,6 +6,8 @@
  * the program from that collective. In Python the handler's function runs, and KeyboardInterrupt is raised, before the next instruction.
  *
  * Rules
+ *  - In Python it is the main thread that is to meet the others: between another thread's collectives it is at any place. Where it does not, waiting for such a
+ *    thread, the kernel wakes it when patience ends.
  *  - A signal is kept only while the next collective is near, at the pace of the last ones, and never longer: then the handler runs wherever the rank is, as
  *    it does before training, in other processes, and when the signal comes a second time.
  *  - What somebody outside the job sends to one rank alone (kill, with the number that the program has printed or written into a file) goes to all: the rank
@@ -29,6 +31,7 @@
 #include <unistd.h>
 
 #include "link.h"
+#include "python.h"
 #include "sender.h"
 #include "shim.h"
 
@@ -39,6 +42,7 @@ static struct handled {
     struct sigaction action; /* the program's */
     _Atomic bool is_ours;    /* the kernel knows arrive() in its place */
     _Atomic bool is_kept;    /* has come, and its handler has not run */
+    bool is_of_main;         /* the handler is Python's, which leaves a mark for the main thread */
     siginfo_t info;          /* of that */
     struct {
         bool is_known[2]; /* from somebody; from the launcher */
@@ -76,8 +80,11 @@ static void run_handler(int number, struct handled *signal, siginfo_t *info, voi
         action.sa_handler(number);
 }
 
+/* Linux 6.4 and later give a timer's signal to whichever thread runs: Python's main thread, to which it is to come, would go on waiting for a lock. */
 static bool timer_start(struct handled *signal, int number, uint64_t after_ns) {
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = number, .sigev_value.sival_ptr = signal};
+    struct sigevent event = {
+        .sigev_notify = signal->is_of_main ? SIGEV_THREAD_ID : SIGEV_SIGNAL, .sigev_signo = number, .sigev_value.sival_ptr = signal};
+    event._sigev_un._tid = getpid();
     struct itimerspec time = {.it_value = {.tv_sec = (time_t)(after_ns / 1000000000), .tv_nsec = (long)(after_ns % 1000000000)}};
     if (!signal->has_timer)
         signal->has_timer = !timer_create(CLOCK_MONOTONIC, &event, &signal->timer);
@@ -100,7 +107,7 @@ static bool keep(int number, struct handled *signal, const siginfo_t *info) {
         return false;
     signal->info = *info;
     atomic_store(&signal->is_kept, true);
-    comm_wish(1u << (signal - handled));
+    comm_wish(1u << (signal - handled), signal->is_of_main);
     return true;
 }
 
@@ -121,11 +128,7 @@ static bool is_twin(struct handled *signal, const siginfo_t *info) {
     return is_twin;
 }
 
-static _Atomic pthread_t sender; /* a thread that is sending a signal to this process; 0: none */
-
-static bool is_own(void) {
-    return pthread_equal(atomic_load(&sender), pthread_self());
-}
+static _Thread_local uint8_t sends; /* this thread is sending a signal to itself, or to this process: how deep */
 
 /* A child's signal each rank has from its own child. */
 static void tell_others(int number, const siginfo_t *info) {
@@ -153,7 +156,7 @@ static void arrive(int number, siginfo_t *info, void *context) {
         bool goes_on = number != SIGINT && atomic_load(&are_held) && timer_start(signal, number, HELD_NS);
         if (!goes_on && take(signal))
             run_handler(number, signal, &signal->info, context);
-    } else if (is_own()) {
+    } else if (sends) {
         run_now(number, signal, info, context);
     } else if (!is_twin(signal, info)) {
         tell_others(number, info);
@@ -203,7 +206,8 @@ static int set_action(int number, struct handled *signal, const struct sigaction
     bool is_ours = is_handler(action) && shim_may_train();
     run_kept(number, signal); /* it came for the handler that goes now */
     if (is_ours) {
-        signal->action = *action; /* before it can come */
+        signal->action = *action;                  /* before it can come */
+        signal->is_of_main = python_api() != NULL; /* not shim_has_python(): the interpreter sets its first ones before it has begun */
         ours.sa_sigaction = arrive;
         ours.sa_flags = (action->sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
     }
@@ -239,11 +243,11 @@ void *hook_signal(int number, void *handler) {
 
 /* ---- what the program sends to itself */
 
-static void send_end(pthread_t *outer) {
-    atomic_store(&sender, *outer);
+static void send_end(uint8_t *outer) {
+    sends = *outer;
 }
 
-#define SENDING_SCOPE __attribute__((cleanup(send_end), unused)) pthread_t outer_sender_ = atomic_exchange(&sender, pthread_self())
+#define SENDING_SCOPE __attribute__((cleanup(send_end), unused)) uint8_t outer_sends_ = sends++
 
 int hook_raise(int number) {
     SENDING_SCOPE;

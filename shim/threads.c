@@ -61,9 +61,17 @@ static struct life *life_begin(uint64_t word, struct life *before) {
     return life;
 }
 
+static void forget_notes(uint64_t word) {
+    if (!word || !shim_active() || !comm_has_notes())
+        return;
+    SHIM_NOTE_SCOPE;
+    comm_note_no_more(word);
+}
+
 /* Returns what was before it. */
 static struct life *life_end(struct life *life) {
     struct life *before = life->before;
+    forget_notes(life->word);
     for (struct block *block = life->blocks, *next; block; block = next) {
         next = block->next;
         if (block->whose->end)
@@ -208,12 +216,13 @@ static struct threads_birth *place_of(uintptr_t thread) {
     return place;
 }
 
-/* By the thread itself and by the one that has made it, and whoever is first is believed: when the other comes, a later thread may have the number. */
-static void birth_tell(struct birth *birth, uintptr_t thread) {
+/* By the thread itself and by the one that has made it, and whoever is first is believed: when the other comes, a later thread may have the number, and what
+   holds it may be gone. */
+static void birth_tell(struct birth *birth, const pthread_t *thread) {
     pthread_mutex_lock(&made_mutex);
-    struct threads_birth *place = place_of(thread);
     bool is_second = birth->is_told;
-    if (place && !is_second)
+    struct threads_birth *place = is_second ? NULL : place_of((uintptr_t)*thread);
+    if (place)
         *place = (struct threads_birth){birth->word, birth->argument, false};
     birth->is_told = true;
     pthread_mutex_unlock(&made_mutex);
@@ -231,14 +240,14 @@ static void birth_end(uintptr_t thread) {
 
 static void *begin(void *given) {
     struct birth birth = *(struct birth *)given;
-    uintptr_t thread = (uintptr_t)pthread_self();
-    birth_tell(given, thread);
+    pthread_t thread = pthread_self();
+    birth_tell(given, &thread);
     life_begin(birth.word, NULL);
     pthread_setspecific(is_living, &living);
     if (birth.keeps_python)
         python_keep_state();
     void *result = birth.start(birth.argument);
-    birth_end(thread);
+    birth_end((uintptr_t)thread);
     return result;
 }
 
@@ -258,7 +267,7 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
         free(birth);
         living_ends(NULL);
     } else
-        birth_tell(birth, *(uintptr_t *)thread);
+        birth_tell(birth, thread);
     return error;
 }
 

@@ -59,6 +59,20 @@ is_as_alone() {
     [[ $(sed -n 's/^saved after \([0-9]*\) .*/\1/p' out) =~ ^3[678]$ ]]
 }
 
+@test "Python: a signal that comes while another thread trains beside the main thread is handled by that at the same step" {
+    tell USR1 2 "$(pythons | head -n 1)" "$REPOSITORY/tests/programs/told_beside_threads.py" train
+    [ "$status" -eq 0 ] || show err
+    grep "^left after" out
+}
+
+@test "Python: the main thread that waits for the one that trains is interrupted" {
+    spawn_bg "$ACCEL_RUN" -n 2 "$(pythons | head -n 1)" "$REPOSITORY/tests/programs/told_beside_threads.py" wait
+    retry 600 0.1 grep -qx begun out
+    kill -INT "$bg_pid"
+    wait_bg
+    grep -Ex '(\[rank 1\] )?interrupted' out err # the first one ends the other
+}
+
 @test "a signal that somebody sends to every process of the job is one signal" {
     local python
     for python in $(pythons); do

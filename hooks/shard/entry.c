@@ -2,6 +2,7 @@
  * Entry: a whole batch that meets a parameter is cut into rows. A guess about speed only: narrowing any replicated tensor is exact, so a wrong guess
  * (a table of positions cut as if it were a batch) is merely gathered again later.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "bag.h"
@@ -53,13 +54,17 @@ uint64_t entry_layer(const struct shard_call *call) {
     return layer ? layer : 1;
 }
 
+static pthread_mutex_t habits_mutex = PTHREAD_MUTEX_INITIALIZER; /* threads of a parallel region have the main thread's */
+
 static struct habit *habit_of(uint64_t layer) {
     struct learned *own = learned();
     struct habit *habit = pairs_get(&own->habits, (void *)(uintptr_t)layer);
     if (!habit) {
         habit = malloc(sizeof *habit);
         *habit = (struct habit){.dim = own->usual_dim};
+        pthread_mutex_lock(&habits_mutex);
         pairs_put(&own->habits, (void *)(uintptr_t)layer, habit);
+        pthread_mutex_unlock(&habits_mutex);
     }
     return habit;
 }

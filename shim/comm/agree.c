@@ -84,7 +84,8 @@ static struct kept {
     int is_used;
     struct segment_post notes;
 } * kept;
-static unsigned kept_next, kept_count, kept_room;
+static unsigned kept_next, kept_room;
+static _Atomic unsigned kept_count;
 
 static struct kept *kept_find(uint64_t thread) {
     for (unsigned i = 0; kept_count && i < kept_room; i++) {
@@ -135,6 +136,18 @@ void comm_note(const char *what, uint64_t value) {
     note(is_for_next ? own_post(segment.sequence + 1) : kept_of(segment.options.thread()), what, value);
 }
 
+void comm_note_no_more(uint64_t thread) {
+    struct kept *mine = kept_find(thread);
+    if (mine) {
+        mine->is_used = 0;
+        kept_count--;
+    }
+}
+
+int comm_has_notes(void) {
+    return atomic_load_explicit(&kept_count, memory_order_relaxed) != 0;
+}
+
 /* As if they had been noted in the post from the beginning, as on a rank that has had no second thread yet. */
 static void take_kept(struct segment_post *post, struct kept *mine) {
     const struct segment_post *notes = &mine->notes;
@@ -156,6 +169,36 @@ void agree_take_notes(uint64_t thread) {
     if (mine) {
         take_kept(own_post(segment.sequence + 1), mine);
     }
+}
+
+/* ---- wishes */
+
+static _Thread_local uint32_t granted;
+
+void comm_wish(uint32_t bits, int by_main) {
+    if (by_main) {
+        atomic_fetch_or(&segment.wishes_of_main, bits);
+    } else {
+        atomic_fetch_and(&segment.wishes_of_main, ~bits);
+    }
+    atomic_fetch_or(&segment.wishes, bits);
+}
+
+void comm_wish_no_more(uint32_t bits) {
+    atomic_fetch_and(&segment.wishes, ~bits);
+}
+
+static uint32_t wishes_of_turn(void) {
+    uint32_t wishes = atomic_load_explicit(&segment.wishes, memory_order_relaxed);
+    return segment.thread ? wishes & ~atomic_load_explicit(&segment.wishes_of_main, memory_order_relaxed) : wishes;
+}
+
+uint32_t comm_granted(void) {
+    uint32_t bits = granted;
+    if (__builtin_expect(bits != 0, 0)) {
+        granted = 0;
+    }
+    return bits;
 }
 
 /* ---- entering and passing */
@@ -195,8 +238,7 @@ void agree_enter(const char *label, const struct agree_call *call) {
     hash = agree_mix(agree_mix(hash_text(hash, label), post->notes_hash), segment.thread);
     atomic_store_explicit(&control->check[segment.sequence % 2], hash, memory_order_relaxed);
     atomic_store_explicit(&control->list[segment.sequence % 2], call->list ? agree_mix(call->list, what) : 0, memory_order_relaxed);
-    atomic_store_explicit(&control->wishes[segment.sequence % 2], atomic_load_explicit(&segment.wishes, memory_order_relaxed),
-                          memory_order_relaxed);
+    atomic_store_explicit(&control->wishes[segment.sequence % 2], wishes_of_turn(), memory_order_relaxed);
 }
 
 static int describe_call(char *text, size_t room, uint32_t rank, const struct segment_post *post) {
@@ -279,8 +321,7 @@ static void grant_wishes(void) {
     uint32_t wishes = segment_is_spread() ? atomic_load(&segment.common->wishes[segment.sequence % 2]) : agree_wishes_here();
     if (wishes) {
         comm_wish_no_more(wishes);
-        segment.granted_to = pthread_self();
-        atomic_fetch_or(&segment.granted, wishes);
+        granted |= wishes;
     }
 }
 
@@ -318,23 +359,6 @@ void agree_leave(void) {
     segment.left_ns = clock_ns();
     segment.statistics.wait_ns += segment.left_ns - segment.entered_ns;
     atomic_store_explicit(&segment.board->ranks[segment.options.rank].waiting, BOARD_WAITS_NOT, memory_order_relaxed);
-}
-
-/* ---- wishes */
-
-void comm_wish(uint32_t bits) {
-    atomic_fetch_or(&segment.wishes, bits);
-}
-
-void comm_wish_no_more(uint32_t bits) {
-    atomic_fetch_and(&segment.wishes, ~bits);
-}
-
-uint32_t comm_granted(void) {
-    if (!atomic_load_explicit(&segment.granted, memory_order_relaxed) || !pthread_equal(segment.granted_to, pthread_self())) {
-        return 0;
-    }
-    return atomic_exchange(&segment.granted, 0);
 }
 
 void comm_step(void) {

@@ -88,6 +88,9 @@ void comm_end_turn(void);
    what: a short name, shown when the ranks differ (its first 39 characters; copied). Free of waiting. Of several threads each one's are kept
    for its next turn. */
 void comm_note(const char *what, uint64_t value);
+/* What a thread, or a task, that is done has noted since its last turn. To be asked for first, without a lock: are there any such notes of some thread? */
+int comm_has_notes(void);
+void comm_note_no_more(uint64_t thread);
 
 /* Waits for all ranks. label: a literal or any string that lives during the call. */
 void comm_barrier(const char *label);
@@ -119,8 +122,9 @@ void comm_all_gather_words(const char *label, uint64_t mine, uint64_t *all);
 /* Of such words: the first rank whose word is not that of rank 0; the number of ranks: none. No collective. */
 uint32_t comm_first_other(const uint64_t *all);
 
-/* Something (a bit of `bits`) that is to be done by all ranks between the same two collectives. Any thread, and signal handlers. */
-void comm_wish(uint32_t bits);
+/* Something (a bit of `bits`) that is to be done by all ranks between the same two collectives; by_main: of the main thread. Any thread, and signal
+   handlers. */
+void comm_wish(uint32_t bits, int by_main);
 void comm_wish_no_more(uint32_t bits);
 /* Bits that all ranks had wished for when they entered one and the same collective of this thread, since the last call; those wishes are fulfilled. Every
    rank gets them between the same two collectives. */

@@ -76,20 +76,19 @@ struct segment {
     struct board *board;
     struct segment_common *common;
     unsigned char *controls, *rings;
-    uint32_t first, last;               /* ranks of this host: [first, last); the first is the leader */
-    uint32_t hosts, host;               /* how many, and which this is; 1, 0 without others */
-    uint64_t arrivals;                  /* barriers this rank has entered */
-    uint64_t sequence;                  /* collectives this rank has entered */
-    size_t ring_offset;                 /* where the next turn begins */
-    uint64_t entered_ns;                /* when the collective in progress was entered */
-    uint64_t deadline_ns;               /* when the wait in progress is given up */
-    uint64_t looked_ns;                 /* when that was last looked at */
-    const char *label;                  /* of the collective in progress */
-    uint64_t left_ns;                   /* when the last one was left */
-    uint64_t pause_ns, pause_before_ns; /* the longest time between two, in this step and in the one before */
-    _Atomic uint32_t wishes, granted;   /* comm_wish(), comm_granted() */
-    pthread_t granted_to;               /* the thread that was in the collective */
-    uint64_t thread;                    /* whose turn it is (comm_take_turn()) */
+    uint32_t first, last;                    /* ranks of this host: [first, last); the first is the leader */
+    uint32_t hosts, host;                    /* how many, and which this is; 1, 0 without others */
+    uint64_t arrivals;                       /* barriers this rank has entered */
+    uint64_t sequence;                       /* collectives this rank has entered */
+    size_t ring_offset;                      /* where the next turn begins */
+    uint64_t entered_ns;                     /* when the collective in progress was entered */
+    uint64_t deadline_ns;                    /* when the wait in progress is given up */
+    uint64_t looked_ns;                      /* when that was last looked at */
+    const char *label;                       /* of the collective in progress */
+    uint64_t left_ns;                        /* when the last one was left */
+    uint64_t pause_ns, pause_before_ns;      /* the longest time between two, in this step and in the one before */
+    _Atomic uint32_t wishes, wishes_of_main; /* comm_wish() */
+    uint64_t thread;                         /* whose turn it is (comm_take_turn()) */
     int has_turn;
     uint64_t backwards; /* taken in turn (comm_take_backward()) */
     struct comm_statistics statistics;

@@ -46,32 +46,31 @@ static bool is_pythons_alone(uint64_t counts) {
     return (uint32_t)counts == 1 && counts >> 63;
 }
 
-static bool retain_living(struct tensor *tensor, bool has_lock) {
+enum living { GONE, PYTHONS_ALONE, RETAINED };
+
+static enum living retain_but_pythons(struct tensor *tensor) {
     uint64_t *counts = (uint64_t *)((char *)tensor + STRONG_COUNT), now = __atomic_load_n(counts, __ATOMIC_ACQUIRE);
     while ((uint32_t)now) {
-        if (is_pythons_alone(now)) {
-            if (has_lock)
-                tensor_retain(tensor);
-            return has_lock;
-        }
+        if (is_pythons_alone(now))
+            return PYTHONS_ALONE;
         if (__atomic_compare_exchange_n(counts, &now, now + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            return true;
+            return RETAINED;
     }
-    return false;
+    return GONE;
 }
 
 /* Nobody lets go of a Python object who has not the interpreter's lock. Else it is not taken: the main thread of a program may have it until it ends. */
 bool tensor_retain_living(struct tensor *tensor) {
-    if (retain_living(tensor, false))
-        return true;
-    const struct python_api *python =
-        is_pythons_alone(__atomic_load_n((uint64_t *)((char *)tensor + STRONG_COUNT), __ATOMIC_ACQUIRE)) ? python_api() : NULL;
-    if (!python)
-        return false;
+    enum living living = retain_but_pythons(tensor);
+    if (living != PYTHONS_ALONE)
+        return living == RETAINED;
+    const struct python_api *python = python_api();
     int state = python->lock();
-    bool is_retained = retain_living(tensor, true);
+    living = retain_but_pythons(tensor);
+    if (living == PYTHONS_ALONE)
+        tensor_retain(tensor);
     python->unlock(state);
-    return is_retained;
+    return living != GONE;
 }
 
 /* intrusive_ptr::reset_ of the releases before the C ABI (c10/util/intrusive_ptr.h of 1.13 to 2.5). */

@@ -320,9 +320,9 @@ TEST("the same with more ranks than cores, in turn") {
 
 static void wish(void) {
     enum { ONE = 1, OTHER = 4 };
-    comm_wish(ONE);
+    comm_wish(ONE, 0);
     if (self == world - 1) {
-        comm_wish(OTHER);
+        comm_wish(OTHER, 0);
     }
     RANK_EXPECT(comm_granted() == 0);
     comm_barrier("all wish for one");
@@ -330,10 +330,10 @@ static void wish(void) {
     RANK_EXPECT(comm_granted() == 0);
     comm_barrier("nobody else wishes for the other");
     RANK_EXPECT(comm_granted() == 0);
-    comm_wish(OTHER);
+    comm_wish(OTHER, 0);
     comm_barrier("all do");
     RANK_EXPECT(comm_granted() == (world > 1 ? OTHER : 0));
-    comm_wish(ONE | OTHER);
+    comm_wish(ONE | OTHER, 0);
     comm_wish_no_more(ONE);
     comm_barrier("for one no more");
     RANK_EXPECT(comm_granted() == (world > 1 ? OTHER : 0));

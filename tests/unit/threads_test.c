@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "../../shim/python.h"
 #include "../../shim/shim.h"
@@ -38,6 +39,24 @@ void legacy_begin(void) {
 }
 
 void python_keep_state(void) {
+}
+
+static uint64_t noted; /* the word whose notes there are */
+
+int comm_has_notes(void) {
+    return noted != 0;
+}
+
+void comm_note_no_more(uint64_t thread) {
+    if (thread == noted)
+        noted = 0;
+}
+
+void shim_note_lock(void) {
+}
+
+void shim_note_unlock(int *unused) {
+    (void)unused;
 }
 
 /* ---- */
@@ -86,6 +105,19 @@ TEST("of tasks within a task, the inner ones are done with the outer one") {
     EXPECT(ended == 1110 && *own() == 1);
     threads_go_by(0);
     EXPECT(ended == 1111 && threads_own() == 0);
+}
+
+TEST("what a task has noted for the other ranks, and never told them, goes with it") {
+    atomic_store(&threads_are_several, 1);
+    atomic_store(&shim_active_now, 1);
+    noted = 13;
+    threads_go_by(11);
+    threads_go_by(0);
+    EXPECT(noted == 13);
+    threads_go_by(13);
+    EXPECT(noted == 13);
+    threads_go_by(0);
+    EXPECT(!noted);
 }
 
 static pthread_key_t last_key;
@@ -153,4 +185,20 @@ TEST("a thread that has the number of one that has ended is known by its own wor
     pthread_join(second, NULL);
     EXPECT(birth.word == word_of_second && !birth.has_ended);
     EXPECT(threads_birth(second).has_ended);
+}
+
+/* As a thread that frees what its maker has given it, its number with it, does before its maker comes back. */
+static int create_and_free(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+    create = NULL;
+    __typeof__(&pthread_create) original = resolve_original(HOOK_pthread_create);
+    int error = original(thread, attributes, start, argument);
+    pthread_join(*thread, NULL);
+    munmap(thread, sizeof *thread);
+    return error;
+}
+
+TEST("a thread that has freed what holds its number is not looked for there") {
+    pthread_t *place = mmap(NULL, sizeof *place, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    create = create_and_free;
+    EXPECT(!hook_pthread_create(place, NULL, nothing, NULL));
 }
