@@ -18,6 +18,10 @@ for i in range(20):
     both_builds handles.py
 }
 
+@test "Python: an open file is as old as the disk says, with the permissions and attributes it has there, and for writing alone: a log of yesterday's is rotated" {
+    both 2 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/alike.py"
+}
+
 @test "a file that is closed, or renamed while it is open, as another thread lists its folder is there, whole" {
     program 'os.mkdir("saves")
 sys.setswitchinterval(1e-5)

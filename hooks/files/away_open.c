@@ -94,7 +94,7 @@ static int reopen(int from, int flags) {
 }
 
 static int open_copy_of(struct away_file *file, int flags) {
-    int copied = 0, to = sink_make(O_CLOEXEC);
+    int copied = 0, to = sink_make(O_CLOEXEC, 0600);
     if (to < 0)
         sink_refuse(file->path);
     for (int i = 0; i < TRIES && !(copied = copy(file, to)); i++)

@@ -66,7 +66,7 @@ int early_open(const char *path, int flags, unsigned mode) {
     }
     files_locate(path, real);
     bool is_own = flags & O_APPEND && !(flags & O_TRUNC);
-    int file = is_own ? sink_open(real, flags) : open(path, flags, mode);
+    int file = is_own ? sink_open(real, flags, mode) : open(path, flags, mode);
     int saved_errno = errno;
     if (file >= 0)
         note(file, real, is_own);
@@ -105,7 +105,7 @@ static void divert(int descriptor) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
     int flags = fcntl(descriptor, F_GETFL), own = fcntl(descriptor, F_GETFD);
-    int sink = sink_open(path, O_RDWR | (flags & (O_APPEND | O_NONBLOCK)));
+    int sink = sink_open(path, O_RDWR | (flags & (O_APPEND | O_NONBLOCK)), 0);
     if (sink < 0)
         sink_refuse(path);
     lseek(sink, lseek(descriptor, 0, SEEK_CUR), SEEK_SET);

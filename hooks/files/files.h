@@ -192,14 +192,14 @@ void mapped_forget(const char *real);
 
 /* ---- private copies (sink.c) */
 
-/* A file of this rank's own, without a name, opened with the access of flags. With the content of `real` unless flags truncate; what is only added to
-   (sink_adds) has its length. -1: no room. */
-int sink_open(const char *real, int flags);
+/* A file of this rank's own, without a name, opened with the access of flags, which looks like `real` (likeness.c) or a new one. With its content unless flags
+   truncate; what is only added to (sink_adds) has its length. -1: no room. */
+int sink_open(const char *real, int flags, unsigned mode);
 static inline bool sink_adds(int flags) {
     return flags & O_APPEND && !(flags & O_TRUNC) && (flags & O_ACCMODE) == O_WRONLY;
 }
 /* The one that another handle of this rank has, if there is one; else a new one. own: its entry, or NULL. -1: no room. */
-int sink_take(struct written *own, const char *real, int flags);
+int sink_take(struct written *own, const char *real, int flags, unsigned mode);
 /* A private copy is about to be read by its name: what it was added to is there. Any thread. */
 void sink_fill(struct written *file);
 /* A private copy becomes what rank 0 has there; who has it mapped sees it, too. Any thread. */
@@ -212,10 +212,19 @@ bool sink_copy_all(int to, int from);
 int sink_reopen(int descriptor, int flags);
 /* The file that rank 0 has, under a name of this rank's own. False: with errno. */
 bool sink_copy(const char *real, const char *to);
-/* An empty one. -1: no room. */
-int sink_make(int flags);
+/* An empty one, with the permissions of a new file. -1: no room. */
+int sink_make(int flags, unsigned mode);
 /* There is no room for a copy of the file: stops the job (AR-FILE-COPY), with what errno says. */
 __attribute__((noreturn)) void sink_refuse(const char *path);
+
+/* ---- what private copies look like (likeness.c) */
+
+/* Permissions, owner and extended attributes are the file's, as far as this process may. */
+void likeness_take(int copy, const char *real, const struct stat *old);
+/* As if it had been written when the file was. */
+void likeness_take_times(int copy, const struct stat *old);
+/* The permissions that open() gives to a new file. */
+void likeness_make_new(int copy, unsigned mode);
 
 /* ---- trackers that write from another process (trackers.c) */
 

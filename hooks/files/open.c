@@ -38,7 +38,7 @@ static bool is_whole(const char *path, int flags) {
 
 int open_private(const char *real, int flags) {
     struct written *file = written_new(real);
-    int descriptor = file ? sink_open(real, flags | O_TRUNC) : -1;
+    int descriptor = file ? sink_open(real, flags | O_TRUNC, 0600) : -1;
     if (descriptor < 0)
         sink_refuse(real);
     file->is_own = true;
@@ -85,9 +85,9 @@ static int open_first(struct meeting *meeting, struct written *file, const char 
 }
 
 /* The others' part. A private copy that cannot be made would part this rank from the others. */
-static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags) {
+static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags, unsigned mode) {
     errno = EMFILE; /* where the table is full */
-    int sink = file ? sink_take(file, file->path, flags) : -1;
+    int sink = file ? sink_take(file, file->path, flags, mode) : -1;
     if (sink < 0)
         sink_refuse(path);
     meeting_come(meeting, MEETING_OPEN, path, NULL);
@@ -122,14 +122,14 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
         meeting_come(&meeting, MEETING_OPEN, path, NULL);
         descriptor = open_first(&meeting, file, path, flags, mode);
     } else {
-        descriptor = open_copy(&meeting, file, path, flags);
+        descriptor = open_copy(&meeting, file, path, flags, mode);
     }
     return opened(file, descriptor, meeting.answer < BOARD_ENDS ? meeting.number : 0);
 }
 
 /* On a thread that does not meet. The others go on with a private copy where rank 0 does not come. */
-static int open_copy_beside(struct beside *beside, struct written *file, const char *path, const char *real, int flags) {
-    int sink = sink_take(file, real, flags);
+static int open_copy_beside(struct beside *beside, struct written *file, const char *path, const char *real, int flags, unsigned mode) {
+    int sink = sink_take(file, real, flags, mode);
     if (sink < 0)
         sink_refuse(path);
     beside_come(beside);
@@ -162,7 +162,7 @@ static int open_beside(const char *path, const char *real, int flags, unsigned m
         descriptor = open_real(file, path, flags, mode);
         beside_answer(&beside, descriptor < 0 ? errno : 0);
     } else {
-        descriptor = open_copy_beside(&beside, file, path, real, flags);
+        descriptor = open_copy_beside(&beside, file, path, real, flags, mode);
     }
     return opened(file, descriptor, 0);
 }

@@ -13,19 +13,19 @@
 
 enum { SINK_FLAGS = O_APPEND | O_CLOEXEC | O_NONBLOCK };
 
-int sink_make(int flags) {
-    int sink = open("/tmp", O_TMPFILE | O_RDWR | flags, 0600);
+int sink_make(int flags, unsigned mode) {
+    int sink = open("/tmp", O_TMPFILE | O_RDWR | flags, mode);
     if (sink >= 0)
         return sink;
     char name[] = "/tmp/accel-run-XXXXXX"; /* file systems without unnamed files */
     sink = mkostemp(name, flags);
     if (sink >= 0)
         unlink(name);
-    if (sink >= 0)
-        return sink;
-    sink = memfd_create("accel-run", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
-    if (sink >= 0)
+    if (sink < 0) {
+        sink = memfd_create("accel-run", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
         fcntl(sink, F_SETFL, flags);
+    }
+    likeness_make_new(sink, mode);
     return sink;
 }
 
@@ -62,6 +62,19 @@ int sink_reopen(int descriptor, int flags) {
     return open(link, flags);
 }
 
+/* Of a private copy, which has the permissions of the file: they may be such that its owner cannot open it again, and who has it open may go on. */
+static int reopen_own(int copy, int flags) {
+    struct stat now;
+    int again = sink_reopen(copy, flags);
+    if (again >= 0 || errno != EACCES || fstat(copy, &now) || fchmod(copy, (now.st_mode & 07777) | S_IRUSR | S_IWUSR))
+        return again;
+    again = sink_reopen(copy, flags);
+    int saved_errno = errno;
+    fchmod(copy, now.st_mode & 07777);
+    errno = saved_errno;
+    return again;
+}
+
 static int open_old(const char *real) {
     char buffer[PATH_MAX];
     real = view_alias(real, buffer);
@@ -83,14 +96,11 @@ bool sink_copy(const char *real, const char *to) {
 }
 
 /* The copy begins as the file that rank 0 has, if it has one. Of a log that is only added to its length is enough, until it is read by its name. */
-static bool begin(int sink, const char *real, int flags) {
-    struct stat old;
-    char buffer[PATH_MAX];
-    real = view_alias(real, buffer);
-    if (flags & O_TRUNC)
+static bool begin(int sink, const char *real, int flags, const struct stat *old) {
+    if (flags & O_TRUNC || !old)
         return true;
     if (sink_adds(flags))
-        return away_stat_disk(real, 0, &old) || !S_ISREG(old.st_mode) || !ftruncate(sink, old.st_size);
+        return !ftruncate(sink, old->st_size);
     int from = open_old(real);
     if (from < 0)
         return true;
@@ -106,8 +116,10 @@ void sink_fill(struct written *file) {
         return;
     SHIM_FILES_ASIDE;
     int from = open_old(file->path);
-    int copy = from < 0 ? -1 : sink_reopen(file->descriptor, O_WRONLY | O_CLOEXEC); /* without O_APPEND, which copy_file_range refuses */
+    int copy = from < 0 ? -1 : reopen_own(file->descriptor, O_WRONLY | O_CLOEXEC); /* without O_APPEND, which copy_file_range refuses */
     bool is_filled = from < 0 || (copy >= 0 && !fstat(copy, &now) && copy_bytes(copy, from, hollow < now.st_size ? hollow : now.st_size));
+    if (copy >= 0 && is_filled)
+        likeness_take_times(copy, &now);
     int saved_errno = errno;
     close(from);
     close(copy);
@@ -118,9 +130,12 @@ void sink_fill(struct written *file) {
 
 void sink_renew(struct written *file) {
     SHIM_FILES_ASIDE;
-    int from = open_old(file->path), copy = from < 0 ? -1 : sink_reopen(file->descriptor, O_WRONLY | O_CLOEXEC);
+    struct stat old;
+    int from = open_old(file->path), copy = from < 0 ? -1 : reopen_own(file->descriptor, O_WRONLY | O_CLOEXEC);
     atomic_store(&file->hollow, 0);
     bool is_renewed = from < 0 || (copy >= 0 && sink_copy_all(copy, from));
+    if (copy >= 0 && is_renewed && !away_stat_disk(file->path, 0, &old))
+        likeness_take_times(copy, &old);
     int saved_errno = errno;
     close(from);
     close(copy);
@@ -141,17 +156,37 @@ void sink_cut(const char *real, off_t length) {
     errno = saved_errno;
 }
 
-int sink_open(const char *real, int flags) {
+/* Until here it could be read and written; the program has asked for less, perhaps. The number stays, which is rank 0's, too. */
+static void restrict_access(int sink, int flags) {
+    int again = (flags & O_ACCMODE) == O_RDWR ? -1 : reopen_own(sink, flags & (O_ACCMODE | SINK_FLAGS));
+    if (again >= 0) {
+        dup3(again, sink, flags & O_CLOEXEC);
+        close(again);
+    } else if (flags & O_APPEND) {
+        fcntl(sink, F_SETFL, fcntl(sink, F_GETFL) | O_APPEND);
+    }
+}
+
+int sink_open(const char *real, int flags, unsigned mode) {
     SHIM_FILES_ASIDE;
-    /* O_APPEND comes last: copy_file_range and sendfile refuse it. */
-    int sink = sink_make(flags & SINK_FLAGS & ~O_APPEND);
-    if (sink >= 0 && !begin(sink, real, flags)) {
+    char buffer[PATH_MAX];
+    struct stat old;
+    real = view_alias(real, buffer);
+    bool is_there = !away_stat_disk(real, 0, &old) && S_ISREG(old.st_mode);
+    /* O_APPEND comes last: copy_file_range and sendfile refuse it. So do the permissions: of an old file, and its owner can always write the copy. */
+    int sink = sink_make(flags & SINK_FLAGS & ~O_APPEND, is_there || !(flags & O_CREAT) ? 0600 : mode);
+    if (sink < 0)
+        return -1;
+    if (!begin(sink, real, flags, is_there ? &old : NULL)) {
         close(sink);
         errno = ENOSPC;
         return -1;
     }
-    if (sink >= 0 && flags & O_APPEND)
-        fcntl(sink, F_SETFL, fcntl(sink, F_GETFL) | O_APPEND);
+    if (is_there && !(flags & O_TRUNC))
+        likeness_take_times(sink, &old);
+    restrict_access(sink, flags);
+    if (is_there)
+        likeness_take(sink, real, &old);
     return sink;
 }
 
@@ -161,7 +196,7 @@ static int take_of(struct written *other, int flags) {
     dev_t device = other->device;
     ino_t inode = other->inode;
     sink_fill(other);
-    int sink = sink_reopen(other->descriptor, flags & ~(O_CREAT | O_NOFOLLOW | O_TRUNC));
+    int sink = reopen_own(other->descriptor, flags & ~(O_CREAT | O_NOFOLLOW | O_TRUNC));
     bool is_it = sink >= 0 && !fstat(sink, &now) && now.st_dev == device && now.st_ino == inode;
     if (is_it && (!(flags & O_TRUNC) || !ftruncate(sink, 0)))
         return sink;
@@ -169,7 +204,7 @@ static int take_of(struct written *other, int flags) {
     return -1;
 }
 
-int sink_take(struct written *own, const char *real, int flags) {
+int sink_take(struct written *own, const char *real, int flags, unsigned mode) {
     struct stat now;
     if (flags & (O_EXCL | O_TRUNC))
         mapped_forget(real);
@@ -177,7 +212,7 @@ int sink_take(struct written *own, const char *real, int flags) {
     int sink = other ? take_of(other, flags) : -1;
     if (sink >= 0)
         return sink;
-    sink = sink_open(real, flags);
+    sink = sink_open(real, flags, mode);
     if (own && sink >= 0 && sink_adds(flags) && !fstat(sink, &now))
         own->hollow = now.st_size;
     return sink;
