@@ -106,7 +106,7 @@ struct written {
     _Atomic uint8_t publishers; /* threads that are just putting it in its place */
     bool is_early;              /* open since before the ranks began (early.c) */
     bool is_diverted;           /* and on the disk then */
-    bool is_mapped, is_kept;    /* to be written through memory; closed by the program, and still there for that (mapped.c) */
+    bool is_mapped, is_kept;    /* to be written or seen through memory; closed by the program, and still there for that (mapped.c) */
     bool has_twins;             /* has had other descriptors, too */
     int descriptor;
     dev_t device;
@@ -181,7 +181,7 @@ bool readers_hold(const char *path);
 /* Visits what it has mapped, as often as it is; true: the visitor has said so, and sees no more. what: for the visitor. */
 bool readers_any_mapped(bool (*visit)(dev_t device, ino_t inode, const void *what), const void *what);
 
-/* A private copy that is written through memory is about to be closed: true when it stays. */
+/* A private copy that is in memory is about to be closed: true when it stays. */
 bool mapped_keep(struct written *file);
 /* Has there been one? The same on all ranks. */
 bool mapped_may_be_kept(void);

@@ -1,7 +1,7 @@
 /*
- * Files that the program writes through memory (np.memmap, torch.from_file): they are closed long before they are written. Nothing tells when rank 0 has
- * written its own; so the other ranks' private copies stay, and are what is found under the name, until the name gets another file, or the ranks meet because
- * of a child, which may write to it, and the memory is gone.
+ * Files that the program writes through memory (np.memmap, torch.from_file), or only looks at: they are closed long before they are written, there or by
+ * another descriptor. Nothing tells when rank 0 has written its own; so the other ranks' private copies stay, and are what is found under the name, until the
+ * name gets another file, or the ranks meet because of a child, which may write to it, and the memory is gone.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +16,7 @@ enum { ABOVE = 256, KEPT_MOST = BOARD_ENDS / 2 }; /* descriptors that programs c
 
 /* An allocator may call this one before the table is filled. */
 void *hook_mmap(void *address, unsigned long bytes, int protection, int flags, int descriptor, long offset) {
-    struct written *file = descriptor >= 0 && flags & MAP_SHARED && protection & PROT_WRITE ? written_find(descriptor) : NULL;
+    struct written *file = descriptor >= 0 && !(flags & MAP_ANONYMOUS) ? written_find(descriptor) : NULL;
     if (file)
         file->is_mapped = true;
     return NEXT(mmap) ? NEXT(mmap)(address, bytes, protection, flags, descriptor, offset)

@@ -1,4 +1,5 @@
 """Files that are written through memory, and read by their names meanwhile: NumPy's and libtorch's, renamed, made anew, removed, cut."""
+import ctypes
 import fcntl
 import mmap
 import multiprocessing
@@ -103,3 +104,16 @@ np.memmap("filled.dat", dtype=np.uint8, mode="r+", shape=(4,))[3] = 3
 os.system("printf x | dd of=filled.dat conv=notrunc 2>/dev/null")
 kept[:] = 4
 print("of a command", open("filled.dat", "rb").read(), open("kept.dat", "rb").read())
+
+# What is seen in the memory of a file that was open for writing too is what others write there, though nothing holds the file but the memory.
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+with open("looked_at", "wb") as file:
+    file.write(b"old")
+with open("looked_at", "r+b") as file:
+    seen = [libc.mmap(None, 3, mmap.PROT_READ, kind, file.fileno(), 0) for kind in (mmap.MAP_SHARED, mmap.MAP_PRIVATE)]
+with open("looked_at", "r+b") as file:
+    file.write(b"new")
+print([ctypes.string_at(memory, 3) for memory in seen], open("looked_at", "rb").read())
+step()
