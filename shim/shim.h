@@ -142,6 +142,7 @@ struct files_client {
     void (*ranks_meet)(void);         /* the process meets the other ranks' from now on, and may become a rank */
     void (*rank_begins)(void);        /* the process has become a rank of several; all ranks come by */
     void (*training_goes_on)(void);   /* a backward is run */
+    void (*is_aborted)(void);         /* SIGABRT is sent by the process itself: what is written so far takes its place */
     uint64_t (*sizes)(void);          /* a hash of the sizes of what the program has open for writing */
     bool (*is_own)(const char *path); /* a name that this process has drawn, or below one: each has its own file there */
     void (*is_spelled)(const char *own, const char *rank_0s); /* what this rank calls by the one name is what rank 0 calls by the other */

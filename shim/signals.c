@@ -247,10 +247,16 @@ static void send_end(uint8_t *outer) {
     sends = *outer;
 }
 
+static void before_sending(int number) {
+    if (number == SIGABRT)
+        files_client.is_aborted();
+}
+
 #define SENDING_SCOPE __attribute__((cleanup(send_end), unused)) uint8_t outer_sends_ = sends++
 
 int hook_raise(int number) {
     SENDING_SCOPE;
+    before_sending(number);
     return ORIGINAL(raise)(number);
 }
 
@@ -258,6 +264,7 @@ int hook_kill(pid_t process, int number) {
     if (process != getpid())
         return ORIGINAL(kill)(process, number);
     SENDING_SCOPE;
+    before_sending(number);
     return ORIGINAL(kill)(process, number);
 }
 
@@ -265,6 +272,7 @@ int hook_pthread_kill(pthread_t to, int number) {
     if (!pthread_equal(to, pthread_self()))
         return ORIGINAL(pthread_kill)(to, number);
     SENDING_SCOPE;
+    before_sending(number);
     return ORIGINAL(pthread_kill)(to, number);
 }
 

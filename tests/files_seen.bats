@@ -82,17 +82,24 @@ os.kill(os.getpid(), 9)'
     [ "$(cat "$RANKS/checkpoint")" = old ]
 }
 
-@test "a program that ends by _exit or is aborted leaves what it wrote" {
+@test "a program that ends by _exit, or is aborted by itself, an assertion or a signal of its own, leaves what it wrote" {
+    local way
     program '
+import ctypes, signal
 file = open("file", "w")
 file.write("text")
 file.flush()
-os.abort() if sys.argv[1:] else os._exit(0)'
-    (cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py")
+way = sys.argv[1]
+if way == "assert":
+    ctypes.CDLL(None).__assert_fail(b"x", b"file.c", 1, b"main")
+os._exit(0) if way == "exit" else os.abort() if way == "abort" else signal.raise_signal(signal.SIGABRT)'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" exit)
     [ "$(cat "$RANKS/file")" = text ]
-    rm "$RANKS/file"
-    (ulimit -c 0 && cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" abort) && return 1
-    [ "$(cat "$RANKS/file")" = text ]
+    for way in abort assert signal; do
+        rm "$RANKS/file"
+        (ulimit -c 0 && cd "$RANKS" && "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" $way) && return 1
+        [ "$(cat "$RANKS/file")" = text ] || return 1
+    done
 }
 
 @test "a file that only one rank would change stops the job by name" {

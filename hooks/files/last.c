@@ -107,3 +107,22 @@ void hook_abort(void) {
     ORIGINAL(abort)();
     __builtin_unreachable();
 }
+
+/* C's assert(), which aborts within libc. */
+void hook_assert_fail(const char *assertion, const char *file, unsigned line, const char *function) {
+    before_end(0, SIGABRT);
+    ORIGINAL(assert_fail)(assertion, file, line, function);
+    __builtin_unreachable();
+}
+
+void hook_assert_perror_fail(int error, const char *file, unsigned line, const char *function) {
+    before_end(0, SIGABRT);
+    ORIGINAL(assert_perror_fail)(error, file, line, function);
+    __builtin_unreachable();
+}
+
+void hook_assert_old(const char *assertion, const char *file, int line) {
+    before_end(0, SIGABRT);
+    ORIGINAL(assert_old)(assertion, file, line);
+    __builtin_unreachable();
+}
