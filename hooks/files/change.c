@@ -53,11 +53,6 @@ static void after_remove(struct change *change) {
         file->path[0] = 0;
 }
 
-static void forget_scratch(struct change *change) {
-    if (change->kind == MEETING_REMOVE || change->kind == MEETING_RENAME)
-        scratch_forget(change->real[0]);
-}
-
 /* Fills in the names; true: the ranks meet. */
 static bool prepare(struct change *change, int directory, const char *path, int second_directory, const char *second) {
     change->paths[0] = files_whole_path(directory, path, change->whole[0]);
@@ -73,8 +68,7 @@ static bool prepare(struct change *change, int directory, const char *path, int 
     if (!is_everybodys_own(change->paths[last], change->real[last]))
         return true;
     change->is_brought = last && change->kind == MEETING_RENAME && !is_everybodys_own(change->paths[0], change->real[0]);
-    if (!change->is_brought)
-        forget_scratch(change);
+    change->ends_scratch = !change->is_brought && (change->kind == MEETING_REMOVE || change->kind == MEETING_RENAME);
     return change->is_brought;
 }
 
@@ -115,7 +109,7 @@ static const char *const others_do[MEETING_KINDS] = {
 bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory,
                   const char *second) {
     change->kind = kind;
-    change->is_met = change->is_brought = change->is_early = false;
+    change->is_met = change->is_brought = change->is_early = change->ends_scratch = false;
     change->acts = true;
     change->news = 0;
     enum files_place place = files_place_of(second ? second : path);
@@ -188,6 +182,8 @@ void change_hold(struct change *change) {
 int change_end(struct change *change, int result) {
     if (change->is_early && !result)
         early_note_change(change->kind, change->paths[0]);
+    if (change->ends_scratch && !result)
+        scratch_forget(change->real[0]);
     if (!change->is_met)
         return result;
     SHIM_FILES_ASIDE;

@@ -11,10 +11,11 @@ struct change {
     char whole[2][PATH_MAX], real[2][PATH_MAX]; /* the second is empty where there is one name only */
     const char *paths[2];
     bool is_met, acts;
-    bool is_early;   /* the process is no rank yet */
-    uint16_t news;   /* what rank 0 says beside its result: 0 if it says nothing before the end */
-    bool is_beside;  /* met for by name, on a thread that does not meet otherwise */
-    bool is_brought; /* a file of all ranks is moved to where each has its own */
+    bool is_early;     /* the process is no rank yet */
+    uint16_t news;     /* what rank 0 says beside its result: 0 if it says nothing before the end */
+    bool is_beside;    /* met for by name, on a thread that does not meet otherwise */
+    bool is_brought;   /* a file of all ranks is moved to where each has its own */
+    bool ends_scratch; /* what each rank has for itself is removed, or gets another name */
 };
 
 /* Returns true on the ranks that act: those call the function itself, the others take 0 as its result. second: the other name, or NULL. Paths are borrowed

@@ -54,6 +54,18 @@ for number in range(4):
     for old in sorted(glob.glob("checkpoints/step_*"))[:-2]:
         shutil.rmtree(old)
     print("checkpoints", sorted(os.listdir("checkpoints")))
+# a folder of this rank's own that could not be removed stays its own
+folder = tempfile.mkdtemp()
+write(os.path.join(folder, "first"), "1")
+try:
+    os.rmdir(folder)
+except OSError as error:
+    print(error.strerror)
+write(os.path.join(folder, "second"), "2")
+print("own folder", sorted(os.listdir(folder)))
+shutil.rmtree(folder)
+print("own folder", os.path.exists(folder))
+
 with tempfile.TemporaryDirectory() as folder:
     write(os.path.join(folder, "log"), "moved")
     os.rename(os.path.join(folder, "log"), "log")
