@@ -98,12 +98,13 @@ struct board_meetings {
 /*
  * What ranks do with files on threads that do not meet (shim/beside.h): rank 0's line holds what it has done, the others' what they have come to do.
  */
-#define BOARD_DEEDS 64 /* how many of each rank are remembered */
+#define BOARD_DEEDS 1024 /* how many of each rank are remembered: each of its threads has one that is waited for */
 
 struct board_deed {
     _Atomic uint64_t number; /* 1, 2, ... of the rank; written last */
     uint64_t key;            /* what is done, and to which name */
     int32_t error;           /* of rank 0: an errno, or what the hook makes of it */
+    uint32_t place;          /* of rank 0, of a file that it has opened: where its end is told of; BOARD_ENDS: it is none */
 };
 
 struct board_deeds {
@@ -112,6 +113,12 @@ struct board_deeds {
     _Atomic uint32_t waiting;            /* how many of its threads wait for another rank's */
     struct board_deed list[BOARD_DEEDS]; /* at number % BOARD_DEEDS */
 } __attribute__((aligned(64)));
+
+/* Of a file that has been opened so. Rank 0 may close it, and do much else, long before another rank does: the end stays until its place is another file's. */
+struct board_beside_end {
+    _Atomic uint64_t number; /* of rank 0's deed that opened it: it is closed */
+    _Atomic int32_t error;
+};
 
 struct board {
     uint32_t magic;
@@ -127,6 +134,7 @@ struct board {
     struct board_meetings meetings;
     struct board_deeds deeds[BOARD_RANKS_MAX];
     char deed_paths[BOARD_DEEDS][BOARD_MEETING_CHARS]; /* of rank 0's; empty: too long */
+    struct board_beside_end beside_ends[BOARD_ENDS];   /* at the file's place in rank 0's table */
 };
 
 #define BOARD_ABORT_LAUNCHER 0xffffffffu

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PROTOCOL_VERSION 12
+#define PROTOCOL_VERSION 13
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -108,7 +108,8 @@ enum protocol_meeting_what {
     PROTOCOL_MEETING_ANSWER, /* rank 0 has answered: number, error, answer, its paths */
     PROTOCOL_MEETING_SEEN,   /* a file's name is there: number */
     PROTOCOL_MEETING_END,    /* it is closed: number, error, bytes */
-    PROTOCOL_MEETING_DEED,   /* on a thread that does not meet (shim/beside.h): number, error, its key in `bytes`, of rank 0 its path */
+    PROTOCOL_MEETING_DEED, /* on a thread that does not meet (shim/beside.h): number, error, its key in `bytes`, of rank 0 its path and a file's place */
+    PROTOCOL_MEETING_CLOSED, /* of a file that such a deed has opened: number, error, its place */
     PROTOCOL_MEETING_NONE,   /* there will be none any more */
 };
 

@@ -23,6 +23,7 @@ static _Atomic bool are_apart; /* somebody has been gone on without */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the own line, and: */
 static uint64_t taken[BOARD_RANKS_MAX][BOARD_DEEDS];      /* which of the others' have been answered, by number */
+static uint64_t all_taken[BOARD_RANKS_MAX];               /* that one, and all before it */
 
 void beside_begin(uint32_t world_size, uint32_t timeout_ms) {
     ranks = world_size;
@@ -76,6 +77,7 @@ void beside_name(struct beside *beside, enum beside_kind kind, const char *path,
     beside->path = path;
     beside->error = 0;
     beside->rank_0s[0] = 0;
+    beside->file = (struct beside_file){0, 0};
     for (int i = 0; i < 2; i++) {
         const char *name = part_of_name(strlen(names[i]) < PATH_MAX ? names[i] : "");
         spell_for_all(name, text);
@@ -92,7 +94,7 @@ static struct board_deeds *line_of(uint32_t rank) {
     return &link_board()->deeds[rank];
 }
 
-static void post(const struct beside *beside, int error) {
+static uint64_t post(const struct beside *beside, int error, uint32_t place) {
     struct board_deeds *own = line_of(shim_rank());
     pthread_mutex_lock(&mutex);
     uint64_t number = atomic_load(&own->count) + 1;
@@ -100,16 +102,29 @@ static void post(const struct beside *beside, int error) {
     atomic_store(&deed->number, 0); /* who reads it meanwhile does not take it */
     deed->key = beside->key;
     deed->error = error;
+    deed->place = place;
     if (shim_rank() == 0)
         snprintf(link_board()->deed_paths[number % BOARD_DEEDS], BOARD_MEETING_CHARS, "%s",
                  strlen(beside->path) < BOARD_MEETING_CHARS ? beside->path : "");
     atomic_store(&deed->number, number);
     atomic_store(&own->count, number);
     if (link_board()->hosts > 1)
-        link_meeting(&(struct protocol_meeting){.what = PROTOCOL_MEETING_DEED, .number = number, .error = error, .bytes = beside->key},
-                     shim_rank() ? "" : beside->path, "");
+        link_meeting(
+            &(struct protocol_meeting){
+                .what = PROTOCOL_MEETING_DEED, .number = number, .error = error, .bytes = beside->key, .answer = place},
+            shim_rank() ? "" : beside->path, "");
     pthread_mutex_unlock(&mutex);
     meeting_ring();
+    return number;
+}
+
+/* The first of the rank's that is remembered and has not been taken. */
+static uint64_t first_untaken(uint32_t rank, uint64_t count) {
+    uint64_t *last = &all_taken[rank], forgotten = count > BOARD_DEEDS ? count - BOARD_DEEDS : 0;
+    *last = *last < forgotten ? forgotten : *last;
+    while (*last < count && taken[rank][(*last + 1) % BOARD_DEEDS] >= *last + 1)
+        ++*last;
+    return *last + 1;
 }
 
 /* The oldest of the rank's that nobody has taken: of the same letters, or (also_other) of names in which numbers of processes or times differ. */
@@ -117,7 +132,7 @@ static bool take_oldest(uint32_t rank, struct beside *beside, bool also_other) {
     struct board_deeds *line = line_of(rank);
     bool is_there = false;
     uint64_t count = atomic_load(&line->count);
-    for (uint64_t number = count > BOARD_DEEDS ? count - BOARD_DEEDS + 1 : 1; number <= count && !is_there; number++) {
+    for (uint64_t number = first_untaken(rank, count); number <= count && !is_there; number++) {
         uint32_t at = number % BOARD_DEEDS;
         const struct board_deed *deed = &line->list[at];
         bool is_it =
@@ -125,6 +140,7 @@ static bool take_oldest(uint32_t rank, struct beside *beside, bool also_other) {
         if (taken[rank][at] >= number || atomic_load(&deed->number) != number || !is_it)
             continue;
         beside->error = deed->error;
+        beside->file = deed->place < BOARD_ENDS ? (struct beside_file){number, deed->place} : (struct beside_file){0, 0};
         if (rank == 0)
             snprintf(beside->rank_0s, sizeof beside->rank_0s, "%s", link_board()->deed_paths[at]);
         is_there = atomic_load(&deed->number) == number;
@@ -166,37 +182,68 @@ static bool will_not_come(struct wait *wait) {
     return atomic_load(&line->has_ended) || clock_waited_ms(&wait->idle) >= patience || clock_waited_ms(&wait->clock) >= limit_ms;
 }
 
+/* A moment. bell: as it was before it was looked whether there is anything to wait for. False: there is no more. */
+static bool rest(struct wait *wait, unsigned round, uint32_t bell) {
+    if (round < YIELDS) {
+        sched_yield();
+        return true;
+    }
+    if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
+        link_wait_for_end();
+    link_look(wait->late);
+    if (will_not_come(wait))
+        return false;
+    meeting_nap(bell);
+    return true;
+}
+
 static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
     struct wait wait = {.late = rank, .is_certain = is_certain, .clock = clock_wait_begin()};
     uint32_t bell = atomic_load(&link_board()->meetings.bell);
     for (unsigned round = 0; !take(rank, beside, clock_waited_ms(&wait.clock) >= MOMENT_MS); round++) {
-        if (round < YIELDS) {
-            sched_yield();
-        } else {
-            if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
-                link_wait_for_end();
-            link_look(rank);
-            if (will_not_come(&wait))
-                return take(rank, beside, true); /* it may have come before it ended */
-            meeting_nap(bell);
-        }
+        if (!rest(&wait, round, bell))
+            return take(rank, beside, true); /* it may have come before it ended */
         bell = atomic_load(&link_board()->meetings.bell);
     }
     return true;
 }
 
-/* With the lock of Python given up, and errno kept. */
+/* Waits with the lock of Python given up, and errno kept. */
+struct aside {
+    int saved_errno;
+    void *python;
+};
+
+static struct aside aside_begin(void) {
+    struct aside aside = {errno, python_let_go()};
+    atomic_fetch_add(&line_of(shim_rank())->waiting, 1);
+    return aside;
+}
+
+static void aside_end(struct aside *aside) {
+    atomic_fetch_sub(&line_of(shim_rank())->waiting, 1);
+    python_take_again(aside->python);
+    errno = aside->saved_errno;
+}
+
 static bool await_aside(uint32_t rank, struct beside *beside, bool is_certain) {
     if (take(rank, beside, false))
         return true;
-    int saved_errno = errno;
-    void *python = python_let_go();
-    atomic_fetch_add(&line_of(shim_rank())->waiting, 1);
+    struct aside aside = aside_begin();
     bool has_come = await(rank, beside, is_certain);
-    atomic_fetch_sub(&line_of(shim_rank())->waiting, 1);
-    python_take_again(python);
-    errno = saved_errno;
+    aside_end(&aside);
     return has_come;
+}
+
+static bool is_closed(struct beside_file file) {
+    return atomic_load(&link_board()->beside_ends[file.place].number) >= file.number;
+}
+
+static void await_closed(struct beside_file file) {
+    struct wait wait = {.late = 0, .is_certain = true, .clock = clock_wait_begin()};
+    uint32_t bell = atomic_load(&link_board()->meetings.bell);
+    for (unsigned round = 0; !is_closed(file) && rest(&wait, round, bell); round++)
+        bell = atomic_load(&link_board()->meetings.bell);
 }
 
 /* rank: the one that has not come. */
@@ -214,7 +261,7 @@ static void go_on_without(uint32_t rank, const struct beside *beside) {
 
 void beside_come(struct beside *beside) {
     if (shim_rank()) {
-        post(beside, 0);
+        post(beside, 0, BOARD_ENDS);
         return;
     }
     struct beside others = *beside; /* what they say of it does not matter */
@@ -226,7 +273,15 @@ void beside_come(struct beside *beside) {
 void beside_answer(struct beside *beside, int error) {
     int saved_errno = errno;
     beside->error = error;
-    post(beside, error);
+    post(beside, error, BOARD_ENDS);
+    errno = saved_errno;
+}
+
+void beside_answer_file(struct beside *beside, uint32_t place) {
+    int saved_errno = errno;
+    beside->error = 0;
+    uint64_t number = post(beside, 0, place);
+    beside->file = place < BOARD_ENDS ? (struct beside_file){number, place} : (struct beside_file){0, 0};
     errno = saved_errno;
 }
 
@@ -239,6 +294,30 @@ bool beside_await(struct beside *beside) {
 
 bool beside_await_end(struct beside *beside) {
     return await_aside(0, beside, true);
+}
+
+void beside_file_ends(struct beside_file file, int error) {
+    int saved_errno = errno;
+    struct board_beside_end *end = &link_board()->beside_ends[file.place];
+    atomic_store(&end->error, error);
+    atomic_store(&end->number, file.number);
+    if (link_board()->hosts > 1)
+        link_meeting(
+            &(struct protocol_meeting){.what = PROTOCOL_MEETING_CLOSED, .number = file.number, .error = error, .answer = file.place}, "",
+            "");
+    meeting_ring();
+    errno = saved_errno;
+}
+
+bool beside_await_file(struct beside_file file, int *error) {
+    if (!is_closed(file)) {
+        struct aside aside = aside_begin();
+        await_closed(file);
+        aside_end(&aside);
+    }
+    const struct board_beside_end *end = &link_board()->beside_ends[file.place];
+    *error = atomic_load(&end->error);
+    return atomic_load(&end->number) == file.number;
 }
 
 void beside_end(void) {

@@ -21,10 +21,15 @@
 
 enum beside_kind {
     BESIDE_OPEN,
-    BESIDE_CLOSE,
     BESIDE_SAVE,
     BESIDE_SAVED,
     BESIDE_CHANGE, /* and what is added to it */
+};
+
+/* A file that rank 0 has opened. */
+struct beside_file {
+    uint64_t number; /* 0: nobody is told of its end */
+    uint32_t place;
 };
 
 struct beside {
@@ -32,6 +37,7 @@ struct beside {
     const char *path;  /* the program's; borrowed */
     int error;         /* rank 0's answer */
     char rank_0s[240]; /* how it spells the path; empty: not known */
+    struct beside_file file;
 };
 
 /* At the claim: world size, deadline. */
@@ -42,10 +48,16 @@ void beside_name(struct beside *beside, enum beside_kind kind, const char *path,
 /* Comes to do it. Rank 0: returns when all have come who will, to be followed by beside_answer(). The others: at once, to be followed by beside_await(). */
 void beside_come(struct beside *beside);
 void beside_answer(struct beside *beside, int error);
+/* The same of a file that rank 0 has opened: its place in rank 0's table (below BOARD_ENDS) is its until it is closed. */
+void beside_answer_file(struct beside *beside, uint32_t place);
 /* False: rank 0 does not do it. */
 bool beside_await(struct beside *beside);
 /* The same for what rank 0 is certain to do, if only after a while: it has begun it. */
 bool beside_await_end(struct beside *beside);
+/* Rank 0 has closed the file. */
+void beside_file_ends(struct beside_file file, int error);
+/* The others wait for that. False: rank 0 ended without, or its answer has been lost. */
+bool beside_await_file(struct beside_file file, int *error);
 /* The rank ends. */
 void beside_end(void);
 

@@ -335,6 +335,28 @@ for number in 1, 2:
     lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
 }
 
+@test "sixty threads that write at once, and close their files long after rank 0's threads have: nobody waits for an end that has been" {
+    program '
+import time
+def write(number):
+    with open(f"part{number}.txt", "w") as file:
+        file.write(str(number))
+        if os.environ["ACCEL_RUN_RANK"] == "1":
+            time.sleep(2)
+threads = [threading.Thread(target=write, args=(number,)) for number in range(60)]
+begin = time.monotonic()
+for thread in threads:
+    thread.start()
+    time.sleep(0.01)
+for thread in threads:
+    thread.join()
+print("in time", time.monotonic() - begin < 15)
+train()
+print(sum(int(open(f"part{number}.txt").read()) for number in range(60)))'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 --collective-timeout 30 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py")
+    [ "$(cat "$LOG/rank-1.out")" = "$(printf 'in time True\n1770')" ]
+}
+
 @test "pools and threads: numbers of each task, models trained side by side, checkpoints written, renamed, read and pruned meanwhile" {
     both_builds threads.py
 }

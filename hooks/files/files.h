@@ -111,11 +111,11 @@ struct written {
     int descriptor;
     dev_t device;
     ino_t inode;
-    uint64_t number;  /* of the meeting that opened it; 0: none */
-    uint32_t rank_0s; /* its place in rank 0's table */
-    int problem;      /* an errno: it could not be put in its place, which who closes it hears */
-    uint64_t beside;  /* opened by all ranks on a thread that does not meet: the key of its end (shim/beside.h); 0: it was not */
-    off_t size_seen;  /* of such a file, when a backward was run last, and since when it has it */
+    uint64_t number;           /* of the meeting that opened it; 0: none */
+    uint32_t rank_0s;          /* its place in rank 0's table */
+    int problem;               /* an errno: it could not be put in its place, which who closes it hears */
+    struct beside_file beside; /* opened by all ranks on a thread that does not meet (shim/beside.h); number 0: it was not */
+    off_t size_seen;           /* of such a file, when a backward was run last, and since when it has it */
     time_t seen_at;
     _Atomic off_t hollow; /* of a private copy that is added to: bytes at its begin that are rank 0's file's, and not copied yet */
     struct {

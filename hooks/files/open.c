@@ -141,26 +141,32 @@ static int open_copy_beside(struct beside *beside, struct written *file, const c
     }
     if (file) {
         file->is_own = true;
-        file->beside = is_answered ? file->beside : 0;
+        file->beside = is_answered ? beside->file : (struct beside_file){0, 0};
     }
     if (beside->rank_0s[0])
         view_add_alias(path, beside->rank_0s);
     return sink;
 }
 
+static int open_first_beside(struct beside *beside, struct written *file, const char *path, int flags, unsigned mode) {
+    int descriptor = open_real(file, path, flags, mode);
+    if (descriptor < 0)
+        beside_answer(beside, errno);
+    else
+        beside_answer_file(beside, written_place(file));
+    if (file)
+        file->beside = beside->file;
+    return descriptor;
+}
+
 static int open_beside(const char *path, const char *real, int flags, unsigned mode) {
     struct beside beside;
     struct written *file = written_new(real);
     int descriptor;
-    if (file) {
-        beside_name(&beside, BESIDE_CLOSE, path, "");
-        file->beside = beside.key;
-    }
     beside_name(&beside, BESIDE_OPEN, path, "");
     if (shim_rank() == 0) {
         beside_come(&beside);
-        descriptor = open_real(file, path, flags, mode);
-        beside_answer(&beside, descriptor < 0 ? errno : 0);
+        descriptor = open_first_beside(&beside, file, path, flags, mode);
     } else {
         descriptor = open_copy_beside(&beside, file, path, real, flags, mode);
     }
@@ -275,8 +281,8 @@ struct ending {
     struct meeting_file met; /* number 0: nobody waits */
     uint64_t bytes;
     bool is_own, disk_is_full;
-    int problem;          /* of putting it in its place */
-    struct beside beside; /* key 0: nobody follows */
+    int problem;               /* of putting it in its place */
+    struct beside_file beside; /* number 0: nobody waits */
 };
 
 static struct ending ending_begin(struct written *file) {
@@ -284,7 +290,7 @@ static struct ending ending_begin(struct written *file) {
     struct statvfs disk;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
-    struct ending ending = {.met = written_in_meeting(file), .is_own = file->is_own, .beside = {.key = file->beside, .path = ""}};
+    struct ending ending = {.met = written_in_meeting(file), .is_own = file->is_own, .beside = file->beside};
     if (!fstat(file->descriptor, &now))
         ending.bytes = (uint64_t)now.st_size;
     ending.disk_is_full = !file->is_own && !fstatvfs(file->descriptor, &disk) && !disk.f_bavail;
@@ -299,14 +305,14 @@ static struct ending ending_begin(struct written *file) {
    with no room left on rank 0's disk, says that rank 0 could not write all. */
 static int ending_end(struct ending *ending, int result, int failure) {
     int error = result ? errno : ending->problem;
-    if (ending->beside.key && !ending->is_own)
-        beside_answer(&ending->beside, error);
-    else if (ending->beside.key && beside_await_end(&ending->beside) && !error)
-        error = ending->beside.error;
+    int first = 0;
+    if (ending->beside.number && !ending->is_own)
+        beside_file_ends(ending->beside, error);
+    else if (ending->beside.number && beside_await_file(ending->beside, &first) && !error)
+        error = first;
     if (ending->met.number && !ending->is_own)
         meeting_file_ends(ending->met, ending->bytes, error ? error : ending->disk_is_full ? -ENOSPC : 0);
     uint64_t bytes;
-    int first = 0;
     if (ending->met.number && ending->is_own && meeting_await_file(ending->met, &bytes, &first) && !error)
         error = first >= 0 ? first : bytes < ending->bytes ? -first : 0;
     if (error)

@@ -58,7 +58,7 @@ struct written *written_new(const char *real) {
         file->is_early = file->is_diverted = false;
         file->is_mapped = file->is_kept = false;
         file->has_twins = false;
-        file->beside = 0;
+        file->beside.number = 0;
         file->problem = 0;
         file->hollow = 0;
         file->locked.is_known = false;
@@ -120,7 +120,7 @@ bool written_is_open(const struct written *file) {
 void written_keep(struct written *file, int descriptor) {
     atomic_store(&of_descriptor[file->descriptor], 0);
     count_out(file);
-    file->number = file->beside = 0;
+    file->number = file->beside.number = 0;
     file->descriptor = descriptor;
     file->is_kept = true;
 }
@@ -301,10 +301,10 @@ void written_put_in_place(struct written *file) {
 static void publish_log(struct written *file, const void *unused) {
     struct stat now;
     (void)unused;
-    if (file->beside && atomic_load(&file->is_temporary) && !fstat(file->descriptor, &now) && now.st_size != file->size_seen) {
+    if (file->beside.number && atomic_load(&file->is_temporary) && !fstat(file->descriptor, &now) && now.st_size != file->size_seen) {
         file->size_seen = now.st_size;
         file->seen_at = time(NULL);
-    } else if (!file->beside || time(NULL) - file->seen_at >= IDLE_SECONDS) {
+    } else if (!file->beside.number || time(NULL) - file->seen_at >= IDLE_SECONDS) {
         written_publish(file);
     }
 }

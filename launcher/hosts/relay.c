@@ -150,8 +150,13 @@ static void take_answer(struct board_meetings *room, const struct relayed *relay
     atomic_store(&room->answered, said->number);
 }
 
-static void take_end(struct board_meetings *room, const struct protocol_meeting *said) {
-    struct board_end *end = &room->ends[said->answer % BOARD_ENDS];
+static void take_end(struct board *board, const struct protocol_meeting *said) {
+    struct board_end *end = &board->meetings.ends[said->answer % BOARD_ENDS];
+    if (said->what == PROTOCOL_MEETING_CLOSED) {
+        atomic_store(&board->beside_ends[said->answer % BOARD_ENDS].error, said->error);
+        atomic_store(&board->beside_ends[said->answer % BOARD_ENDS].number, said->number);
+        return;
+    }
     if (said->what == PROTOCOL_MEETING_SEEN) {
         atomic_store(&end->seen, said->number);
         return;
@@ -173,6 +178,7 @@ static void take_deed(struct board *board, const struct relayed *relayed, const 
     atomic_store(&deed->number, 0);
     deed->key = said->bytes;
     deed->error = said->error;
+    deed->place = said->answer;
     if (relayed->rank == 0) {
         take_path(path, relayed->is_below[0], texts, said->lengths[0]);
         take_text(board->deed_paths[said->number % BOARD_DEEDS], BOARD_MEETING_CHARS, path,
@@ -202,7 +208,7 @@ void relay_hear_meeting(struct job *job, uint32_t type, const char *body, uint32
     } else if (type == HOSTS_ANSWER) {
         take_answer(&board->meetings, &relayed, texts);
     } else {
-        take_end(&board->meetings, &relayed.said);
+        take_end(board, &relayed.said);
     }
     ring(&board->meetings);
 }
