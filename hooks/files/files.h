@@ -235,10 +235,14 @@ void trackers_look_at(const char *path);
 
 /* Is it one, opened for reading by a rank, or by what is about to be one? Then the job is stopped (AR-PIPE). Any thread. Keeps errno. */
 void pipes_refuse_to_read(int directory, const char *path);
-/* Is it a descriptor by its number, /dev/fd/3, that the program was started with ("3>log")? It is rank 0's alone already (launcher/streams/inherited.h). */
-bool pipes_is_number(const char *path);
 /* For writing, by a rank: rank 0 does, the others write nowhere. Returns the descriptor, or -1 with errno, that of rank 0 on all ranks. */
 int pipes_open(const char *path, int flags, unsigned mode);
+
+/* ---- descriptors by their numbers (numbers.c) */
+
+/* Of /dev/fd/3: the name of what it stands for, in buffer[PATH_MAX]; NULL: it has none, or the program was started with it ("3>log"), and it is rank 0's alone
+   already (launcher/streams/inherited.h). Other paths as they are. Keeps errno. */
+const char *numbers_name(const char *path, char *buffer);
 
 /* ---- processes that are no ranks (others.c) */
 

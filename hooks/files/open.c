@@ -177,7 +177,8 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     enum files_place place;
     if (path && !writes(flags) && !(flags & (O_PATH | O_DIRECTORY)))
         pipes_refuse_to_read(directory, path);
-    if (!writes(flags) || !files_has_place(directory, path) || pipes_is_number(path))
+    char named[PATH_MAX];
+    if (!writes(flags) || !files_has_place(directory, path) || !(path = numbers_name(path, named)))
         return OPEN_PASS;
     int apart = is_lock(path) ? OPEN_PASS : apart_open(directory, path, flags, mode);
     if (apart != OPEN_PASS)

@@ -4,7 +4,6 @@
  * (launcher/streams/input.h).
  */
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <errno.h>
 #include <linux/magic.h>
 #include <stdlib.h>
@@ -48,16 +47,6 @@ void pipes_refuse_to_read(int directory, const char *path) {
             "AR-PIPE",
             "give it as standard input (accel-run ... <PIPE), or as <(cat PIPE) in the place of its name: every rank gets all of that",
             "the pipe '%s' is opened for reading: each rank would get another part of what comes through it", path);
-}
-
-bool pipes_is_number(const char *path) {
-    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        size_t length = strlen(folders[i]);
-        if (!strncmp(path, folders[i], length) && isdigit((unsigned char)path[length]))
-            return !written_find(atoi(path + length));
-    }
-    return false;
 }
 
 int pipes_open(const char *path, int flags, unsigned mode) {

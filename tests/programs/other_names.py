@@ -85,6 +85,27 @@ libc.fputws("älter\n", stream)
 libc.fclose(stream)
 print("wide:", repr(text_of("wide.txt")))
 
+# under the numbers of descriptors: that of a reader, of a mere name, of one that is being added to, and of one that another handle adds to
+def add(path, line):
+    with open(path, "a", encoding="utf-8") as added:
+        added.write(line)
+
+
+with open("numbered", "w+", encoding="utf-8") as file:
+    reader = os.open("numbered", os.O_RDONLY)
+    add(f"/dev/fd/{reader}", "while it is open\n")
+    os.close(reader)
+reader, name = os.open("numbered", os.O_RDONLY), os.open("numbered", os.O_PATH)
+for number in reader, name:
+    for folder in "/dev/fd", "/proc/self/fd":
+        add(f"{folder}/{number}", "once\n")
+    os.close(number)
+with open("numbered", "a", encoding="utf-8") as file:
+    add(f"/proc/self/fd/{file.fileno()}", "by its number\n")
+    train(4)
+    print("numbered:", text_of("numbered").split())
+train(4)
+
 # names that the system refuses, by reasons of its own; nothing is made
 descriptor = os.open(".", os.O_RDONLY)
 os.close(descriptor)
