@@ -141,10 +141,18 @@ int hook_link(const char *from, const char *to) {
     return change_end(&change, result);
 }
 
+/* What has no name yet gets one by its descriptor alone. name: of 64 characters. */
+static const char *name_to_link(int descriptor, const char *path, int flags, char *name) {
+    if (!path || *path || !(flags & AT_EMPTY_PATH) || descriptor < 0)
+        return path;
+    snprintf(name, 64, "/proc/self/fd/%d", descriptor);
+    return name;
+}
+
 int hook_linkat(int from_directory, const char *from, int to_directory, const char *to, int flags) {
     struct change change;
-    char buffer[PATH_MAX];
-    int result = change_begin(&change, MEETING_LINK, from_directory, from, to_directory, to)
+    char buffer[PATH_MAX], name[64];
+    int result = change_begin(&change, MEETING_LINK, from_directory, name_to_link(from_directory, from, flags, name), to_directory, to)
                      ? ORIGINAL(linkat)(from_directory, apart_name(from_directory, from, buffer), to_directory, to, flags)
                      : 0;
     return change_end(&change, result);

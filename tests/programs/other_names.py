@@ -106,6 +106,13 @@ with open("numbered", "a", encoding="utf-8") as file:
     print("numbered:", text_of("numbered").split())
 train(4)
 
+# a file without a name gets one by its descriptor, which the system may keep for root
+AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
+unnamed = os.open(".", os.O_TMPFILE | os.O_RDWR)
+os.write(unnamed, b"linked")
+print("linked:", libc.linkat(unnamed, b"", AT_FDCWD, b"linked", AT_EMPTY_PATH), os.path.exists("linked"))
+train(4)
+
 # names that the system refuses, by reasons of its own; nothing is made
 descriptor = os.open(".", os.O_RDONLY)
 os.close(descriptor)
