@@ -79,6 +79,19 @@ int hook_utime(const char *path, const void *times) {
     return setting_end(&setting, setting_begin(&setting, AT_FDCWD, path) ? ORIGINAL(utime)(setting.path, times) : 0);
 }
 
+int hook_lutimes(const char *path, const void *times) {
+    struct setting setting;
+    if (!setting_begin(&setting, AT_FDCWD, path))
+        return setting_end(&setting, 0);
+    bool is_copy = view_is_copy(setting.path);
+    return setting_end(&setting, is_copy ? ORIGINAL(utimes)(setting.path, times) : ORIGINAL(lutimes)(setting.path, times));
+}
+
+int hook_futimesat(int directory, const char *path, const void *times) {
+    struct setting setting;
+    return setting_end(&setting, setting_begin(&setting, directory, path) ? ORIGINAL(futimesat)(directory, setting.path, times) : 0);
+}
+
 /* ---- extended ones are not told between hosts: as on a file system that has none */
 
 int hook_setxattr(const char *path, const char *name, const void *value, unsigned long size, int flags) {
@@ -103,4 +116,58 @@ long hook_listxattr(const char *path, char *list, unsigned long room) {
     if (!away_access(AT_FDCWD, path, F_OK, &away))
         return ORIGINAL(listxattr)(path, list, room);
     return away;
+}
+
+/* ---- of links themselves */
+
+int hook_lsetxattr(const char *path, const char *name, const void *value, unsigned long size, int flags) {
+    struct setting setting;
+    if (!setting_begin(&setting, AT_FDCWD, path))
+        return setting_end(&setting, 0);
+    bool is_copy = view_is_copy(setting.path);
+    return setting_end(&setting, is_copy ? ORIGINAL(setxattr)(setting.path, name, value, size, flags)
+                                         : ORIGINAL(lsetxattr)(setting.path, name, value, size, flags));
+}
+
+int hook_lremovexattr(const char *path, const char *name) {
+    struct setting setting;
+    if (!setting_begin(&setting, AT_FDCWD, path))
+        return setting_end(&setting, 0);
+    bool is_copy = view_is_copy(setting.path);
+    return setting_end(&setting, is_copy ? ORIGINAL(removexattr)(setting.path, name) : ORIGINAL(lremovexattr)(setting.path, name));
+}
+
+long hook_lgetxattr(const char *path, const char *name, void *value, unsigned long size) {
+    char buffer[PATH_MAX];
+    path = view_of_name(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, buffer);
+    return view_is_copy(path) ? ORIGINAL(getxattr)(path, name, value, size) : ORIGINAL(lgetxattr)(path, name, value, size);
+}
+
+long hook_llistxattr(const char *path, char *list, unsigned long room) {
+    int away;
+    char buffer[PATH_MAX];
+    path = view_of_name(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, buffer);
+    if (away_access(AT_FDCWD, path, F_OK, &away))
+        return away;
+    return view_is_copy(path) ? ORIGINAL(listxattr)(path, list, room) : ORIGINAL(llistxattr)(path, list, room);
+}
+
+/* ---- by descriptors: what is open for writing is each rank's own; what is open for reading is one file for all */
+
+int hook_fsetxattr(int descriptor, const char *name, const void *value, unsigned long size, int flags) {
+    char path[PATH_MAX];
+    struct change change;
+    if (files_place() < FILES_MEET || !numbers_find(descriptor, path))
+        return ORIGINAL(fsetxattr)(descriptor, name, value, size, flags);
+    bool acts = change_begin(&change, MEETING_ATTRIBUTES, AT_FDCWD, path, 0, NULL);
+    return change_end(&change, acts ? ORIGINAL(fsetxattr)(descriptor, name, value, size, flags) : 0);
+}
+
+int hook_fremovexattr(int descriptor, const char *name) {
+    char path[PATH_MAX];
+    struct change change;
+    if (files_place() < FILES_MEET || !numbers_find(descriptor, path))
+        return ORIGINAL(fremovexattr)(descriptor, name);
+    bool acts = change_begin(&change, MEETING_ATTRIBUTES, AT_FDCWD, path, 0, NULL);
+    return change_end(&change, acts ? ORIGINAL(fremovexattr)(descriptor, name) : 0);
 }

@@ -74,3 +74,8 @@ int hook_close_range(unsigned first, unsigned last, int flags) {
     written_publish_all();
     return ORIGINAL(close_range)(first, last, flags);
 }
+
+void hook_closefrom(int first) {
+    written_publish_all();
+    ORIGINAL(closefrom)(first);
+}

@@ -243,6 +243,8 @@ int pipes_open(const char *path, int flags, unsigned mode);
 /* Of /dev/fd/3: the name of what it stands for, in buffer[PATH_MAX]; NULL: it has none, or the program was started with it ("3>log"), and it is rank 0's alone
    already (launcher/streams/inherited.h). Other paths as they are. Keeps errno. */
 const char *numbers_name(const char *path, char *buffer);
+/* The name of a regular file that is open for reading: name[PATH_MAX]. False: it is another one, or has none. Keeps errno. */
+bool numbers_find(int descriptor, char *name);
 
 /* ---- processes that are no ranks (others.c) */
 
@@ -343,6 +345,8 @@ static inline const char *view(int directory, const char *path, char *buffer) {
 }
 /* The same for opening it: the flags are for the name that is returned. */
 const char *view_to_open(int directory, const char *path, int *flags, char *buffer);
+/* The same for looking at it, with the flags of fstatat. */
+const char *view_of_name(int directory, const char *path, int flags, char *buffer);
 /* A private copy is reached through a link of /proc, which is not what the program asks about. */
 #define VIEW_COPIES "/proc/self/fd/"
 static inline bool view_is_copy(const char *path) {

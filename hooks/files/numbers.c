@@ -51,6 +51,14 @@ static bool find_name(int descriptor, char *name) {
     return *name;
 }
 
+bool numbers_find(int descriptor, char *name) {
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    bool has_name = find_name(descriptor, name);
+    errno = saved_errno;
+    return has_name;
+}
+
 const char *numbers_name(const char *path, char *buffer) {
     int number = number_in(path), saved_errno = errno;
     if (number < 0)

@@ -162,7 +162,7 @@ static bool is_link(int directory, const char *path) {
 }
 
 /* The same of the name itself: a link to an open file is a link. */
-static const char *look_at_name(int directory, const char *path, int flags, char *buffer) {
+const char *view_of_name(int directory, const char *path, int flags, char *buffer) {
     const char *viewed = look(directory, path, buffer);
     if (viewed == path || !(flags & AT_SYMLINK_NOFOLLOW) || !view_is_copy(viewed))
         return viewed;
@@ -181,7 +181,7 @@ const char *view_to_open(int directory, const char *path, int *flags, char *buff
 
 #define VIEWED_NAME(directory, flags)                                                                                                      \
     char buffer[PATH_MAX];                                                                                                                 \
-    path = look_at_name(directory, path, flags, buffer)
+    path = view_of_name(directory, path, flags, buffer)
 #define VIEWED(directory)                                                                                                                  \
     char buffer[PATH_MAX];                                                                                                                 \
     path = look(directory, path, buffer)
@@ -234,6 +234,14 @@ int hook_fstatat(int directory, const char *path, void *status, int flags) {
 }
 
 int hook_fstatat64(int directory, const char *path, void *status, int flags) {
+    return hook_fstatat(directory, path, status, flags);
+}
+
+int hook_fxstatat(int version, int directory, const char *path, void *status, int flags) {
+    return hook_fstatat(directory, path, status, flags);
+}
+
+int hook_fxstatat64(int version, int directory, const char *path, void *status, int flags) {
     return hook_fstatat(directory, path, status, flags);
 }
 

@@ -70,6 +70,16 @@ def look_at_attributes():
     for mode in "a", "w":
         with open("tagged", mode) as file:
             print(mode, os.getxattr("tagged", "user.tag"), os.listxattr(file.fileno()))
+            print(os.getxattr("tagged", "user.tag", follow_symlinks=False), os.listxattr("tagged", follow_symlinks=False))
+    print(refused(lambda: os.setxattr("tagged", "user.once", b"1", os.XATTR_CREATE, follow_symlinks=False)))
+    train()
+    reader = os.open("tagged", os.O_RDONLY)
+    print(refused(os.setxattr, reader, "user.second", b"2", os.XATTR_CREATE))
+    train()
+    print(refused(os.removexattr, reader, "user.tag"))
+    train()
+    os.close(reader)
+    print(refused(lambda: os.removexattr("tagged", "user.once", follow_symlinks=False)), os.listxattr("tagged"))
 
 
 def read_what_is_for_writing():
