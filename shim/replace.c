@@ -19,6 +19,10 @@ enum { LINKS = 40 };       /* the kernel follows no more */
 enum { NOT_BY_NAME = -1 }; /* beside errnos */
 enum { FOLDERS = 64 };
 
+static uint32_t number_of_try(uint32_t process, uint32_t count) {
+    return process + count * 0x9E3779B1u;
+}
+
 /* Up to the last dot, as libtorch cuts it. */
 static int stem_length(const char *base) {
     const char *dot = strrchr(base, '.');
@@ -65,6 +69,19 @@ bool replace_locate(const char *path, char *real) {
         if (++links > LINKS)
             return false;
     return !leads && replace_locate_name(followed, real);
+}
+
+bool replace_is_temporary(const char *name) {
+    int32_t makers[BOARD_RANKS_MAX];
+    size_t length = strlen(name), end = strlen(MARK) + DIGITS;
+    if (length < end || strncmp(name + length - end, MARK, strlen(MARK)) || strspn(name + length - DIGITS, "0123456789abcdef") != DIGITS)
+        return false;
+    uint32_t number = (uint32_t)strtoul(name + length - DIGITS, NULL, 16);
+    shim_processes(makers);
+    for (uint32_t i = 0; i < shim_world_size() * TRIES; i++)
+        if (number == number_of_try((uint32_t)makers[i / TRIES], i % TRIES))
+            return true;
+    return false;
 }
 
 /* Names carry the process number of their maker. One without a lock may be about to be renamed (replace_open's, which cannot lock the
@@ -166,7 +183,7 @@ static bool imitate(int file, const struct replacement *replacement) {
 static int make_named(struct replacement *replacement, int flags, mode_t mode) {
     char *name = replacement->name;
     for (unsigned i = 0; i < TRIES; i++) {
-        if (!temporary_name(name, replacement->target, (unsigned)getpid() + i * 0x9E3779B1u))
+        if (!temporary_name(name, replacement->target, number_of_try((uint32_t)getpid(), i)))
             return ENAMETOOLONG;
         replacement->file = open(name, flags | O_CREAT | O_EXCL, mode);
         if (replacement->file >= 0)
@@ -240,7 +257,7 @@ static int make_unnamed(struct replacement *replacement, int flags, mode_t mode)
 /* What a file without a name is called by, where only a name will do: nothing is there. Returns 0 or an errno. */
 static int call_unnamed(struct replacement *replacement) {
     for (unsigned i = 0; i < TRIES; i++) {
-        if (!temporary_name(replacement->name, replacement->target, (unsigned)getpid() + i * 0x9E3779B1u))
+        if (!temporary_name(replacement->name, replacement->target, number_of_try((uint32_t)getpid(), i)))
             return ENAMETOOLONG;
         if (lstat(replacement->name, &(struct stat){0}))
             return 0;
@@ -294,7 +311,7 @@ enum replace_way replace_open(struct replacement *replacement, const char *path,
 /* Gives the unnamed file a name beside the target. Returns 0 or an errno. */
 static int name_file(struct replacement *replacement, const char *link) {
     for (unsigned i = 0; i < TRIES; i++) {
-        if (!temporary_name(replacement->name, replacement->target, (unsigned)getpid() + i * 0x9E3779B1u))
+        if (!temporary_name(replacement->name, replacement->target, number_of_try((uint32_t)getpid(), i)))
             return ENAMETOOLONG;
         if (!linkat(AT_FDCWD, link, AT_FDCWD, replacement->name, AT_SYMLINK_FOLLOW))
             return 0;

@@ -52,6 +52,9 @@ enum replace_way replace_open(struct replacement *replacement, const char *path,
 /* The caller is about to lock a descriptor of its own: that lock is not ours to give up in the end. */
 void replace_unlock(struct replacement *replacement);
 
+/* The name of such a file, without a folder, that a rank of this job is just writing. On a rank of several. */
+bool replace_is_temporary(const char *name);
+
 /* Puts the temporary file in the target's place. Returns 0 or an errno; then it is discarded. */
 int replace_commit(struct replacement *replacement);
 /* Removes the temporary file if it is still there. */

@@ -18,6 +18,20 @@ for i in range(20):
     both_builds handles.py
 }
 
+@test "a file that rank 0 is rewriting beside its place is seen under its own name alone" {
+    program '
+import ctypes, platform
+open("kept.txt", "w").write("old")
+openat = 257 if platform.machine() == "x86_64" else 56
+ctypes.CDLL(None).syscall(openat, -100, b"kept.accel-%08x" % os.getpid(), os.O_CREAT | os.O_WRONLY, 0o644) # as it stands there for a moment
+ctypes.CDLL(None).syscall(openat, -100, b"kept.accel-1", os.O_CREAT | os.O_WRONLY, 0o644)
+train()
+print(sorted(os.listdir(".")), sorted(entry.name for entry in os.scandir(".")))'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py")
+    [ "$(cat "$LOG/rank-0.out")" = "['kept.accel-1', 'kept.txt'] ['kept.accel-1', 'kept.txt']" ]
+    diff "$LOG/rank-0.out" "$LOG/rank-1.out"
+}
+
 @test "Python: an open file is as old as the disk says, with the permissions and attributes it has there, and for writing alone: a log of yesterday's is rotated" {
     both 2 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/alike.py"
 }

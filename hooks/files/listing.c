@@ -139,10 +139,19 @@ void *hook_fdopendir(int descriptor) {
     return open_list(absolute, descriptor);
 }
 
-void *hook_readdir(void *stream) {
-    struct listing *listing = find(stream);
-    if (!listing)
-        return ORIGINAL(readdir)(stream);
+/* A whole file that rank 0 is writing beside its place is nothing to the program: it would stand in one rank's listing, and not in another's. */
+static bool is_hidden(const char *name) {
+    return strstr(name, ".accel-") && files_place() >= FILES_MEET && replace_is_temporary(name);
+}
+
+static struct dirent *read_folder(void *stream) {
+    struct dirent *entry;
+    while ((entry = ORIGINAL(readdir)(stream)) && is_hidden(entry->d_name)) {
+    }
+    return entry;
+}
+
+static struct dirent *read_list(struct listing *listing) {
     if (listing->next >= listing->bytes)
         return NULL;
     struct protocol_entry entry;
@@ -154,7 +163,12 @@ void *hook_readdir(void *stream) {
     listing->current.d_reclen = sizeof listing->current;
     listing->current.d_type = entry.type;
     snprintf(listing->current.d_name, sizeof listing->current.d_name, "%s", name);
-    return &listing->current;
+    return is_hidden(name) ? read_list(listing) : &listing->current;
+}
+
+void *hook_readdir(void *stream) {
+    struct listing *listing = find(stream);
+    return listing ? read_list(listing) : read_folder(stream);
 }
 
 void *hook_readdir64(void *stream) {
