@@ -32,6 +32,21 @@ print(sorted(os.listdir(".")), sorted(entry.name for entry in os.scandir(".")))'
     diff "$LOG/rank-0.out" "$LOG/rank-1.out"
 }
 
+@test "what the system copies into an open file on another disk than that of /tmp is there on all ranks" {
+    requires root
+    requires command unshare
+    unshare -m mount -t tmpfs none /mnt || skip "needs the right to mount"
+    program '
+open("from", "wb").write(b"0123456789" * 1000)
+with open("from", "rb") as there, open("to", "wb") as here:
+    print(os.copy_file_range(there.fileno(), here.fileno(), 5000, 0, 10), os.copy_file_range(there.fileno(), here.fileno(), 20))
+    print(there.tell(), os.lseek(here.fileno(), 0, os.SEEK_CUR), os.path.getsize("to"), open("to", "rb").read()[:32])
+train()'
+    run -0 unshare -m sh -c 'mount -t tmpfs none /mnt && cd /mnt && "$@"' sh "$ACCEL_RUN" -n 2 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$(head -1 "$LOG/rank-0.out")" = "5000 20" ]
+    diff "$LOG/rank-0.out" "$LOG/rank-1.out"
+}
+
 @test "Python: an open file is as old as the disk says, with the permissions and attributes it has there, and for writing alone: a log of yesterday's is rotated" {
     both 2 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/alike.py"
 }
