@@ -71,14 +71,12 @@ bool replace_locate(const char *path, char *real) {
     return !leads && replace_locate_name(followed, real);
 }
 
-bool replace_is_temporary(const char *name) {
-    int32_t makers[BOARD_RANKS_MAX];
+bool replace_is_temporary(const char *name, const int32_t *makers, uint32_t count) {
     size_t length = strlen(name), end = strlen(MARK) + DIGITS;
     if (length < end || strncmp(name + length - end, MARK, strlen(MARK)) || strspn(name + length - DIGITS, "0123456789abcdef") != DIGITS)
         return false;
     uint32_t number = (uint32_t)strtoul(name + length - DIGITS, NULL, 16);
-    shim_processes(makers);
-    for (uint32_t i = 0; i < shim_world_size() * TRIES; i++)
+    for (uint32_t i = 0; i < count * TRIES; i++)
         if (number == number_of_try((uint32_t)makers[i / TRIES], i % TRIES))
             return true;
     return false;

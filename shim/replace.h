@@ -52,8 +52,8 @@ enum replace_way replace_open(struct replacement *replacement, const char *path,
 /* The caller is about to lock a descriptor of its own: that lock is not ours to give up in the end. */
 void replace_unlock(struct replacement *replacement);
 
-/* The name of such a file, without a folder, that a rank of this job is just writing. On a rank of several. */
-bool replace_is_temporary(const char *name);
+/* The name of such a file, without a folder, that one of these processes is just writing. */
+bool replace_is_temporary(const char *name, const int32_t *makers, uint32_t count);
 
 /* Puts the temporary file in the target's place. Returns 0 or an errno; then it is discarded. */
 int replace_commit(struct replacement *replacement);

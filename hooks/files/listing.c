@@ -141,7 +141,11 @@ void *hook_fdopendir(int descriptor) {
 
 /* A whole file that rank 0 is writing beside its place is nothing to the program: it would stand in one rank's listing, and not in another's. */
 static bool is_hidden(const char *name) {
-    return strstr(name, ".accel-") && files_place() >= FILES_MEET && replace_is_temporary(name);
+    int32_t ranks[BOARD_RANKS_MAX];
+    if (!strstr(name, ".accel-") || files_place() < FILES_MEET)
+        return false;
+    shim_processes(ranks);
+    return replace_is_temporary(name, ranks, shim_world_size());
 }
 
 static struct dirent *read_folder(void *stream) {
