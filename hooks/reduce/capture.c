@@ -11,15 +11,14 @@ uint32_t edge_output(const char *edge, size_t edge_bytes) {
     return *(const uint32_t *)(edge + edge_bytes - 8);
 }
 
-/* The leaf whose gradient an edge leads to; NULL: none. */
-static struct tensor *leaf_of_edge(const char *edge) {
+struct tensor *edge_leaf(const char *edge) {
     void *node = *(void *const *)edge;
     return node && node_is_accumulator(node) ? leaf_of_node(node) : NULL;
 }
 
 static struct record record_of_edge(const char *edge, size_t edge_bytes) {
     void *node = *(void *const *)edge;
-    struct tensor *leaf = leaf_of_edge(edge);
+    struct tensor *leaf = edge_leaf(edge);
     if (leaf) {
         struct record record = record_get(leaf);
         record.origin.calls = leaf_ordinal(leaf) + 1;
@@ -33,7 +32,7 @@ static struct record record_of_edge(const char *edge, size_t edge_bytes) {
 
 bool capture_is_of_wrapped(const struct vector *edges, size_t edge_bytes) {
     for (const char *edge = edges->begin; edge_bytes && edge < edges->end; edge += edge_bytes) {
-        struct tensor *leaf = leaf_of_edge(edge);
+        struct tensor *leaf = edge_leaf(edge);
         if (leaf && *tensor_key_set(leaf) & torch_facts.bit_wrapped)
             return true;
     }

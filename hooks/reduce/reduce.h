@@ -209,6 +209,8 @@ void capture_free(struct capture *capture);
 bool capture_is_of_wrapped(const struct vector *edges, size_t edge_bytes);
 /* The number of the output of its node that an edge of the graph, of so many bytes, begins at. */
 uint32_t edge_output(const char *edge, size_t edge_bytes);
+/* The leaf whose gradient it leads to; NULL: none. */
+struct tensor *edge_leaf(const char *edge);
 
 /* Before a divided backward, on all ranks, one at a time: memory for the gradients of leaves that are new to this thread (memory.c). A collective when there
    are any. */

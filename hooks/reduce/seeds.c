@@ -57,10 +57,12 @@ static void *root_node(const struct vector *roots, size_t index, size_t count) {
     return *(void *const *)(roots->begin + index * seeds_edge_bytes(roots, count));
 }
 
-/* Borrowed; NULL: it has no record. */
+/* A leaf (what a checkpoint within the backward hands through, divided or not), whose edge leads to what accumulates into it; or the output of a node.
+   Borrowed; NULL: it is no leaf, and has no record. */
 static struct tensor *root_tensor(const struct vector *roots, size_t index, size_t count) {
     const char *edge = roots->begin + index * seeds_edge_bytes(roots, count);
-    return record_output(root_node(roots, index, count), edge_output(edge, seeds_edge_bytes(roots, count)));
+    struct tensor *leaf = edge_leaf(edge);
+    return leaf ? leaf : record_output(root_node(roots, index, count), edge_output(edge, seeds_edge_bytes(roots, count)));
 }
 
 /* tensor: the root's, or NULL */

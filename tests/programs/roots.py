@@ -1,5 +1,6 @@
 """What a backward begins with: one output of several, seeds that come from the batch, gradients that are themselves differentiated."""
 import torch
+from torch.utils.checkpoint import checkpoint
 
 torch.manual_seed(0)
 model, batch = torch.nn.Linear(6, 5), torch.randn(13, 6)
@@ -71,3 +72,29 @@ torch.autograd.backward([*torch.unbind(many.flatten())], [torch.tensor(float(i))
 torch.autograd.backward([column.sum() * weight.sin() for column in many.t() for weight in weights.flatten()])
 torch.autograd.backward([weight * 2 for weight in weights.repeat(10, 1).flatten()])
 show("300 roots", model.weight.grad, weights.grad)
+
+# roots that are leaves themselves: what a checkpoint hands through within the backward, what the program has detached
+body = torch.nn.Linear(5, 5)
+
+
+def handed_through(values, other):
+    return torch.tanh(body(values)), other
+
+
+for name, of in (("a sum", lambda hidden: hidden.pow(2).mean()), ("rows", lambda hidden: model(batch)), ("parameters", lambda hidden: weights * 2)):
+    model.zero_grad()
+    weights.grad = None
+    hidden = model(batch)
+    first, second = checkpoint(handed_through, hidden, of(hidden), use_reentrant=True)
+    (first.pow(2).mean() + second.pow(2).mean()).backward()
+    show(f"handed through: {name}", *(p.grad for p in (*model.parameters(), weights) if p.grad is not None))
+for kind, of in (("a sum", lambda rows: rows.pow(2).mean()), ("rows", lambda rows: rows), ("whole", lambda rows: weights.detach().clone())):
+    leaf, other = of(model(batch)).detach().requires_grad_(), model(batch).pow(2).mean()
+    seed = torch.full_like(leaf, 2.0)
+    show(f"asked for at a leaf: {kind}", *torch.autograd.grad([leaf, other], [leaf, model.weight], [seed, None], retain_graph=True))
+    torch.autograd.backward([other, leaf], [None, seed], retain_graph=True)
+    show(f"beside another: {kind}", leaf.grad)
+    leaf.backward(of(model(batch)).detach())
+    show(f"alone: {kind}", leaf.grad)
+    torch.autograd.backward([leaf, leaf * 3, other], [of(model(batch)).detach(), seed, None])
+    show(f"thrice: {kind}", leaf.grad)
