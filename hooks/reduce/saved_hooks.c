@@ -3,13 +3,14 @@
  * again. They run at user level: what is computed again (a checkpoint) is divided again, and what they are shown are whole sizes. What comes back is brought
  * into the form in which it was kept, which travels with what the program made of it.
  */
+#include <stdlib.h>
+
 #include "reduce.h"
 
 /* What travels with what the program has made of a tensor. */
 struct form {
     struct record record;
-    int64_t last_batch; /* what is computed again is divided as it was */
-    bool is_bare;       /* libtorch has kept it before it was marked, and takes it back so */
+    bool is_bare; /* libtorch has kept it before it was marked, and takes it back so */
 };
 
 /* A view within an operator has its key, but is no tensor of the program's: it is shown as it is. A batch that was cut lies in the midst of the whole one,
@@ -69,7 +70,7 @@ static struct object *pack(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
     struct object *argument = python->tuple_get(arguments, 0);
     struct tensor *tensor = python_tensor(argument);
-    struct form form = {.record = {.kind = RECORD_NONE}, .last_batch = *dispatch_client.last_batch()};
+    struct form form = {.record = {.kind = RECORD_NONE}};
     struct tensor *shown = tensor ? to_show(tensor, &form) : NULL;
     if (shown) {
         argument = python_object(shown);
@@ -87,20 +88,25 @@ static struct object *pack(struct object *self, struct object *arguments) {
     return both;
 }
 
-static struct object *call_as_it_was(struct object *function, struct object *packed, const struct form *form) {
+static void end_again(struct learned_again **again) {
+    dispatch_client.end_again(again);
+}
+
+static struct object *call_as_it_was(struct object *function, struct object *packed, const struct learned_known *known) {
     BOUNDARY_SCOPE;
-    BATCH_SCOPE(form->last_batch);
+    __attribute__((cleanup(end_again), unused)) struct learned_again *again = dispatch_client.begin_again(known);
     return call_with(function, packed);
 }
 
-/* unpack((form, packed)) → tensor */
+/* unpack((form, packed)) → tensor. self: the program's function, and what was known when it was said that it is to be used: a checkpoint begins there. */
 static struct object *unpack(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
     struct object *both = python->tuple_get(arguments, 0), *packed = python->tuple_get(both, 1);
     struct form form;
     memcpy(&form, python->bytes_text(python->tuple_get(both, 0)), sizeof form);
     python->retain(packed);
-    struct object *unpacked = call_as_it_was(self, packed, &form);
+    const void *known = python->bytes_text(python->tuple_get(self, 1));
+    struct object *unpacked = call_as_it_was(python->tuple_get(self, 0), packed, known);
     const struct record *wanted = &form.record;
     struct tensor *tensor = unpacked ? python_tensor(unpacked) : NULL;
     if (!tensor || (wanted->kind == RECORD_NONE && record_get(tensor).kind != RECORD_PARTIAL))
@@ -119,10 +125,22 @@ static struct object *unpack(struct object *self, struct object *arguments) {
 static const struct python_method pack_method = {"pack", pack, PYTHON_VARARGS, NULL},
                                   unpack_method = {"unpack", unpack, PYTHON_VARARGS, NULL};
 
-static void replace(struct object **function, const struct python_method *method) {
-    struct object *own = python_function(method, *function);
+static void replace_pack(struct object **function) {
+    struct object *own = python_function(&pack_method, *function);
     python_api()->release(*function);
     *function = own;
+}
+
+static void replace_unpack(struct object **function) {
+    const struct python_api *python = python_api();
+    size_t bytes;
+    struct learned_known *known = dispatch_client.keep_learned(&bytes);
+    struct object *both = python->tuple_new(2);
+    python->tuple_set(both, 0, *function);
+    python->tuple_set(both, 1, python->bytes_new(known, bytes));
+    free(known);
+    *function = python_function(&unpack_method, both);
+    python->release(both);
 }
 
 /* Both functions are owned by whom they are passed to. */
@@ -130,8 +148,8 @@ static void replace_both(struct object **pack_function, struct object **unpack_f
     if (!shim_active() || dispatch_is_opaque() || !python_api())
         return;
     dispatch_client.saves_are_seen();
-    replace(pack_function, &pack_method);
-    replace(unpack_function, &unpack_method);
+    replace_pack(pack_function);
+    replace_unpack(unpack_function);
 }
 
 void hook_push_saved_hooks_safe(void *pack_holder, void *unpack_holder) { /* SafePyObject begins with the object's address */

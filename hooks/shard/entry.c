@@ -2,50 +2,19 @@
  * Entry: a whole batch that meets a parameter is cut into rows. A guess about speed only: narrowing any replicated tensor is exact, so a wrong guess
  * (a table of positions cut as if it were a batch) is merely gathered again later.
  */
-#include <pthread.h>
-#include <stdlib.h>
-
 #include "bag.h"
-
-/* What a thread has learned. */
-struct learned {
-    int64_t last_total;  /* rows of the last batch that it has cut: one-dimensional indices are cut only when they are as many */
-    int usual_dim;       /* where it cuts sequences at layers that it has not met: what was learned last */
-    struct pairs habits; /* layer → struct habit, owned */
-};
-
-static void forget(void *given) {
-    struct learned *own = given;
-    pairs_each(&own->habits, free);
-    pairs_free(&own->habits);
-}
-
-static struct learned main_learned;
-static const struct threads_kept all_learned = {&main_learned, sizeof main_learned, forget};
-
-static struct learned *learned(void) {
-    return threads_own_kept(&all_learned);
-}
-
-int64_t *entry_last_batch(void) {
-    return &learned()->last_total;
-}
+#include "learned.h"
 
 /*
  * Sequences are (batch, time) in one program and (time, batch) in the next, and a layer cannot tell. What was cut along its time is found out later, where a
  * recurrent layer or an attention needs all of it: from then on the layer at which it was cut takes the other dimension. All of this follows from global
  * facts, so it is the same on all ranks.
  */
-enum { CHANGES_MAX = 4 };
-
-struct habit {
-    int dim;     /* 0 or 1: where it cuts sequences */
-    int changes; /* a layer that is used for both settles down in the end */
-};
+enum { CHANGES_MAX = 4 }; /* a layer that is used for both settles down in the end */
 
 /* A hash of the thread, of the operator and of the shapes of its parameters. */
 uint64_t entry_layer(const struct shard_call *call) {
-    uint64_t layer = checksum_bytes(threads_own(), call->op->name, strlen(call->op->name));
+    uint64_t layer = checksum_bytes(learned_whose(), call->op->name, strlen(call->op->name));
     for (int i = 0; i < call->argument_count; i++) {
         struct sizes sizes = tensor_sizes(argument_tensor(&call->arguments[i]));
         if (call->arguments[i].is_parameter)
@@ -54,26 +23,11 @@ uint64_t entry_layer(const struct shard_call *call) {
     return layer ? layer : 1;
 }
 
-static pthread_mutex_t habits_mutex = PTHREAD_MUTEX_INITIALIZER; /* threads of a parallel region have the main thread's */
-
-static struct habit *habit_of(uint64_t layer) {
-    struct learned *own = learned();
-    struct habit *habit = pairs_get(&own->habits, (void *)(uintptr_t)layer);
-    if (!habit) {
-        habit = malloc(sizeof *habit);
-        *habit = (struct habit){.dim = own->usual_dim};
-        pthread_mutex_lock(&habits_mutex);
-        pairs_put(&own->habits, (void *)(uintptr_t)layer, habit);
-        pthread_mutex_unlock(&habits_mutex);
-    }
-    return habit;
-}
-
 void entry_learn_time(const struct record *record) {
-    struct habit *habit = record->layer ? habit_of(record->layer) : NULL;
+    struct habit *habit = record->layer ? learned_habit(record->layer) : NULL;
     if (!habit || habit->dim != record->layer_dim || habit->changes == CHANGES_MAX)
         return;
-    learned()->usual_dim = habit->dim = 1 - habit->dim;
+    *learned_usual_dim() = habit->dim = 1 - habit->dim;
     habit->changes++;
 }
 
@@ -108,7 +62,7 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
         return NULL; /* an image without a batch */
     bool is_sequence = dims >= 3 || (rule->entry == ENTRY_INDEX && dims == 2);
     *dim = rule->entry == ENTRY_RECURRENT                    ? recurrent_dim(call)
-           : is_sequence && rule->decide != rule_convolution ? habit_of(entry_layer(call))->dim
+           : is_sequence && rule->decide != rule_convolution ? learned_habit(entry_layer(call))->dim
                                                              : 0;
     if (*dim == 1 && rule->entry != ENTRY_RECURRENT && !is_long_enough(argument_size(data, 1)))
         *dim = 0;
@@ -121,7 +75,7 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     if (is_bag)
         return bag_count(call) ? data : NULL;
     if (rule->entry == ENTRY_INDEX && dims == 1) {
-        int64_t last = learned()->last_total;
+        int64_t last = *learned_last_batch(); /* they are cut only when they are as many */
         return !last || argument_size(data, 0) == last ? data : NULL;
     }
     return dims >= 2 ? data : NULL;
@@ -132,7 +86,7 @@ static void cut(struct shard_call *call, const struct rule *rule, struct argumen
     record.origin = origin_new();
     record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
-    learned()->last_total = record.total;
+    *learned_last_batch() = record.total;
     if (rule->entry == ENTRY_BAG) {
         bag_enter(call, &record);
         return;

@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "learned.h"
 #include "shard.h"
 
 enum { ARGUMENTS_INLINE = 6 }; /* more are rare, and kernels would run deeper on the stack, in memory that is not in the cache */
@@ -297,9 +298,10 @@ static struct tensor *shard_whole(struct tensor *tensor) {
 static void shard_operator_met(struct operator *op);
 
 const struct dispatch_client dispatch_client = {
-    shard_operator_met,   shard_call,     shard_whole,      write_in_form,  gather_is_node,   memory_stand_in,
-    storage_stand_in,     read_settle,    direct_decide,    direct_mark,    entry_last_batch, execute_saves_are_seen,
-    execute_saved_record, origin_batches, window_stand_for, window_written, window_replaced,  normalise_hook_returned};
+    shard_operator_met,   shard_call,          shard_whole,      write_in_form,  gather_is_node,     memory_stand_in,
+    storage_stand_in,     read_settle,         direct_decide,    direct_mark,    learned_last_batch, execute_saves_are_seen,
+    execute_saved_record, origin_batches,      window_stand_for, window_written, window_replaced,    normalise_hook_returned,
+    learned_keep,         learned_begin_again, learned_end_again};
 
 static void shard_operator_met(struct operator *op) {
     const struct rule *rule = rule_find(op);

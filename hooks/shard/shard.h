@@ -286,7 +286,6 @@ void origin_note(struct origin origin);
 
 /* ---- entry (entry.c): true when a replicated data tensor was cut into rows: its argument is then the lead. */
 bool entry_decide(struct shard_call *call, const struct rule *rule);
-int64_t *entry_last_batch(void); /* for the dispatch client */
 /* These rows are cut along their time: the layer where they were cut takes the other dimension from now on. From global facts, so on all ranks alike. */
 void entry_learn_time(const struct record *record);
 /* Tells a layer from others, by its operator and the sizes of its parameters; never 0. */

@@ -309,6 +309,11 @@ struct dispatch_client {
     void (*replaced)(struct tensor *tensor, bool is_done); /* x.data = y: before, and once it has another memory */
     /* A hook of the program's on the gradient of what this node of the graph has computed has run, after those of the client's: what it has made of it. */
     void (*hook_returned)(void *node, struct tensor *gradient);
+    /* What this thread has learned about where batches are cut, malloc's, of so many bytes that may be moved; and the time in which a thread computes again
+       what was computed when that was known: it is divided as it was, and what it learns is forgotten. */
+    struct learned_known *(*keep_learned)(size_t *bytes);
+    struct learned_again *(*begin_again)(const struct learned_known *known);
+    void (*end_again)(struct learned_again **again);
 };
 extern const struct dispatch_client dispatch_client; /* defined by hooks/shard */
 

@@ -68,6 +68,26 @@ for reentrant in (True, False):
         loss.backward()
         show(f"checkpoints {reentrant} {step}", loss, sequences.grad, *(p.grad for p in everything.parameters()))
 
+# what is learned of sequences after a checkpoint, or within it, or of batches, while it is not computed again
+for first in (True, False):
+    queries, keys, values, layer = (torch.nn.Linear(5, 7 + 2 * first) for _ in range(4))
+    bidirectional, sequences = torch.nn.GRU(7 + 2 * first, 3, batch_first=first), torch.randn(8, 9, 5)
+
+    def attention(values_of):
+        found = [linear(values_of) if first else linear(values_of).transpose(0, 1) for linear in (queries, keys, values)]
+        scores = torch.softmax(torch.bmm(found[0], found[1].transpose(1, 2)), -1)
+        return torch.bmm(scores, found[2])
+
+    for step in range(2):
+        parts = torch.nn.ModuleList([queries, keys, values, layer, bidirectional])
+        parts.zero_grad()
+        (checkpoint(attention, sequences, use_reentrant=False).pow(2).mean()).backward()
+        bidirectional(checkpoint(layer, sequences, use_reentrant=False))[0].pow(2).mean().backward()
+        front(torch.randn(20, 5))
+        found = checkpoint(tower, torch.randint(0, 20, (13,)), use_reentrant=False)
+        (found.pow(2).mean() + front(torch.randn(11, 5)).mean()).backward()
+        show(f"learned {first} {step}", *(p.grad for p in (*parts.parameters(), users.weight, second.weight)))
+
 # functions for what is saved: on disk, through numpy, rounded, scaled by the largest
 folder = "saved"
 kept = []
