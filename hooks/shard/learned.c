@@ -2,6 +2,7 @@
  * What a thread has learned about where its batches are cut (entry.c), and what it knew once: what a backward computes again (a checkpoint without re-entry)
  * stands in the graph for what was computed first, so it is cut as that was, whatever has been learned since, in whichever thread it is computed again.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "learned.h"
@@ -52,6 +53,18 @@ static void forget(void *given) {
 static struct learned main_learned;
 static const struct threads_kept all_learned = {&main_learned, sizeof main_learned, forget};
 
+static pthread_mutex_t layers_mutex = PTHREAD_MUTEX_INITIALIZER; /* threads of a parallel region have the main thread's */
+
+static void layers_unlock(int *unused) {
+    pthread_mutex_unlock(&layers_mutex);
+}
+#define LAYERS_SCOPE __attribute__((cleanup(layers_unlock), unused)) int layers_scope_ = pthread_mutex_lock(&layers_mutex)
+
+__attribute__((constructor)) static void learned_start(void) {
+    threads_renew_in_child(&layers_mutex);
+}
+
+/* LAYERS_SCOPE, unless nobody else has it. */
 static struct habit *add(struct learned *own, uint64_t name, struct habit habit) {
     struct layer *layer = malloc(sizeof *layer);
     *layer = (struct layer){habit, name, own->youngest};
@@ -93,11 +106,16 @@ uint64_t learned_whose(void) {
 struct habit *learned_habit(uint64_t name) {
     struct learned *own = learned();
     struct layer *layer = pairs_get(&own->layers, (void *)(uintptr_t)name);
+    if (layer)
+        return &layer->habit;
+    LAYERS_SCOPE;
+    layer = pairs_get(&own->layers, (void *)(uintptr_t)name);
     return layer ? &layer->habit : add(own, name, (struct habit){.dim = own->usual_dim});
 }
 
 struct learned_known *learned_keep(size_t *bytes) {
     const struct learned *own = learned();
+    LAYERS_SCOPE;
     *bytes = sizeof(struct learned_known) + own->count * sizeof(struct known_layer);
     struct learned_known *known = calloc(1, *bytes);
     known->whose = learned_whose();
