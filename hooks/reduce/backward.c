@@ -175,8 +175,10 @@ void hook_input_metadata_base(void *metadata, struct tensor **tensor) {
 static void backward_end(struct backward *backward) {
     current = NULL;
     own.inside = 0;
-    if (!backward->finished)
+    if (!backward->finished) { /* what the program retains has come as far as it has */
         reduce_undo(backward);
+        retained_mark();
+    }
     accumulate_set_holder(NULL);
     reached_free(backward);
     pairs_free(&backward->halves);
@@ -253,8 +255,10 @@ static void undo_nested(size_t first) {
 }
 
 static void restore_outer(const struct outer *outer) {
-    if (!outer->is_through)
+    if (!outer->is_through) {
         undo_nested(outer->arrivals);
+        retained_show();
+    }
     pairs_free(&current->halves);
     current->halves = outer->halves;
     current->has_graph = outer->has_graph;
