@@ -270,6 +270,7 @@ static void execute_nested(const struct execution *execution, struct seeds *seed
     __attribute__((cleanup(restore_outer), unused)) struct outer outer = {current->halves, current->has_graph, current->arrivals, false};
     current->halves = (struct pairs){};
     current->has_graph = execution->create_graph;
+    retained_settle(true); /* those that the outer one has brought are marked since the code was called back (boundary.c) */
     half_find(execution->roots, &current->halves);
     run_divided(execution, seeds);
     outer.is_through = true;

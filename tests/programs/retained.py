@@ -50,3 +50,39 @@ for step in range(2):
     print("first", " ".join(f"{parameter.grad.norm().item():.4f}" for parameter in first.parameters()))
     for handle in handles:
         handle.remove()
+
+# when the engine itself has ended the backward, also one within another; when a backward within another finds a gradient that the program has set there
+def broken(gradient):
+    written, values = torch.tanh(first(images)), torch.tanh(first(images))
+    written.mul_(2)
+    hidden, tied = second(written), second.weight * 2
+    hidden.retain_grad()
+    tied.retain_grad()
+    try:
+        (hidden.pow(2).sum() + functional.linear(written, tied).pow(2).sum() + values.sum()).backward()
+    except RuntimeError as error:
+        print("caught", "modified by an inplace operation" in str(error))
+    show("until then", hidden)
+    show("until then", tied)
+    return hidden, tied
+
+
+def given(gradient):
+    with torch.enable_grad():
+        tied, inner = other.weight * 2, first(images)
+        for tensor in (tied, inner):
+            tensor.retain_grad()
+            tensor.grad = torch.ones_like(tensor)
+        functional.linear(images, tied).mul(torch.tanh(inner)).mean().backward()
+        show("onto ones", tied)
+        show("onto ones", inner)
+
+
+for tensor in broken(None):
+    show("after it", tensor)
+for function in (lambda gradient: torch.enable_grad()(broken)(gradient) and None, given):
+    hidden = first(images)
+    hidden.retain_grad()
+    hidden.register_hook(function)
+    hidden.pow(2).mean().backward()
+    show("around it", hidden)
