@@ -27,6 +27,27 @@ static void note_place(struct backward *backward, size_t index) {
         pairs_put(&backward->places, backward->leaves[index].leaf, (void *)(index + 1));
 }
 
+static bool is_overlapping(struct tensor *one, struct tensor *other) {
+    const char *a = tensor_data(one), *b = tensor_data(other);
+    return a < b + tensor_bytes(other) && b < a + tensor_bytes(one);
+}
+
+/* The program has given another leaf the same memory for its gradient, and this rank's part of that is there already: whether it is all zeros says nothing,
+   and is not the same on all ranks. */
+static bool is_written_to(const struct backward *backward, struct tensor *gradient) {
+    if (!tensor_is_plain(gradient) || !tensor_has_memory(gradient))
+        return false;
+    if (tensor_owners(gradient) == 1 && storage_owners(tensor_storage(gradient)) == 1)
+        return false;
+    for (size_t i = 0; i < backward->count; i++) {
+        const struct leaf_gradient *leaf = &backward->leaves[i];
+        struct tensor *other = leaf->was_zero && leaf_has_ordinal(leaf->leaf, leaf->ordinal) ? leaf_gradient_of(leaf) : NULL;
+        if (other && tensor_is_plain(other) && tensor_has_memory(other) && is_overlapping(other, gradient))
+            return true;
+    }
+    return false;
+}
+
 void reached_add(struct backward *backward, struct tensor *leaf, const void *thread) {
     if (reached_find(backward, leaf))
         return;
@@ -37,7 +58,7 @@ void reached_add(struct backward *backward, struct tensor *leaf, const void *thr
     before_settle(leaf);
     struct tensor **slot = tensor_grad_slot(leaf);
     bool has_gradient = *slot && *slot != torch_facts.undefined;
-    bool was_zero = has_gradient && before_is_left_in_place(leaf, *slot);
+    bool was_zero = has_gradient && !is_written_to(backward, *slot) && before_is_left_in_place(leaf, *slot);
     bool put_aside = has_gradient && !was_zero;
     backward->leaves[backward->count++] = (struct leaf_gradient){.leaf = leaf,
                                                                  .ordinal = leaf_ordinal(leaf),

@@ -157,6 +157,15 @@ for parameter, begin in zip(overlapping, (0, SQUARE // 2, SQUARE)):
 (loss_of(slice(0, 96)) + sum((IMAGES @ parameter).tanh().square().mean() for parameter in overlapping)).backward()
 print("overlapping", f"{flat.abs().sum().item():.4f}")
 
+halves = torch.cat([torch.zeros(48, 1), torch.ones(48, 1)])
+for size, turned in ((9, False), (9, True), (128, False), (128, True)):  # one memory of zeros for two, to which some ranks' rows add nothing
+    first, second, common = torch.nn.Parameter(torch.ones(size, 128)), torch.nn.Parameter(torch.ones(size, 128)), torch.zeros(size, 128)
+    for round_ in range(2):
+        first.grad = second.grad = common.zero_()
+        losses = [(IMAGES[:, :size] @ first).square().mean(), ((IMAGES[:, :size] @ second) * halves).square().mean()]
+        (losses[turned] + losses[not turned]).backward()
+        print("zeros", f"{common.abs().sum().item():.5f}", first.grad is common, second.grad is common)
+
 
 def forget_in_child():
     model.zero_grad(set_to_none=True)
