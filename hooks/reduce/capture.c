@@ -71,12 +71,93 @@ static struct tensor *final_gradient(struct tensor *gradient, const struct recor
     return boundary_hand_out(whole);
 }
 
+/* What the engine has returned for several places as one tensor, or as views of one, is so for the program, too, which may write to it. */
+struct shared {
+    struct tensor **list; /* as many as gradients; owned, as the engine has returned them; NULL: nobody else has it */
+    size_t count;
+};
+
+static void shared_drop(struct shared *shared) {
+    for (size_t i = 0; i < shared->count; i++)
+        tensor_release(shared->list[i]);
+    free(shared->list);
+}
+
+static bool is_shared(struct tensor *gradient) {
+    if (gradient == torch_facts.undefined || !tensor_is_plain(gradient))
+        return false;
+    return tensor_owners(gradient) > 1 || (tensor_has_memory(gradient) && storage_owners(tensor_storage(gradient)) > 1);
+}
+
+static void shared_find(struct shared *shared, const struct vector *gradients) {
+    size_t count = vector_tensors(gradients);
+    shared->list = calloc(count + 1, sizeof *shared->list);
+    for (size_t i = 0; i < count; i++)
+        shared->list[i] = is_shared(*vector_tensor(gradients, i)) ? *vector_tensor(gradients, i) : NULL;
+    for (; shared->count < count; shared->count++)
+        if (shared->list[shared->count])
+            tensor_retain(shared->list[shared->count]);
+}
+
+/* Both are the same elements of one memory, of whatever shape, and `made` is the sum of the one over the ranks, as it lies. */
+static bool are_twins(struct tensor *one, struct tensor *other, struct tensor *made) {
+    uint64_t differs = (*tensor_key_set(one) ^ *tensor_key_set(other)) | (*tensor_key_set(one) ^ *tensor_key_set(made));
+    if (tensor_requires_grad(made) || tensor_is_marked(made) || differs & (torch_facts.bit_conjugate | torch_facts.bit_negative))
+        return false;
+    return tensor_has_memory(one) && tensor_has_memory(other) && tensor_storage(one) == tensor_storage(other) &&
+           tensor_storage_offset(one) == tensor_storage_offset(other) && tensor_elements(one) == tensor_elements(other) &&
+           tensor_dtype(one) == tensor_dtype(other) && tensor_is_dense(one) && tensor_is_dense(other) && tensor_same_layout(one, made);
+}
+
+static struct tensor *twin_of(struct tensor *made, struct tensor *gradient) {
+    struct sizes sizes = tensor_sizes(gradient), strides = tensor_strides(gradient);
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(made)), list = value_int_list(sizes.data, sizes.count),
+                 steps = value_int_list(strides.data, strides.count);
+    struct value twin = TORCH_CALL("aten::as_strided", "", plain, list, steps, value_int(tensor_storage_offset(made)));
+    value_drop(plain);
+    value_drop(list);
+    value_drop(steps);
+    return twin.tensor;
+}
+
+/* What the gradient is where one before it is the same: owned; NULL: none is. */
+static struct tensor *made_before(const struct capture *capture, const struct vector *gradients, const struct shared *shared,
+                                  size_t index) {
+    struct tensor *own = shared->list[index];
+    struct record form = boundary_record_of_gradient(&capture->tensors[index]);
+    for (size_t i = 0; own && i < index; i++) {
+        struct tensor *other = shared->list[i], *made = *vector_tensor(gradients, i);
+        struct record of_other = other ? boundary_record_of_gradient(&capture->tensors[i]) : form;
+        if (!other || of_other.kind != form.kind || (form.kind == RECORD_SHARD && own != other))
+            continue;
+        if (own == other) {
+            tensor_retain(made);
+            return made;
+        }
+        if (are_twins(other, own, made))
+            return twin_of(made, own);
+    }
+    return NULL;
+}
+
 void capture_end(const struct capture *capture, const struct vector *gradients) {
     OPAQUE_SCOPE;
+    if (!capture->count)
+        return;
+    __attribute__((cleanup(shared_drop))) struct shared shared = {};
+    shared_find(&shared, gradients);
     for (size_t i = 0; i < capture->count && i < vector_tensors(gradients); i++) {
         struct tensor **gradient = vector_tensor(gradients, i);
-        if (*gradient != torch_facts.undefined)
+        if (*gradient == torch_facts.undefined)
+            continue;
+        struct tensor *made = made_before(capture, gradients, &shared, i);
+        if (!made) {
             *gradient = final_gradient(*gradient, &capture->tensors[i]);
+            continue;
+        }
+        note_place(&capture->tensors[i]);
+        tensor_release(*gradient);
+        *gradient = made;
     }
 }
 

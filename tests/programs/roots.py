@@ -98,3 +98,18 @@ for kind, of in (("a sum", lambda rows: rows.pow(2).mean()), ("rows", lambda row
     show(f"alone: {kind}", leaf.grad)
     torch.autograd.backward([leaf, leaf * 3, other], [of(model(batch)).detach(), seed, None])
     show(f"thrice: {kind}", leaf.grad)
+
+# gradients that are one tensor, or views of one, are written to by whom they are handed out to
+ones, others, turned = (torch.nn.Parameter(torch.randn(*size)) for size in ((6, 3), (6, 3), (3, 6)))
+inner = torch.nn.Linear(6, 6)(batch).detach()
+for graph in (False, True):
+    for sum_of in (lambda: ones + others, lambda: (ones.unsqueeze(0) + others.unsqueeze(0) + turned.t()).squeeze(0)):
+        grads = torch.autograd.grad((inner @ sum_of()).pow(2).mean(), [ones, turned, others], create_graph=graph, allow_unused=True)
+        grads = [gradient for gradient in grads if gradient is not None]
+        with torch.no_grad():
+            for gradient in grads if not graph or len(grads) == 2 else ():
+                gradient.mul_(0.5)
+        show(f"handed out {[grads[0] is gradient for gradient in grads]}", *grads)
+    rows = inner @ ones, inner @ others
+    grads = torch.autograd.grad((rows[0] + rows[1]).pow(2).mean(), [*rows, ones])
+    show(f"handed out {grads[0] is grads[1]}", *(gradient.mul_(0.5) for gradient in grads))
