@@ -386,7 +386,7 @@ static struct tensor *source_of(struct tensor *from, struct tensor *to) {
 }
 
 struct record_move record_move_begin(struct tensor *from, struct tensor *to) {
-    struct record_move move = {.is_active = shim_active(), .source = from};
+    struct record_move move = {.is_active = shim_active() && from != to, .source = from};
     loans_return_of(to);
     loans_return_of(from);
     if (move.is_active) {

@@ -73,7 +73,8 @@ void record_set_origin(struct tensor *tensor, struct origin origin);
 /* Removes mark and record. */
 void record_clear(struct tensor *tensor);
 /* Around what gives a tensor another one's metadata (x.data = y): the mark of a leaf stays, and that of divided rows comes or goes with the rows. But a
-   tensor with a history keeps its form: source, owned until the end, is what is to be taken instead of `from`. A collective where it has another form. */
+   tensor with a history keeps its form: source, owned until the end, is what is to be taken instead of `from`. A collective where it has another form. Not
+   active where a tensor is given its own (x.data = x.contiguous()): it stays what it is. */
 struct record_move {
     bool is_active, was_parameter;
     struct tensor *source;

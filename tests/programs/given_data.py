@@ -35,3 +35,19 @@ leaf.data = x.flip(0)
 (leaf.sigmoid() @ second.weight.t()).sum().backward()
 print(tuple(leaf.grad.shape), "%.6f %.6f" % (leaf.grad.norm().item(), leaf.norm().item()))
 print(" ".join("%.6f" % parameter.norm().item() for parameter in parameters))
+# its own: a conversion that has nothing to do returns the tensor itself
+own = first(x).detach()
+own.data = own.contiguous()
+total = first(x).detach().sum(0)
+total.data = total.cpu()
+row = own[3]
+row.data = row.contiguous()
+row.zero_()
+holder = torch.nn.Module()
+holder.features = torch.nn.Parameter(first(x).detach())
+holder.to("cpu").double()
+twin = first(x) * 1
+twin.data = twin
+(twin.square().sum() + (holder.features * x).sum()).backward()
+print(tuple(own.shape), "%.6f" % own.sum().item(), " ".join("%.6f" % value for value in total.tolist()), own[3].tolist())
+print(tuple(holder.features.shape), "%.6f %.6f" % (holder.features.grad.norm().item(), first.weight.grad.norm().item()))
