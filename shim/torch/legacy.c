@@ -11,9 +11,10 @@ typedef struct object *any_arguments(struct object *self, struct object *argumen
 static one_argument *original_check;
 static any_arguments *original_new, *original_new_tensor;
 
-/* The object of a tensor without marks that is otherwise like it; NULL: the object has none. Owned. */
+/* The object of a tensor without marks that is otherwise like it; NULL: the object has none. Owned. A child's tensors have marks, too. */
 static struct object *without_marks(struct object *object) {
-    struct tensor *tensor = shim_active() && !dispatch_is_opaque() ? python_tensor(object) : NULL;
+    bool are_marked = shim_active() || shim_is_worker();
+    struct tensor *tensor = are_marked && !dispatch_is_opaque() ? python_tensor(object) : NULL;
     if (!tensor || (!tensor_is_marked(tensor) && !tensor_is_parameter(tensor)))
         return NULL;
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));

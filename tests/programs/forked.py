@@ -50,6 +50,12 @@ def evaluate():
     print(f"child: {tuple(out.shape)} loss {loss.item():.4f} correct {correct} gradient {model.weight.grad.norm().item():.4f}")
 
 
+def name_types():
+    """In the ways of torch's first releases, which look at a tensor's own notes."""
+    weight = model.weight
+    print(isinstance(weight, torch.FloatTensor), isinstance(weight, torch.DoubleTensor), tuple(weight.new(2, 3).shape), weight.new_tensor([1.0]).tolist())
+
+
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for epoch in range(2):
     for images, targets in torch.utils.data.DataLoader(Encoded(), batch_size=None, num_workers=2):
@@ -60,6 +66,7 @@ for epoch in range(2):
         optimizer.step()
         print(f"loss {loss.item():.4f}")
     in_child(evaluate)
+in_child(name_types)
 
 # features that were computed before, by this rank for its rows: loaders' workers and children of multiprocessing find all of them
 with torch.no_grad():
