@@ -10,6 +10,7 @@ typedef struct object *any_arguments(struct object *self, struct object *argumen
 
 static one_argument *original_check;
 static any_arguments *original_new, *original_new_tensor;
+static struct object *overridden_test; /* torch._C._has_torch_function_unary(tensor) */
 
 /* The object of a tensor without marks that is otherwise like it; NULL: the object has none. Owned. A child's tensors have marks, too. */
 static struct object *without_marks(struct object *object) {
@@ -34,16 +35,30 @@ static struct object *check(struct object *self, struct object *object) {
     return result;
 }
 
-/* Only the type and the device of self matter, unless it is its own data. */
-static struct object *make(any_arguments *original, struct object *self, struct object *arguments, struct object *keywords) {
+/* Does its class, or a mode, have a __torch_function__ that is called instead? It gets the program's own objects, and comes by here once more. */
+static bool is_overridden(struct object *object) {
     const struct python_api *python = python_api();
-    bool is_data = keywords && python->item(keywords, "data") == self;
-    for (int64_t i = 0; i < python->tuple_size(arguments); i++)
-        is_data |= python->tuple_get(arguments, i) == self;
-    struct object *plain = is_data ? NULL : without_marks(self);
+    struct object *arguments = overridden_test ? python->tuple_new(1) : NULL;
+    if (!arguments)
+        return false;
+    python->retain(object);
+    python->tuple_set(arguments, 0, object);
+    struct object *answer = python->call(overridden_test, arguments);
+    bool is_so = answer && python->number_address(answer);
+    python->release(arguments);
+    if (answer)
+        python->release(answer);
+    else
+        python->error_clear();
+    return is_so;
+}
+
+/* Only the type and the device of self matter. Where it is its own data, too (w.new_tensor(w)), that is among the arguments as it was. */
+static struct object *make(any_arguments *original, struct object *self, struct object *arguments, struct object *keywords) {
+    struct object *plain = is_overridden(self) ? NULL : without_marks(self);
     struct object *result = original(plain ? plain : self, arguments, keywords);
     if (plain)
-        python->release(plain);
+        python_api()->release(plain);
     return result;
 }
 
@@ -78,7 +93,10 @@ static bool is_imported(struct object *module) {
     return !is_on_its_way;
 }
 
-static void replace_methods(struct object *type, struct object *tensor) {
+static void replace_methods(struct object *type, struct object *base, struct object *tensor) {
+    overridden_test = python_api()->attribute(base, "_has_torch_function_unary"); /* kept */
+    if (!overridden_test)
+        python_api()->error_clear();
     original_new = (any_arguments *)python_method_replace(tensor, "new", (void *)make_new);
     original_new_tensor = (any_arguments *)python_method_replace(tensor, "new_tensor", (void *)make_new_tensor);
     original_check = (one_argument *)python_method_replace((struct object *)type->type, "__instancecheck__", (void *)check);
@@ -106,7 +124,7 @@ void legacy_begin(void) {
     }
     if (type && tensor) {
         done = true;
-        replace_methods(type, tensor);
+        replace_methods(type, base, tensor);
         tell_features(base);
     } else
         python->error_clear();
