@@ -202,7 +202,8 @@ void record_set(struct tensor *tensor, struct record record) {
         }
     }
     *tensor_key_set(tensor) |= torch_facts.bit_shard;
-    if (record.kind == RECORD_SHARD)
+    /* a part of a sum tells its offset (told.c), which is another one while it is lent memory */
+    if (record.kind == RECORD_SHARD || (record.kind == RECORD_PARTIAL && tensor_own_offset(tensor)))
         *tensor_policy(tensor) |= POLICY_CUSTOM_SIZES;
     else
         *tensor_policy(tensor) &= (uint8_t)~POLICY_CUSTOM_SIZES;

@@ -1,15 +1,18 @@
 /*
  * Two views of a size: what the program asks of a divided tensor is answered with the whole batch's, what libtorch asks below user level with this rank's.
- * Divided tensors have the policy CustomSizes (record.c), by which libtorch asks the virtual functions that are hooked here.
+ * Divided tensors have the policy CustomSizes (record.c), by which libtorch asks the virtual functions that are hooked here; parts of sums have it, too, but
+ * only where they begin differs.
  */
 #include "../shim.h"
 #include "functions.h"
 
+static bool is_asked_by_program(struct tensor *tensor) {
+    return (shim_active() || shim_is_worker()) && tensor_is_marked(tensor) && !dispatch_is_opaque() && !regions_is_helper();
+}
+
 /* NULL: answer with the local truth. */
 static const struct record_told *to_show(struct tensor *tensor) {
-    bool is_asked_by_program =
-        (shim_active() || shim_is_worker()) && tensor_is_marked(tensor) && !dispatch_is_opaque() && !regions_is_helper();
-    return is_asked_by_program ? record_told(tensor) : NULL;
+    return is_asked_by_program(tensor) ? record_told(tensor) : NULL;
 }
 
 struct sizes hook_sizes_custom(struct tensor *tensor) {
@@ -38,11 +41,11 @@ static int64_t offset_of(struct tensor *tensor) {
 }
 
 int64_t hook_storage_offset_custom(struct tensor *tensor) {
-    return to_show(tensor) ? offset_of(tensor) : ORIGINAL(storage_offset_custom)(tensor);
+    return is_asked_by_program(tensor) ? offset_of(tensor) : ORIGINAL(storage_offset_custom)(tensor);
 }
 
 void *hook_sym_storage_offset_custom(int64_t *result, struct tensor *tensor) {
-    if (!to_show(tensor))
+    if (!is_asked_by_program(tensor))
         return ORIGINAL(sym_storage_offset_custom)(result, tensor);
     *result = offset_of(tensor);
     return result;
