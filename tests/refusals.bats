@@ -46,6 +46,7 @@ setup_file() {
     stopped wheel AR-GRAD-KIND refused.py wrapped_gradient
     stopped wheel AR-GRAD-KIND refused.py wrapped_sum
     stopped wheel AR-SHARD-KIND refused.py jagged
+    stopped debian AR-SHARD-KIND refused.py many_dimensions
     stopped wheel AR-TRACED refused.py traced
     stopped debian AR-TRACED refused.py traced_rows
     stopped wheel AR-MODE refused.py mode_in_backward

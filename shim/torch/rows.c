@@ -16,6 +16,13 @@ static struct tensor *take_apart(struct tensor *tensor, int64_t outer, int dim) 
     return TORCH_CALL("aten::view", "", value_tensor(tensor), value_int_list(shape, sizes.count + 1)).tensor;
 }
 
+/* What is combined with rows in pieces has no more dimensions than what comes of it, which could not be divided (record_set). */
+static void refuse_many_dims(struct tensor *whole) {
+    if (tensor_dims(whole) > TORCH_DIMS_MAX)
+        shim_problem("AR-SHARD-KIND", "Leave out dimensions of one element before, e.g. x.squeeze(), or run with -n 1.",
+                     "a tensor of more than %d dimensions is combined with divided rows", TORCH_DIMS_MAX);
+}
+
 static struct tensor *slice(struct tensor *tensor, int dim, const struct record *record) { /* half of what the composite narrow costs */
     int64_t first = record->first * record->inner;
     return TORCH_CALL("aten::slice", "Tensor", value_tensor(tensor), value_int(dim), value_int(first),
@@ -26,6 +33,7 @@ static struct tensor *slice(struct tensor *tensor, int dim, const struct record 
 struct tensor *rows_take(struct tensor *whole, const struct record *record, int dim) {
     if (record->outer == 1)
         return slice(whole, dim, record);
+    refuse_many_dims(whole);
     struct value apart = value_tensor(take_apart(whole, record->outer, dim));
     struct value pieces = value_tensor(slice(apart.tensor, dim + 1, record));
     value_drop(apart);
@@ -93,6 +101,7 @@ void rows_put(struct tensor *whole, const struct record *record, struct tensor *
         value_drop(own);
         return;
     }
+    refuse_many_dims(whole);
     struct value apart = value_tensor(take_apart(whole, record->outer, record->dim));
     struct value own = value_tensor(slice(apart.tensor, record->dim + 1, record));
     struct value from = value_tensor(take_apart(rows, record->outer, record->dim));

@@ -104,6 +104,12 @@ def jagged():
     return torch.nested.nested_tensor_from_jagged(first(images), torch.tensor([0, 4, 9, 23]))
 
 
+def many_dimensions():
+    """Time first, and merged: rows in pieces."""
+    hidden = first(torch.randn(5, 8, 6)).transpose(0, 1).reshape(40, 8)
+    return second((hidden * torch.ones((1,) * 16 + (40, 1))).reshape(40, 8))[:23]
+
+
 def shared():
     hidden = first(images).detach()
     torch._foreach_add_([hidden, hidden[:, :3]], 1.0)
