@@ -18,6 +18,11 @@ static struct tensor *to_host(struct tensor *tensor, struct tensor **owned) {
     return tensor;
 }
 
+/* Of the meta device: there is nothing to exchange, and nothing that could be copied to the host. The same on all ranks for what all have as large. */
+static bool has_only_sizes(struct tensor *tensor) {
+    return !tensor_is_on_host(tensor) && tensor_has_no_values(tensor);
+}
+
 /* Without history; contiguous or dense tensors of any reducible type. */
 static void sum_in_place(const char *label, struct tensor *tensor, struct origin origin) {
     enum comm_dtype dtype;
@@ -25,6 +30,8 @@ static void sum_in_place(const char *label, struct tensor *tensor, struct origin
     if (!dtype_for_comm(tensor_dtype(tensor), &dtype, &factor))
         shim_problem("AR-DTYPE", "Please report the operator and the type.", "%s: values of type %d cannot be summed over the ranks", label,
                      tensor_dtype(tensor));
+    if (has_only_sizes(tensor))
+        return;
     struct tensor *owned, *host = to_host(tensor, &owned);
     struct comm_span span = {tensor_data(host), (size_t)tensor_elements(host) * factor};
     {
@@ -101,6 +108,8 @@ static void gather_on_host(const char *label, struct tensor *host, struct tensor
 /* All ranks' rows without gaps, and without history. */
 static struct tensor *gather_dense(const char *label, struct tensor *tensor, const struct record *record) {
     struct tensor *whole = empty_dense(tensor, record);
+    if (has_only_sizes(whole))
+        return whole;
     bool is_on_device = !tensor_is_on_host(whole);
     struct tensor *host = is_on_device ? host_empty(whole) : whole;
     gather_on_host(label, host, tensor, record);
@@ -121,7 +130,7 @@ static bool same_strides(struct tensor *tensor, const int64_t *strides) {
 
 /* Is it as in one process one row in memory (the gradient of a sum)? A history of it would lead to one rank's. */
 static bool is_one_row(struct tensor *tensor, struct tensor *dense, const struct record *record) {
-    if (tensor_is_recorded(tensor))
+    if (tensor_is_recorded(tensor) || has_only_sizes(dense))
         return false;
     struct value first = TORCH_CALL("aten::narrow", "", value_tensor(dense), value_int(record->dim), value_int(0), value_int(1));
     struct sizes sizes = tensor_sizes(dense);

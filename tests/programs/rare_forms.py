@@ -182,3 +182,10 @@ left_out()
 learned_probability()
 lists_of_scripts()
 named_dimensions()
+
+# of the meta device: sizes alone
+hidden = torch.nn.Linear(6, 3)(torch.randn(9, 6)).detach()
+sizes, empty = hidden.to("meta"), torch.empty_like(hidden, device="meta")
+for made in (sizes[0], sizes @ sizes.t(), empty.max(), sizes.sum(0).abs(), sizes.t() @ empty, sizes.sort(0)[0], sizes.softmax(0), sizes.std(), empty.clone()):
+    print(made.device, tuple(made.shape), made.stride(), end="; ")
+print(tuple(sizes.shape))
