@@ -1,9 +1,12 @@
 /*
  * Forked children. They have this rank's memory and no other rank: divided rows are out of their reach, but not the copies of whole batches that were made for
  * the program's eyes (read.c). So what a child of multiprocessing is going to work on, a loader's worker above all, is looked at before the fork: what its
- * function, its arguments and the methods of its objects name. What it finds divided without such a copy stops the job (AR-FORKED).
+ * function, its arguments and the methods of its objects name. Where the child uses one of these tensors, that becomes a tensor of such a copy. What it finds
+ * divided without one stops the job (AR-FORKED).
  */
-#include "shard.h"
+#include <pthread.h>
+
+#include "copies.h"
 
 static const char code[] = "import functools, os, sys, types\n"
                            "most, scalars = 50000, (str, bytes, int, float, complex, type(None))\n"
@@ -73,10 +76,135 @@ void children_ready(struct object *base) {
     python_extend(code, &method, base);
 }
 
-struct tensor *children_whole(struct tensor *tensor, const struct record *record) {
+__attribute__((noreturn)) static void refuse(void) {
+    shim_problem("AR-FORKED", "Copy it before the fork, e.g. x.detach().numpy().copy(), or compute it in the child.",
+                 "a child process forked by the program uses a tensor whose rows were divided among the ranks before the fork");
+}
+
+/* ---- one memory: tensors that are views of one another have copies of their own (read.c), which nothing keeps equal in a child. */
+
+/* Where the elements of the whole would lie in the whole's storage. */
+struct region {
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], offset, end;
+    int dims;
+    struct layout_block block;
+};
+
+static struct region region_of(const struct copy *copy) {
+    struct region region = {.offset = layout_told_offset(copy->alias, &copy->record)};
+    if (copy->record.kind == RECORD_SHARD && !layout_block(copy->alias, &copy->record, &region.block))
+        refuse();
+    region.dims = layout_told(copy->alias, &copy->record, region.sizes, region.strides);
+    region.end = region.offset + 1;
+    for (int i = 0; i < region.dims; i++)
+        region.end += (region.sizes[i] - 1) * region.strides[i];
+    return region;
+}
+
+/* How many elements all regions take; the blocks of rows that they are views of must be the same. */
+static int64_t regions_end(const struct place *place) {
+    int64_t end = 0;
+    const struct copy *first = NULL;
+    struct region one;
+    LIST_EACH (const struct copy, copy, place->copies, of_place) {
+        struct region region = region_of(copy);
+        if (!first) {
+            first = copy;
+            one = region;
+        }
+        if (copy->record.kind != first->record.kind || tensor_dtype(copy->alias) != tensor_dtype(first->alias) ||
+            memcmp(&region.block, &one.block, sizeof region.block) != 0)
+            refuse();
+        end = region.end > end ? region.end : end;
+    }
+    return end;
+}
+
+static bool are_united(const struct place *place) {
+    const void *storage = NULL;
+    LIST_EACH (const struct copy, copy, place->copies, of_place) {
+        if (storage && tensor_storage(copy->whole) != storage)
+            return false;
+        storage = tensor_storage(copy->whole);
+    }
+    return true;
+}
+
+/* Copies that were equal before the fork become parts of one memory. The old ones are kept: the list knows copies by their storages. */
+void children_unite(const struct place *place) {
+    if (are_united(place))
+        return;
+    int64_t elements = regions_end(place);
+    struct value all = value_none();
+    LIST_EACH (struct copy, copy, place->copies, of_place) {
+        struct value seen = value_tensor(copy->whole);
+        if (!value_is_tensor(&all))
+            all = TORCH_CALL("aten::new_zeros", "", seen, value_int_list(&elements, 1), value_none(), value_none(), value_none(),
+                             value_none());
+        struct region region = region_of(copy);
+        struct value part = TORCH_CALL("aten::as_strided", "", all, value_int_list(region.sizes, (size_t)region.dims),
+                                       value_int_list(region.strides, (size_t)region.dims), value_int(region.offset));
+        layout_copy(part, seen);
+        copy->whole = part.tensor;
+    }
+    value_drop(all);
+}
+
+/* ---- a tensor becomes its whole: from then on it is one like any other, also to what changes its sizes in place. */
+
+static struct pairs wholes; /* of those that have */
+static pthread_mutex_t wholes_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((constructor)) static void children_start(void) {
+    threads_renew_in_child(&wholes_mutex);
+}
+
+/* Takes part: what lies there. Conjugated and negated as the tensor is. */
+static void become(struct tensor *tensor, struct value part) {
+    OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    if (*tensor_key_set(tensor) & torch_facts.bit_conjugate)
+        value_replace(&part, TORCH_CALL("aten::_conj", "", part));
+    if (*tensor_key_set(tensor) & torch_facts.bit_negative)
+        value_replace(&part, TORCH_CALL("aten::_neg_view", "", part));
+    value_drop(TORCH_CALL("aten::set_data", "", value_tensor(tensor), part));
+    value_drop(part);
+}
+
+static void become_whole(struct tensor *tensor, const struct record *record) {
     struct tensor *whole = tensor_requires_grad(tensor) ? NULL : read_copy_at_hand(tensor, record);
     if (!whole)
-        shim_problem("AR-FORKED", "Copy it before the fork, e.g. x.detach().numpy().copy(), or compute it in the child.",
-                     "a child process forked by the program uses a tensor whose rows were divided among the ranks before the fork");
-    return whole;
+        refuse();
+    pthread_mutex_lock(&wholes_mutex);
+    pairs_put(&wholes, tensor, whole);
+    pthread_mutex_unlock(&wholes_mutex);
+    become(tensor, TORCH_CALL("aten::detach", "", value_tensor(whole)));
+}
+
+/* A view of rows (h[5]) is one of a copy, which is not the one that the child has of h; of that it becomes a view. */
+static void become_view(struct tensor *tensor) {
+    struct tensor *source, *seen, *whole;
+    struct record record;
+    if (!window_find(tensor_storage(tensor), &source, &record, &seen) || tensor_requires_grad(tensor) || tensor_requires_grad(source))
+        return;
+    whole = pairs_get(&wholes, source);
+    if (!whole && !copies_place(tensor_storage(source)))
+        return;
+    whole = whole ? whole : read_copy_at_hand(source, &record);
+    if (!whole || !tensor_same_layout(whole, seen) || tensor_dtype(tensor) != tensor_dtype(seen))
+        refuse();
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    int64_t offset = tensor_storage_offset(whole) + tensor_own_offset(tensor) - tensor_storage_offset(seen);
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
+    struct value part = TORCH_CALL("aten::as_strided", "", plain, value_int_list(sizes.data, sizes.count),
+                                   value_int_list(strides.data, strides.count), value_int(offset));
+    value_drop(plain);
+    become(tensor, part);
+}
+
+void children_become(struct tensor *tensor, const struct record *record) {
+    if (record->kind == RECORD_GATHERED)
+        become_view(tensor);
+    else
+        become_whole(tensor, record);
 }

@@ -67,6 +67,8 @@ void copies_follow_windows(void);
    known of which it is a view. The first one's node `hasty`. */
 struct list_node *copies_hasty(void);
 
+/* children.c: what the program sees of a storage's copies is one memory from now on. In a forked child. */
+void children_unite(const struct place *place);
 /* storage.c: where a storage begins; NULL: it has no memory, or not so many bytes. */
 char *storage_memory(const void *storage, size_t bytes);
 

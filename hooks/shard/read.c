@@ -360,6 +360,8 @@ struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *rec
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     struct copy *copy = copy_find(tensor, record, is_same, &others);
+    if (copy && shim_is_worker())
+        children_unite(copy->place);
     return copy ? copy->whole : NULL;
 }
 
@@ -375,8 +377,10 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     struct record record = record_get(tensor);
     if (record.kind == RECORD_NONE || (record.kind == RECORD_GATHERED && !record.is_view_of_gathered) || !tensor_has_memory(tensor))
         return NULL;
-    if (shim_is_worker())
-        return record.kind == RECORD_GATHERED ? NULL : children_whole(tensor, &record);
+    if (shim_is_worker()) {
+        children_become(tensor, &record);
+        return NULL;
+    }
     if (!tensor_is_on_host(tensor))
         shim_problem(
             "AR-DEVICE", "Take it to the CPU first (x.cpu()), or run with -n 1.",

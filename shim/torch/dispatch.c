@@ -193,18 +193,14 @@ static void fallback_on_shared_stack(const struct handle *handle, uint64_t key_s
 }
 
 /* Parameters and divided tensors that a child has inherited through fork are still marked. It computes with parameters alone, as a child of one process
-   does (a loader's worker whose data set runs a model, an evaluation on the side), and with copies of whole batches; other rows are beyond its reach. */
-static void replace_divided(struct value *values, const struct value *end) {
-    for (; values < end; values++) {
+   does (a loader's worker whose data set runs a model, an evaluation on the side), and with copies of whole batches, which divided tensors become when they
+   are used first; other rows are beyond its reach. */
+static void make_whole(const struct value *values, const struct value *end) {
+    for (; values < end; values++)
         if (value_is_list(values))
-            replace_divided(value_list(values)->begin, value_list(values)->end);
-        struct tensor *whole = value_is_tensor(values) ? dispatch_client.memory(values->tensor) : NULL;
-        if (!whole)
-            continue;
-        tensor_retain(whole);
-        tensor_release(values->tensor);
-        values->tensor = whole;
-    }
+            make_whole(value_list(values)->begin, value_list(values)->end);
+        else if (value_is_tensor(values) && tensor_is_marked(values->tensor))
+            dispatch_client.memory(values->tensor);
 }
 
 static void fallback_in_worker(const struct handle *handle, uint64_t key_set, struct stack *stack) {
@@ -212,7 +208,7 @@ static void fallback_in_worker(const struct handle *handle, uint64_t key_set, st
     lists_unshare(stack->end - count, stack->end);
     loans_return_operands(stack->end - count, stack->end);
     /* whatever the keys: what comes unboxed has left the mark of rows behind (direct.c) */
-    replace_divided(stack->end - count, stack->end);
+    make_whole(stack->end - count, stack->end);
     dispatch_kernel(handle, key_set & ~keys_ours(), stack);
 }
 

@@ -1,6 +1,6 @@
 /*
  * Records: what a marked tensor is. A table from TensorImpl* to a record that lives exactly as long as its tensor (the deleting destructor is hooked), and
- * moves to copies of the tensor (shallow_copy_and_detach). A tensor is looked up only when it carries our key bit, so tensors that are not ours cost nothing;
+ * moves to copies of the tensor (metadata.c). A tensor is looked up only when it carries our key bit, so tensors that are not ours cost nothing;
  * the lock is a short spin, needed because loader threads and device threads free tensors too.
  */
 #include <pthread.h>
@@ -333,7 +333,7 @@ const struct record_told *record_told(struct tensor *tensor) {
     return &entry->told;
 }
 
-/* ---- hooks: life and copies */
+/* ---- hooks: life (copies: metadata.c) */
 
 static void tensor_ends(struct tensor *tensor) {
     loans_return_of(tensor); /* also in a child of a rank: what it has been lent is a copy's */
@@ -353,65 +353,4 @@ void hook_tensor_delete(struct tensor *tensor) {
 void hook_tensor_end(struct tensor *tensor) {
     tensor_ends(tensor);
     ORIGINAL(tensor_end)(tensor);
-}
-
-static void record_copy(struct tensor *from, struct tensor *to) {
-    if (!torch_facts.key_set || !tensor_is_marked(from))
-        return;
-    struct record record = record_get(from);
-    if (record.kind != RECORD_NONE)
-        record_set(to, record);
-}
-
-void *hook_shallow_copy(struct tensor **result, struct tensor *tensor, void *version, char allow_change) {
-    loans_return_of(tensor);
-    ORIGINAL(shallow_copy)(result, tensor, version, allow_change);
-    record_copy(tensor, *result);
-    return result;
-}
-
-void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, void *version, char allow_change) {
-    loans_return_of(tensor);
-    ORIGINAL(shallow_copy_moved)(result, tensor, version, allow_change);
-    record_copy(tensor, *result);
-    return result;
-}
-
-static struct tensor *source_of(struct tensor *from, struct tensor *to) {
-    if (!dispatch_is_opaque() && tensor_requires_grad(to) && (tensor_is_marked(from) || tensor_is_marked(to))) {
-        struct record form = record_get(to);
-        return dispatch_client.in_form(from, &form);
-    }
-    tensor_retain(from);
-    return from;
-}
-
-struct record_move record_move_begin(struct tensor *from, struct tensor *to) {
-    struct record_move move = {.is_active = shim_active() && from != to, .source = from};
-    loans_return_of(to);
-    loans_return_of(from);
-    if (move.is_active) {
-        dispatch_client.replaced(to, false);
-        move.source = source_of(from, to);
-        move.was_parameter = tensor_is_parameter(to);
-        record_clear(to);
-    }
-    return move;
-}
-
-void record_move_end(const struct record_move *move, struct tensor *to) {
-    if (!move->is_active)
-        return;
-    if (move->was_parameter)
-        tensor_mark_parameter(to);
-    record_copy(move->source, to);
-    tensor_release(move->source);
-    dispatch_client.replaced(to, true);
-}
-
-/* x.data = y, Module::to, Module::clone: the tensor takes over y's key set, and with it loses the mark of a leaf or gains one of divided rows. */
-void hook_copy_metadata(struct tensor *from, struct tensor *to, void *version, char allow_change) {
-    struct record_move move = record_move_begin(from, to);
-    ORIGINAL(copy_metadata)(move.source, to, version, allow_change);
-    record_move_end(&move, to);
 }

@@ -101,6 +101,56 @@ child = torch.multiprocessing.get_context("fork").Process(target=told, args=(fea
 child.start()
 print("told", queue.get())
 child.join()
+
+
+def ask_child(function, *given):
+    process = torch.multiprocessing.get_context("fork").Process(target=lambda: queue.put(function(*given)))
+    process.start()
+    print(function.__name__, queue.get())
+    process.join()
+
+
+def lazy(twisted):
+    return twisted.is_conj(), twisted.imag.is_neg(), f"{twisted.sum().item():.4f} {twisted.imag.sum().item():.4f} {(twisted * 2).sum().item():.4f}"
+
+
+def one_memory(whole, left, row, top):
+    left.zero_()
+    row.fill_(7.0)
+    whole.numpy()[0, 5] = 9.0
+    top += 1
+    return f"{whole.sum().item():.4f} {left[5].sum().item():.4f} {row.sum().item():.4f} {top.sum().item():.4f} {whole[:4].norm().item():.4f}"
+
+
+def views_alone(left, right):
+    left.add_(1)
+    return f"{left.sum().item():.4f} {right.sum().item():.4f} {left[:, 1:].sum().item():.4f} {right.numpy()[:, 0].sum():.4f}"
+
+
+def parts_of_sum(total, part):
+    part.mul_(2)
+    total[1] = 5
+    return f"{total.sum().item():.4f} {part.sum().item():.4f} {part.storage_offset()}"
+
+
+def turned(given, other):
+    taken = torch.zeros(1)
+    taken.data = given
+    other.t_().unsqueeze_(0)
+    taken[0] = 0
+    return tuple(taken.shape), f"{taken.sum().item():.4f} {given.sum().item():.4f}", tuple(other.shape), len(other[0, 0].tolist()), other.stride()
+
+
+with torch.no_grad():
+    twisted = torch.nn.Linear(6, 2, dtype=torch.complex64)(IMAGES * (1 + 1j)).conj()
+    ask_child(lazy, twisted)
+    ask_child(one_memory, features, features[:, :2], features[5], features[:4])
+    overlapping = encoder(IMAGES)
+    ask_child(views_alone, overlapping[:, :3], overlapping[:, 1:])
+    total = features.sum(0)
+    ask_child(parts_of_sum, total, total[1:3])
+    ask_child(turned, features, features * 2)
+    print("unchanged", f"{features.sum().item():.4f} {overlapping.sum().item():.4f} {total.sum().item():.4f}")
 if CASE == "divided":
     output.view(-1), output * output
     uses = (lambda: output.sum().item(), lambda: output.view(-1).detach().numpy(), lambda: (output * output).detach().numpy())
