@@ -216,7 +216,7 @@ void record_set_origin(struct tensor *tensor, struct origin origin) {
         entry->record.origin = origin;
 }
 
-/* The tensor that record_each shows just now, which another thread may be about to end. */
+/* The tensor that is visited just now, which another thread may be about to end. */
 static _Atomic(struct tensor *) visited;
 
 static void wait_for_visit(struct tensor *tensor) {
@@ -242,46 +242,6 @@ void record_clear(struct tensor *tensor) {
     free(entry);
 }
 
-/* Live tensors with this node: those that had it when they were marked, which costs a look at each entry only, or all. Borrowed; returns how many, of which
-   up to `room` are listed. */
-static size_t tensors_of_node(void *node, bool all, struct tensor **tensors, size_t room) {
-    size_t count = 0;
-    TABLE_SCOPE;
-    for (int list = !all; list < 2; list++)
-        for (struct entry *entry = youngest[list]; entry; entry = entry->older)
-            if ((all || entry->record.node == node) && tensor_node(entry->tensor) == node && count++ < room)
-                tensors[count - 1] = entry->tensor;
-    return count;
-}
-
-static struct tensor *find_output(void *node, uint32_t number, bool all) {
-    enum { FEW = 16 };
-    struct tensor *few[FEW], **tensors = few, **many = NULL, *found = NULL;
-    size_t count = tensors_of_node(node, all, few, FEW);
-    if (count > FEW) {
-        tensors = many = malloc(count * sizeof *many);
-        count = tensors_of_node(node, all, many, count);
-    }
-    for (size_t i = 0; i < count && !found; i++) {
-        struct value own = TORCH_CALL("aten::output_nr", "", value_tensor(tensors[i]));
-        if (own.integer == (int64_t)number)
-            found = tensors[i];
-    }
-    free(many);
-    return found;
-}
-
-/* What was written through a view of it (loss.view(1).mul_(3)) has another node than when it was marked. */
-struct tensor *record_output(void *node, uint32_t number) {
-    struct tensor *found = node ? find_output(node, number, false) : NULL;
-    return found || !node ? found : find_output(node, number, true);
-}
-
-struct record record_of_output(void *node, uint32_t number) {
-    struct tensor *tensor = record_output(node, number);
-    return tensor ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
-}
-
 /* Returns false when it has no record any more. Else its end, which begins with record_clear, waits until it is not shown any more. */
 static bool visit_begin(struct tensor *tensor, struct record *record) {
     TABLE_SCOPE;
@@ -299,10 +259,70 @@ static void visit_end(int *unused) {
     atomic_store(&visited, NULL);
     pthread_mutex_unlock(&visit_mutex);
 }
+#define VISIT_SCOPE __attribute__((cleanup(visit_end), unused)) int visit_scope_ = (python_lock(&visit_mutex), 0) /* also when what it calls throws */
+
+/* Live tensors with this node: those that had it when they were marked, which costs a look at each entry only, or all. Borrowed; returns how many, of which
+   up to `room` are listed. */
+static size_t tensors_of_node(void *node, bool all, struct tensor **tensors, size_t room) {
+    size_t count = 0;
+    TABLE_SCOPE;
+    for (int list = !all; list < 2; list++)
+        for (struct entry *entry = youngest[list]; entry; entry = entry->older)
+            if ((all || entry->record.node == node) && tensor_node(entry->tensor) == node && count++ < room)
+                tensors[count - 1] = entry->tensor;
+    return count;
+}
+
+/* Owned; NULL: another thread has ended it meanwhile. */
+static struct tensor *hold(struct tensor *tensor, struct record *record) {
+    VISIT_SCOPE;
+    return visit_begin(tensor, record) && tensor_retain_living(tensor) ? tensor : NULL;
+}
+
+static bool is_output(struct tensor *tensor, void *node, uint32_t number, struct record *record) {
+    if (!hold(tensor, record))
+        return false;
+    bool is_it = tensor_node(tensor) == node && /* else another one has its address now */
+                 TORCH_CALL("aten::output_nr", "", value_tensor(tensor)).integer == (int64_t)number;
+    tensor_release(tensor);
+    return is_it;
+}
+
+static struct tensor *find_output(void *node, uint32_t number, bool all, struct record *record) {
+    enum { FEW = 16 };
+    struct tensor *few[FEW], **tensors = few, **many = NULL, *found = NULL;
+    size_t count = tensors_of_node(node, all, few, FEW), room = FEW;
+    if (count > FEW) {
+        tensors = many = malloc(count * sizeof *many);
+        room = count;
+        count = tensors_of_node(node, all, many, room);
+    }
+    for (size_t i = 0; i < count && i < room && !found; i++)
+        if (is_output(tensors[i], node, number, record))
+            found = tensors[i];
+    free(many);
+    return found;
+}
+
+/* What was written through a view of it (loss.view(1).mul_(3)) has another node than when it was marked. */
+static struct tensor *output_of(void *node, uint32_t number, struct record *record) {
+    struct tensor *found = node ? find_output(node, number, false, record) : NULL;
+    return found || !node ? found : find_output(node, number, true, record);
+}
+
+struct tensor *record_output(void *node, uint32_t number) {
+    struct record record;
+    return output_of(node, number, &record);
+}
+
+struct record record_of_output(void *node, uint32_t number) {
+    struct record record;
+    return output_of(node, number, &record) ? record : (struct record){.kind = RECORD_NONE};
+}
 
 /* Other threads end tensors meanwhile, also those that are still to be shown. */
 void record_each(bool in_graph, record_visit *visit, void *context) {
-    __attribute__((cleanup(visit_end), unused)) int visit_scope = (python_lock(&visit_mutex), 0); /* also when what it calls throws */
+    VISIT_SCOPE;
     size_t count = 0;
     struct tensor **tensors;
     {
