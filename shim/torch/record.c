@@ -259,7 +259,8 @@ static void visit_end(int *unused) {
     atomic_store(&visited, NULL);
     pthread_mutex_unlock(&visit_mutex);
 }
-#define VISIT_SCOPE __attribute__((cleanup(visit_end), unused)) int visit_scope_ = (python_lock(&visit_mutex), 0) /* also when what it calls throws */
+#define VISIT_SCOPE                                                                                                                        \
+    __attribute__((cleanup(visit_end), unused)) int visit_scope_ = (python_lock(&visit_mutex), 0) /* also when what it calls throws */
 
 /* Live tensors with this node: those that had it when they were marked, which costs a look at each entry only, or all. Borrowed; returns how many, of which
    up to `room` are listed. */
