@@ -340,7 +340,7 @@ struct tensor *memory_stand_in(struct tensor *tensor); /* the same for a pointer
 struct tensor *read_stand_in_of_storage(struct tensor *divided);
 /* The copy that there is of the tensor's memory; NULL: none. Borrowed. In a forked child, too. */
 struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *record);
-/* In a forked child, which has no other rows than its parent's, and those that it was shown: the tensor becomes its whole; stops the job where there is none. */
+/* In a forked child, which has no other rows than its parent's, and those that it was shown: the tensor becomes its whole, or the job stops. */
 void children_become(struct tensor *tensor, const struct record *record);
 struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning);
 /* Around what makes a copy (of the whole storage, or of the tensor as well) of a divided tensor where there is none: the thread's turn among those of the
