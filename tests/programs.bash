@@ -196,7 +196,7 @@ series_run() {
     set_command "$1" series.py
     series_of "$1"
     [ "$2" -eq 0 ] || command=("$ACCEL_RUN" -n "$2" "${command[@]}")
-    limit=280 run_in "$series" "${command[@]}" "${programs[@]}" # forty programs
+    limit=420 run_in "$series" "${command[@]}" "${programs[@]}" # forty programs, of three ranks on two cores beside another file's
 }
 
 plain_series() { # BUILD...
