@@ -23,6 +23,8 @@ int sink_make(int flags, unsigned mode) {
         unlink(name);
     if (sink < 0) {
         sink = memfd_create("accel-run", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+        if (sink < 0)
+            return -1; /* with its errno */
         fcntl(sink, F_SETFL, flags);
     }
     likeness_make_new(sink, mode);
