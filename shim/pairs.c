@@ -63,12 +63,6 @@ void *pairs_get(const struct pairs *pairs, const void *key) {
     return atomic_load_explicit(&pair->key, memory_order_acquire) == key ? value : NULL;
 }
 
-void pairs_each(const struct pairs *pairs, void (*visit)(void *value)) {
-    for (size_t i = 0; pairs->table && i < pairs->table->size; i++)
-        if (pairs->table->entries[i].value)
-            visit(pairs->table->entries[i].value);
-}
-
 void pairs_free(struct pairs *pairs) {
     for (struct pairs_table *table = pairs->table, *outgrown; table; table = outgrown) {
         outgrown = table->outgrown;

@@ -15,8 +15,6 @@ struct pairs { /* zero: empty */
 void *pairs_get(const struct pairs *pairs, const void *key);
 /* A key once used stays as a place (its value may be NULL): addresses of objects are reused, so the table stays small. Returns the value it had. */
 void *pairs_put(struct pairs *pairs, void *key, void *value);
-/* Calls it with each value. */
-void pairs_each(const struct pairs *pairs, void (*visit)(void *value));
 /* Empty again; nobody may be reading it. */
 void pairs_free(struct pairs *pairs);
 

@@ -136,11 +136,15 @@ void comm_note(const char *what, uint64_t value) {
     note(is_for_next ? own_post(segment.sequence + 1) : kept_of(segment.options.thread()), what, value);
 }
 
+static void kept_give_up(struct kept *mine) {
+    mine->is_used = 0;
+    kept_count--;
+}
+
 void comm_note_no_more(uint64_t thread) {
     struct kept *mine = kept_find(thread);
     if (mine) {
-        mine->is_used = 0;
-        kept_count--;
+        kept_give_up(mine);
     }
 }
 
@@ -151,8 +155,7 @@ int comm_has_notes(void) {
 /* As if they had been noted in the post from the beginning, as on a rank that has had no second thread yet. */
 static void take_kept(struct segment_post *post, struct kept *mine) {
     const struct segment_post *notes = &mine->notes;
-    mine->is_used = 0;
-    kept_count--;
+    kept_give_up(mine);
     if (!post->note_count) {
         memcpy(post->notes, notes->notes, sizeof post->notes);
         post->note_count = notes->note_count;
