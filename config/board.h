@@ -4,7 +4,7 @@
  * The segment is a memfd made by the launcher and handed to each rank with its grant: no name in /dev/shm, no size limit of a
  * container's /dev/shm (L27), gone with its last user whatever kills it. Launcher and ranks map the same pages.
  *
- *   [ struct board | communication area of shim/comm: board_comm_bytes(world_size) ]
+ *   [ struct board, each rank's deeds: board_bytes(world_size) | communication area of shim/comm: board_comm_bytes(world_size) ]
  *
  * All fields are written with atomics; nobody waits here (waiting is shim/comm's).
  *
@@ -132,9 +132,9 @@ struct board {
     _Atomic uint64_t held_ns;
     struct board_rank ranks[BOARD_RANKS_MAX];
     struct board_meetings meetings;
-    struct board_deeds deeds[BOARD_RANKS_MAX];
     char deed_paths[BOARD_DEEDS][BOARD_MEETING_CHARS]; /* of rank 0's; empty: too long */
     struct board_beside_end beside_ends[BOARD_ENDS];   /* at the file's place in rank 0's table */
+    struct board_deeds deeds[];                        /* of each rank: a limit of file size (ulimit -f) counts what nobody uses, too */
 };
 
 #define BOARD_ABORT_LAUNCHER 0xffffffffu
@@ -149,12 +149,17 @@ static inline const char *board_thrower(const char *thrower) {
     return *thrower ? thrower : "none";
 }
 
-static inline size_t board_bytes(void) {
-    return (sizeof(struct board) + 4095) & ~(size_t)4095;
+static inline size_t board_bytes(uint32_t world_size) {
+    return (sizeof(struct board) + world_size * sizeof(struct board_deeds) + 4095) & ~(size_t)4095;
 }
 
 static inline size_t board_comm_bytes(uint32_t world_size) {
     return BOARD_COMM_COMMON_BYTES + (size_t)world_size * (BOARD_COMM_CONTROL_BYTES + (size_t)BOARD_COMM_RING_BYTES);
+}
+
+/* The whole memory through which a job's ranks exchange: the board, and the communication area behind it. */
+static inline size_t board_segment_bytes(uint32_t world_size) {
+    return board_bytes(world_size) + board_comm_bytes(world_size);
 }
 
 #endif

@@ -30,12 +30,12 @@ int segment_memory(uint64_t bytes) {
 
 static int segment_make(struct segment *segment, const struct segments *job) {
     uint32_t world_size = job->world_size;
-    segment->bytes = board_bytes() + board_comm_bytes(world_size);
+    segment->bytes = board_segment_bytes(world_size);
     segment->memfd = segment_memory(segment->bytes);
     if (segment->memfd < 0)
         return -1;
     /* Only the board is mapped here: the communication area is the ranks'. */
-    void *memory = mmap(NULL, board_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, segment->memfd, 0);
+    void *memory = mmap(NULL, board_bytes(world_size), PROT_READ | PROT_WRITE, MAP_SHARED, segment->memfd, 0);
     if (memory != MAP_FAILED) {
         segment->board = memory;
         segment->board->magic = BOARD_MAGIC;
@@ -70,17 +70,17 @@ struct segment *segments_get(struct segments *segments, uint32_t generation) {
     return NULL;
 }
 
-static void segment_clear(struct segment *segment) {
+static void segment_clear(struct segment *segment, uint32_t world_size) {
     if (!segment->board)
         return;
-    munmap(segment->board, board_bytes());
+    munmap(segment->board, board_bytes(world_size));
     close(segment->memfd);
     segment->board = NULL;
     segment->memfd = -1;
 }
 
 void segments_release(struct segments *segments) {
-    segment_clear(&segments->list[segments->released++]);
+    segment_clear(&segments->list[segments->released++], segments->world_size);
 }
 
 void segments_hold(struct segments *segments) {
@@ -99,7 +99,7 @@ void segments_abort(struct segments *segments) {
 
 void segments_clear(struct segments *segments) {
     for (uint32_t i = 0; i < segments->count; i++)
-        segment_clear(&segments->list[i]);
+        segment_clear(&segments->list[i], segments->world_size);
     free(segments->list);
     memset(segments, 0, sizeof *segments);
 }

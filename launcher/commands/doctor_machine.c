@@ -39,7 +39,7 @@ static void check_cores(struct findings *findings, const struct machine *machine
 
 static void check_memory(struct findings *findings, const struct machine *machine) {
     double limit = machine->memory_limit_bytes ? (double)machine->memory_limit_bytes : (double)machine->memory_bytes;
-    double needed = (double)(board_bytes() + board_comm_bytes(machine->cores_allowed < BOARD_RANKS_MAX ? machine->cores_allowed : 1));
+    double needed = (double)board_segment_bytes(machine->cores_allowed < BOARD_RANKS_MAX ? machine->cores_allowed : 1);
     bool is_short = (double)machine->memory_available_bytes < needed + (1 << 28);
     findings_add(findings, is_short ? FINDING_WARN : FINDING_PASS, "memory", is_short ? "AR-MEMORY" : "",
                  is_short ? "end other programs, or use fewer ranks" : "",

@@ -100,7 +100,7 @@ static int make_outputs(struct join *join, const char *folder, struct problem *p
 
 int join_make(struct join *join, const struct config *config, const struct engine *engine, const char *program,
               const struct rendezvous_hello *hellos, struct problem *problem) {
-    uint64_t slot_bytes = board_bytes() + board_comm_bytes(engine->world_size);
+    uint64_t slot_bytes = board_segment_bytes(engine->world_size);
     *join = (struct join){.world_size = engine->world_size, .memory = -1, .outputs = calloc(engine->world_size, sizeof *join->outputs)};
     if (!join->outputs || make_memory(join, slot_bytes) || secret_make(join->page->cookie, PROTOCOL_COOKIE_CHARS / 2))
         return problem_set(problem, EXIT_LAUNCHER, "AR-SEGMENT", "raise the limits of file size (ulimit -f) and memory, or use fewer ranks",

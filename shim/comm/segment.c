@@ -36,7 +36,7 @@ int comm_open(const struct comm_options *options, const char **problem) {
         *problem = "the communication segment is already open in this process";
     } else if (!options->world_size || options->world_size > BOARD_RANKS_MAX || options->rank >= options->world_size) {
         *problem = "rank or world size out of range";
-    } else if (!board || ((uintptr_t)board & 4095) || options->segment_bytes < board_bytes() + board_comm_bytes(options->world_size)) {
+    } else if (!board || ((uintptr_t)board & 4095) || options->segment_bytes < board_segment_bytes(options->world_size)) {
         *problem = "the shared memory segment is smaller than this world size needs: launcher and shim are of different builds";
     } else if (board->magic != BOARD_MAGIC || board->world_size != options->world_size) {
         *problem = "the shared memory segment does not hold this job's board: launcher and shim are of different builds";
@@ -50,7 +50,7 @@ int comm_open(const struct comm_options *options, const char **problem) {
     }
     segment.options = *options;
     segment.board = options->segment;
-    segment.common = (struct segment_common *)((unsigned char *)options->segment + board_bytes());
+    segment.common = (struct segment_common *)((unsigned char *)options->segment + board_bytes(options->world_size));
     segment.controls = (unsigned char *)segment.common + BOARD_COMM_COMMON_BYTES;
     segment.rings = segment.controls + (size_t)options->world_size * BOARD_COMM_CONTROL_BYTES;
     segment.hosts = board->hosts > 1 ? board->hosts : 1;

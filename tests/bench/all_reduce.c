@@ -190,7 +190,7 @@ static void run_rank(uint32_t rank, uint32_t ranks, uint32_t cores, size_t only,
                                    .cores = cores,
                                    .collective_timeout_ms = 60000,
                                    .segment = segment,
-                                   .segment_bytes = board_bytes() + board_comm_bytes(ranks),
+                                   .segment_bytes = board_segment_bytes(ranks),
                                    .fail = fail};
     if (comm_open(&options, &problem) || posix_memalign((void **)&private, 64, sizes[SIZES - 1])) {
         fail("open", problem ? problem : "out of memory");
@@ -220,7 +220,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "all_reduce [ranks: 2 to %d] [cores] [bytes, one of the sizes below]\n", RANKS_MAX);
         return 2;
     }
-    struct board *board = shared_memory(board_bytes() + board_comm_bytes(ranks));
+    struct board *board = shared_memory(board_segment_bytes(ranks));
     board->magic = BOARD_MAGIC;
     board->world_size = ranks;
     shared = shared_memory(ranks * sizes[SIZES - 1]);

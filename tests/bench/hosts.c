@@ -35,7 +35,7 @@ static double best_of(float *buffer, size_t bytes) {
 }
 
 static void run_host(uint32_t host, const size_t *sizes, int count) {
-    size_t bytes = board_bytes() + board_comm_bytes(HOSTS);
+    size_t bytes = board_segment_bytes(HOSTS);
     const char *problem = NULL;
     struct board *board = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED) {

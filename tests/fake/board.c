@@ -32,7 +32,7 @@ static struct board *find_board(const char *launcher) {
         target[n < 0 ? 0 : n] = 0;
         int fd = strstr(target, "memfd:accel-run") ? open(path, O_RDWR) : -1;
         if (fd >= 0)
-            found = mmap(NULL, board_bytes(), PROT_READ, MAP_SHARED, fd, 0);
+            found = mmap(NULL, board_bytes(0), PROT_READ, MAP_SHARED, fd, 0);
     }
     if (list)
         closedir(list);

@@ -98,7 +98,7 @@ static void do_claim(void) {
 }
 
 static void meet(void) {
-    _Atomic uint32_t *counter = (_Atomic uint32_t *)((char *)board + board_bytes());
+    _Atomic uint32_t *counter = (_Atomic uint32_t *)((char *)board + board_bytes(grant.world_size));
     uint32_t mine = ++*counter, goal = (mine + grant.world_size - 1) / grant.world_size * grant.world_size;
     while (*counter < goal)
         usleep(1000);

@@ -52,7 +52,7 @@ __attribute__((noreturn)) static void fail(const char *id, const char *what) {
     } while (0)
 
 static size_t segment_bytes(uint32_t ranks) {
-    return board_bytes() + board_comm_bytes(ranks);
+    return board_segment_bytes(ranks);
 }
 
 static void make_segment(uint32_t ranks) {
