@@ -64,33 +64,34 @@ void extent_write_back(struct tensor *own, struct tensor *whole, const struct re
     walk_copy(&walk, 0, tensor_data(own), from + record->first * record->inner * from_strides.data[record->dim] * (int64_t)bytes);
 }
 
-/* A byte for each byte that the two lie in: which of them the first has; or, once that is known, are any of them the other's? */
-static bool visit_bytes(struct tensor *tensor, const char *begin, char *bytes, bool is_first) {
+/* A bit for each byte that the two lie in: which of them the first has; or, once that is known, are any of them the other's? */
+static bool visit_bytes(struct tensor *tensor, const char *begin, unsigned char *bits, bool is_first) {
     struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
     int64_t width = (int64_t)dtype_bytes(tensor_dtype(tensor)), elements = tensor_elements(tensor);
     for (int64_t element = 0; element < elements; element++) {
-        char *at = bytes + ((const char *)tensor_data(tensor) - begin);
-        int64_t left = element;
+        int64_t at = (const char *)tensor_data(tensor) - begin, left = element;
         for (size_t i = sizes.count; i-- > 0; left /= sizes.data[i])
             at += left % sizes.data[i] * strides.data[i] * width;
-        if (is_first)
-            memset(at, 1, (size_t)width);
-        else if (memchr(at, 1, (size_t)width))
-            return true;
+        for (int64_t byte = at; byte < at + width; byte++) {
+            if (is_first)
+                bits[byte / 8] |= (unsigned char)(1 << byte % 8);
+            else if (bits[byte / 8] >> byte % 8 & 1)
+                return true;
+        }
     }
     return false;
 }
 
 bool extent_meets(struct tensor *one, struct tensor *other) {
-    enum { BYTES_MAX = 1 << 28 };
+    enum { BITS_MAX = 1 << 28 };
     const char *begin = tensor_data(one), *other_begin = tensor_data(other);
     const char *end = begin + extent_bytes(one), *other_end = other_begin + extent_bytes(other);
     const char *least = begin < other_begin ? begin : other_begin, *most = end > other_end ? end : other_end;
-    char *bytes = most - least <= BYTES_MAX ? calloc((size_t)(most - least), 1) : NULL;
-    if (!bytes)
-        return false;
-    visit_bytes(one, least, bytes, true);
-    bool is_met = visit_bytes(other, least, bytes, false);
-    free(bytes);
+    unsigned char *bits = (most - least) / 8 < BITS_MAX ? calloc((size_t)(most - least) / 8 + 1, 1) : NULL;
+    if (!bits)
+        return true;
+    visit_bytes(one, least, bits, true);
+    bool is_met = visit_bytes(other, least, bits, false);
+    free(bits);
     return is_met;
 }
