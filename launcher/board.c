@@ -47,7 +47,7 @@ void board_line(struct job *job, uint32_t number, struct together_line *line) {
     line->rank = number;
     line->generation = rank->generation;
     line->pid = rank->claimer > 0 ? rank->claimer : rank->pid;
-    line->has_ended = rank->has_ended; /* before what it did last: that is final then */
+    line->has_ended = rank->has_ended && !rank->is_survived; /* before what it did last: that is final then */
     line->trainer_has_ended = trainer_is_gone(job, rank);
     if (!board)
         return;

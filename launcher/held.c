@@ -16,6 +16,7 @@
 
 /* What is written between two deadlines at least: a thread that writes a few lines to a log now and then does not save. */
 #define PIECE_BYTES (1 << 20)
+#define READS_MAX 10   /* a program that does not train may print for ever */
 #define RECENT_MS 5000 /* between two pieces, for words */
 
 static FILE *open_of_process(pid_t pid, const char *name) {
@@ -77,6 +78,17 @@ void held_look(struct job *job, uint64_t now_ms) {
         return;
     job->held.times++;
     segments_hold(&job->claims.segments);
+}
+
+bool held_by_reader(struct job *job) {
+    struct held *held = &job->held;
+    uint64_t printed = streams_printed(&job->streams);
+    bool is_blocked = streams_is_blocked(&job->streams), rests = is_blocked && printed == held->printed;
+    bool is_held = rests || ((is_blocked || held->was_blocked) && held->reads < READS_MAX);
+    held->reads = rests ? 0 : held->reads + 1;
+    held->printed = printed;
+    held->was_blocked = is_blocked;
+    return is_held;
 }
 
 bool held_is_writing(const struct job *job) {

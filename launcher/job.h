@@ -32,6 +32,16 @@ struct held {
     uint64_t switches; /* of its process, where it waited for a disk at the last look; 0: it did not */
     uint64_t wrote_ms; /* when it was last seen to write; 0: never */
     uint32_t times;    /* it was seen to be held up */
+    uint64_t printed;  /* bytes, and could it print more, when held_by_reader() was asked last; how often they were read meanwhile: */
+    bool was_blocked;
+    uint32_t reads;
+};
+
+/* The last request to end. */
+struct asked {
+    int signal;
+    uint32_t pid; /* who has sent it */
+    uint64_t when_ms;
 };
 
 struct job {
@@ -72,8 +82,9 @@ struct job {
     char failed_where[160];
     int interrupts;      /* Ctrl-C */
     int requests_to_end; /* of the user: Ctrl-C counts one, SIGTERM, SIGHUP and SIGQUIT two */
-    int kills;           /* rounds of SIGKILL that have left the same processes: */
-    char unkilled[512];  /* names of those still there at the last round */
+    struct asked asked;
+    int kills;          /* rounds of SIGKILL that have left the same processes: */
+    char unkilled[512]; /* names of those still there at the last round */
     bool lost_is_said, log_loss_is_said, child_has_trained, child_has_written;
     int user_signal;        /* last forwarded that asks to end; 0 none */
     struct problem problem; /* exit_code 0: none */
@@ -117,6 +128,8 @@ void signals_of_ranks(struct job *job, uint32_t host, int signal);
 
 /* held.c: after board_look(): is rank 0 held up by what a plain program would wait for, too? Then no rank is late. Of a job's first host. */
 void held_look(struct job *job, uint64_t now_ms);
+/* After a rank's end with a code, asked each moment: does rank 0 wait for who reads its output? As long as that rests; once it is read again, a few moments. */
+bool held_by_reader(struct job *job);
 /* Rank 0 has written to a disk in the last seconds. */
 bool held_is_writing(const struct job *job);
 

@@ -9,6 +9,8 @@
 #include "job.h"
 #include "strays.h"
 
+enum { TWICE_MS = 100 };
+
 static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
 
 /* nohup ignores SIGHUP, a shell's "&" ignores SIGINT and SIGQUIT, a script what its scheduler warns it by: the program alone would inherit that, so the ranks
@@ -140,6 +142,15 @@ static void handle(struct job *job, int signal, bool is_of_process, bool ranks_h
     }
 }
 
+/* timeout(1) sends its signal to its child, then to the group that this is in. */
+static bool is_said_twice(struct job *job, const struct signalfd_siginfo *info) {
+    struct asked before = job->asked, now = {(int)info->ssi_signo, info->ssi_pid, clock_ms()};
+    if (now.signal == SIGINT || !rank_is_asked_to_end(now.signal)) /* Ctrl-C again is another wish */
+        return false;
+    job->asked = now;
+    return now.pid && now.pid == before.pid && now.signal == before.signal && now.when_ms - before.when_ms < TWICE_MS;
+}
+
 /* Of a user, to this accel-run. */
 static void take(struct job *job, int signal, bool is_of_process) {
     enum heard_as as = HEARD_NEW;
@@ -155,7 +166,8 @@ static void signals_ready(void *context, size_t index, short events) {
     struct job *job = context;
     struct signalfd_siginfo info;
     while (read(job->signal_descriptor, &info, sizeof info) == (ssize_t)sizeof info)
-        take(job, (int)info.ssi_signo, info.ssi_code <= 0); /* above: of the kernel, for the terminal */
+        if (!is_said_twice(job, &info))
+            take(job, (int)info.ssi_signo, info.ssi_code <= 0); /* above: of the kernel, for the terminal */
 }
 
 static bool is_ignored(const struct job *job, int signal) {

@@ -58,6 +58,9 @@ static void arm(struct job *job, unsigned actions) {
     uint64_t delay = actions & LIFECYCLE_MOMENT  ? LIFECYCLE_MOMENT_MS
                      : actions & LIFECYCLE_SHORT ? LIFECYCLE_SHORT_MS
                                                  : job->config->grace_ms;
+    bool has_failed = job->first_failed >= 0 || job->problem.exit_code;
+    if ((actions & LIFECYCLE_GRACE) && has_failed && !job->requests_to_end && LIFECYCLE_SHORT_MS < delay)
+        delay = LIFECYCLE_SHORT_MS; /* nobody has asked for more: what the dead have left behind is no reason to wait */
     if ((actions & LIFECYCLE_SHORT) && job->config->grace_ms < delay)
         delay = job->config->grace_ms;
     job->deadline_ms = clock_ms() + delay + 1;
@@ -95,13 +98,8 @@ void supervise_problem(struct job *job, const struct problem *problem) {
     together_failed(job, problem, false, false);
 }
 
-static void rank_ready(void *context, size_t index, short events) {
-    struct job *job = context;
+static void rank_ended(struct job *job, size_t index) {
     struct rank *rank = &job->ranks[index];
-    claims_drain(&job->claims);
-    rank_store_end(rank);
-    if (!rank->has_ended)
-        return;
     job->ended++;
     rank->ended_by_us = job->state >= LIFECYCLE_STOPPING;
     bool failed = rank->exit_code || rank->signal;
@@ -115,6 +113,37 @@ static void rank_ready(void *context, size_t index, short events) {
         supervise_event(job, LIFECYCLE_RANK_FAILED);
     if (job->ended == job->local_size)
         supervise_event(job, LIFECYCLE_RANKS_GONE);
+}
+
+/* A script dies of the signal at which the program that it waits for saves first (a terminal's hangup, timeout(1), a scheduler): the rank ends with that. */
+static bool is_survived(const struct job *job, const struct rank *rank) {
+    return job->state <= LIFECYCLE_INTERRUPTED && rank_is_asked_to_end(rank->signal) && rank->claimer != rank->pid &&
+           claims_is_granted(&job->claims, rank->number);
+}
+
+static void rank_ready(void *context, size_t index, short events) {
+    struct job *job = context;
+    struct rank *rank = &job->ranks[index];
+    claims_drain(&job->claims);
+    rank_store_end(rank);
+    if (!rank->has_ended)
+        return;
+    rank->is_survived = is_survived(job, rank);
+    if (!rank->is_survived)
+        rank_ended(job, index);
+}
+
+/* Those of which only the script had ended. When the job ends, they are what it has left behind. */
+static void survivors_settle(struct job *job) {
+    for (uint32_t i = 0; i < job->local_size; i++) {
+        struct rank *rank = &job->ranks[i];
+        if (!rank->is_survived || (job->state <= LIFECYCLE_INTERRUPTED && claims_is_granted(&job->claims, rank->number)))
+            continue;
+        rank->is_survived = false;
+        job->ended++;
+        if (job->ended == job->local_size)
+            supervise_event(job, LIFECYCLE_RANKS_GONE);
+    }
 }
 
 static bool some_rank_has_board(const struct job *job) {
@@ -132,7 +161,8 @@ static int round_timeout(const struct job *job, uint64_t now_ms) {
     bool looking = job->world_size > 1 && job->state <= LIFECYCLE_INTERRUPTED && some_rank_has_board(job);
     bool waiting =
         notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
-    if ((looking || waiting) && timeout > LOOK_MS)
+    /* Nobody says when a job of a shell's background has become that of the foreground. */
+    if ((looking || waiting || input_is_shut_out(&job->input)) && timeout > LOOK_MS)
         timeout = LOOK_MS;
     if (job->hosts && timeout > HOSTS_BEAT_MS)
         timeout = HOSTS_BEAT_MS;
@@ -159,11 +189,22 @@ static void look_for_gap(struct job *job) {
     supervise_problem(job, &problem);
 }
 
+/* All may end with a code, and rank 0 be the last: the others' output is drained by us, its own waits for a reader, as the program alone would. */
+static bool waits_for_reader(struct job *job) {
+    bool has_exited = job->first_failed >= 0 && job->ranks[job->first_failed].exit_code;
+    return job->state == LIFECYCLE_ENDING && has_exited && !job->requests_to_end && !job->first && !job->ranks[0].has_ended &&
+           held_by_reader(job);
+}
+
 static void on_time(struct job *job, uint64_t now_ms) {
     look_for_gap(job);
+    survivors_settle(job);
     if (job->deadline_ms && now_ms >= job->deadline_ms) {
         job->deadline_ms = 0;
-        supervise_event(job, LIFECYCLE_DEADLINE);
+        if (waits_for_reader(job))
+            arm(job, LIFECYCLE_MOMENT);
+        else
+            supervise_event(job, LIFECYCLE_DEADLINE);
     }
     if (job->state <= LIFECYCLE_INTERRUPTED && now_ms - job->looked_ms >= LOOK_MS) {
         job->looked_ms = now_ms;

@@ -166,4 +166,8 @@ END
     run -0 --separate-stderr "$ACCEL_RUN" explain -n 3 --log-dir logs -- echo --json
     [ "$(cat logs/rank-2.out)" = --json ]
     contains "$output" "echo with 3 ranks"
+    for ranks in --num_processes -np; do
+        run -0 --separate-stderr "$ACCEL_RUN" explain "$ranks" 2 --steps 1 true
+        contains "$output" "true with 2 ranks"
+    done
 }

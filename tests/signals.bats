@@ -148,3 +148,14 @@ is_as_alone() {
         "$REPOSITORY/tests/compare" expected log/rank-1.out
     done
 }
+
+@test "a script around the program dies of a signal to end at once: the program still saves, and the job ends with it" {
+    cat >train.sh <<'EOF'
+"$1" "$REPOSITORY/tests/programs/told.py" flag file
+echo "not reached"
+EOF
+    export REPOSITORY
+    tell TERM 2 bash train.sh "$(pythons | head -n 1)"
+    [ "$status" -eq 143 ]
+    is_as_alone "$(pythons | head -n 1)" "$REPOSITORY/tests/programs/told.py"
+}

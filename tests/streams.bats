@@ -48,6 +48,24 @@ setup() {
     cmp expected out
 }
 
+@test "a slow reader loses nothing of a program that ends with a code, and no rank is blamed for being the first" {
+    seq 200000 >expected
+    { "$ACCEL_RUN" -n 2 sh -c 'touch started; seq 200000; exit 3' 2>err || echo "code $?" >code; } | {
+        await_files started
+        sleep 5 # longer than the others would be waited for after a failure
+        cat
+    } >out
+    cmp expected out
+    [ "$(cat code)" = "code 3" ]
+    contains "$(cat err)" "every one of 2 ranks"
+}
+
+@test "a program that prints for ever ends soon after another rank has failed" {
+    { "$ACCEL_RUN" -n 2 sh -c '[ "$ACCEL_RUN_RANK" = 0 ] || exit 3; exec yes' 2>err || echo "code $?" >code; } | cat >/dev/null
+    [ "$(cat code)" = "code 3" ]
+    contains "$(cat err)" "rank 1 of 2"
+}
+
 @test "a reader that is slow after a signal that the program has handled loses nothing either" {
     cat >handles.py <<'EOF'
 import os, signal, sys
@@ -358,4 +376,15 @@ EOF
     { read -r _; "$ACCEL_RUN" -n 2 sh -c 'read x; echo $x >got.$ACCEL_RUN_RANK'; read -r rest; echo "rest $rest"; } <data >out
     [ "$(cat got.0 got.1)" = "$(printf '2\n2')" ]
     [ "$(cat out)" = "rest 3" ]
+}
+
+@test "a job that was begun in the background reads the terminal when it is brought to the foreground" {
+    requires command script
+    cat >background.sh <<EOF
+set -m
+"$ACCEL_RUN" -n 1 sh -c 'touch begun; read x; echo got \$x' &
+until [ -e begun ]; do sleep 0.05; done
+fg
+EOF
+    "$REPOSITORY/tests/terminal" expect='accel-run' 'send=hello\n' expect='got hello' ended=0 -- bash background.sh
 }

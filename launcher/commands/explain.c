@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../config/foreign.h"
 #include "../program/interpret.h"
 #include "json.h"
 
@@ -35,12 +36,17 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- the command line */
 
-/* Does the option take the next argument? Those of other launchers are left to options.c: their values do not look like ours. */
+/* Does the option take the next argument? As options.c reads them, also those of other launchers. */
 static bool takes_value(const char *argument) {
-    int id = argument[1] == '-' ? config_find(argument + 2, strcspn(argument + 2, "=")) : config_find_letter(argument[1]);
-    if (id < 0 || config_options[id].type == CONFIG_FLAG || config_options[id].type == CONFIG_TOPIC)
-        return false;
-    return argument[1] == '-' ? !strchr(argument, '=') : !argument[2];
+    bool is_long = argument[1] == '-';
+    size_t n = strcspn(argument + 2, "=");
+    int id = is_long ? config_find(argument + 2, n) : config_find_letter(argument[1]);
+    int other = is_long ? foreign_find_flag(argument + 2, n) : foreign_find_letter(argument[1]);
+    if (!strcmp(argument, "-np"))
+        return true;
+    bool takes = id >= 0 ? config_options[id].type != CONFIG_FLAG && config_options[id].type != CONFIG_TOPIC
+                         : other >= 0 && foreign_takes_value((enum foreign_id)other);
+    return takes && (is_long ? !argument[2 + n] : !argument[2]);
 }
 
 static int take_steps(struct explain *explain, const char *text, struct problem *problem) {

@@ -82,6 +82,11 @@ static int refuse_nodes(const struct engine *engine, const struct config *config
     return 0;
 }
 
+/* The one behind it where it starts the ranks: torchrun's agent listens at its port itself (collectives-cuda-launch 6.1). 0: it gives none. */
+static uint32_t port_of(const struct engine *engine) {
+    return engine->port ? engine->port + (engine->counts_ranks ? 1 : 0) : 0;
+}
+
 /* A number in a variable may be any; one of the user's has been looked at. */
 static int refuse_too_many(const struct engine *engine, const struct config *config, struct problem *problem) {
     const char *name = engines_name(engine);
@@ -91,6 +96,9 @@ static int refuse_too_many(const struct engine *engine, const struct config *con
     if (engine->ranks_here > ENGINE_RANKS_MAX && is_open(config, CONFIG_ID_ranks))
         return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-RANKS", "start fewer, or say how many: -n RANKS",
                            "%s: %u ranks on this host; %d are the most", name, engine->ranks_here, ENGINE_RANKS_MAX);
+    if (port_of(engine) > UINT16_MAX && is_open(config, CONFIG_ID_master_port))
+        return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS", "say one from 1 to 65535: --master-port PORT",
+                           "%s: there is no port %u for the hosts to meet at", name, port_of(engine));
     return 0;
 }
 
@@ -122,9 +130,8 @@ static void give_place(const struct engine *engine, struct config *config) {
         return;
     forget_shared_rank(engine, config);
     give(config, CONFIG_ID_node_rank, &config->node_rank, engine->node_rank);
-    if (engine
-            ->port) /* the one behind it where it starts the ranks: torchrun's agent listens at its port itself (collectives-cuda-launch 6.1) */
-        give(config, CONFIG_ID_master_port, &config->master_port, engine->port + (engine->counts_ranks ? 1 : 0));
+    if (engine->port)
+        give(config, CONFIG_ID_master_port, &config->master_port, port_of(engine));
     if (*engine->address && is_open(config, CONFIG_ID_master_addr)) {
         config->master_addr = engine->address;
         config->origin[CONFIG_ID_master_addr] = CONFIG_FROM_LAUNCHER;

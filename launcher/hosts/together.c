@@ -192,7 +192,8 @@ static void hear(void *context, uint32_t host, uint32_t type, const char *body, 
 
 void together_begin(struct job *job) {
     job->hosts->events = (struct hosts_events){hear, hear_gone, job};
-    hosts_forget_clocks(job->hosts, clock_ms());
+    /* From its first word on it is expected to go on speaking; before that it may load the program from a cold disk. */
+    hosts_forget_clocks(job->hosts, clock_ms() + job->config->start_timeout_ms);
 }
 
 void together_on_time(struct job *job, uint64_t now_ms) {

@@ -324,6 +324,10 @@ static bool may_read(const struct input *input) {
     return group < 0 ? errno == ENOTTY : group == getpgrp();
 }
 
+bool input_is_shut_out(const struct input *input) {
+    return input->is_copied && input->is_terminal && !input->has_ended && !input->has_gap && wants_more(input) && !may_read(input);
+}
+
 void input_add(struct input *input, struct loop *loop) {
     if (!input->is_copied)
         return;

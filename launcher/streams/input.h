@@ -61,6 +61,8 @@ void input_started(struct input *input, uint32_t rank);
 void input_add(struct input *input, struct loop *loop);
 /* When input_settle is to be called, in ms; -1: not at all. */
 int input_holds(const struct input *input, uint64_t now_ms);
+/* Is there a terminal that would be read, if we were not in its background? */
+bool input_is_shut_out(const struct input *input);
 void input_settle(struct input *input, uint64_t now_ms);
 /* Bytes of a pipe that the caller reads, too, and that rank 0, which has ended, was given and did not read. */
 size_t input_taken(const struct input *input);

@@ -51,8 +51,9 @@ static void lines_drop_first(struct lines *lines) {
     lines->first++;
 }
 
-static bool lines_are_full(const struct lines *lines, size_t more_bytes) {
-    return lines->count == OUTPUT_LINES || (lines->count && lines->bytes + more_bytes > OUTPUT_BYTES);
+static bool lines_are_full(const struct output *output, const struct lines *lines, size_t more_bytes) {
+    size_t most = OUTPUT_BYTES_OF_ALL / output->world_size < OUTPUT_BYTES ? OUTPUT_BYTES_OF_ALL / output->world_size : OUTPUT_BYTES;
+    return lines->count == OUTPUT_LINES || (lines->count && lines->bytes + more_bytes > most);
 }
 
 static bool lines_grow(struct lines *lines) {
@@ -69,8 +70,8 @@ static bool lines_grow(struct lines *lines) {
     return true;
 }
 
-static void lines_push(struct lines *lines, const char *text, size_t bytes, uint64_t now_ms) {
-    while (lines_are_full(lines, bytes))
+static void lines_push(const struct output *output, struct lines *lines, const char *text, size_t bytes, uint64_t now_ms) {
+    while (lines_are_full(output, lines, bytes))
         lines_drop_first(lines);
     if (lines->count == lines->capacity && !lines_grow(lines))
         return;
@@ -186,9 +187,9 @@ int output_is_waiting(const struct output *output) {
 static void line_complete(struct output *output, uint32_t rank, uint64_t now_ms) {
     struct source *source = &output->sources[rank];
     if (!source->is_bar) {
-        while (rank && lines_are_full(&source->lines, source->part_bytes))
+        while (rank && lines_are_full(output, &source->lines, source->part_bytes))
             judge(output, rank, now_ms, true);
-        lines_push(&source->lines, source->part, source->part_bytes, now_ms);
+        lines_push(output, &source->lines, source->part, source->part_bytes, now_ms);
     }
     source->is_bar = source->return_last = false;
     source->part_bytes = 0;

@@ -5,7 +5,7 @@
  * Rules
  *  - Pure: bytes and a clock go in, differing lines come out. Nobody waits, nothing is read or written here.
  *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, and of what one rank has printed and another has not yet OUTPUT_LINES lines of OUTPUT_BYTES: a model or
- *    a vocabulary that is printed at once. A rank that is further ahead of rank 0 is judged early; one that is further behind is not compared with lines that
+ *    a vocabulary that is printed at once. Many ranks share OUTPUT_BYTES_OF_ALL: behind a reader that rests all but rank 0 run on. A rank that is further ahead of rank 0 is judged early; one that is further behind is not compared with lines that
  *    are forgotten.
  *  - Lines are aligned as diff does it, a few lines forward: one line more on a rank (a warning) does not make all that follow differ.
  *  - Progress bars (text ended by \r) are not compared and not handed on (L20).
@@ -19,6 +19,7 @@
 #define OUTPUT_LINE_MAX 65536
 #define OUTPUT_LINES 32768
 #define OUTPUT_BYTES (4u << 20)
+#define OUTPUT_BYTES_OF_ALL (64u << 20)
 #define OUTPUT_LOOK_AHEAD 16 /* lines of rank 0 among which a line may be found */
 /* A line that differs waits this long for rank 0 to say it too: with 11 processes on two cores rank 0 was more than 2 s behind at its first line. */
 #define OUTPUT_WAIT_MS 10000
