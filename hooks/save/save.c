@@ -18,8 +18,11 @@
 #define _GNU_SOURCE
 #include "save.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 _Thread_local struct save *save_current;
 
@@ -65,13 +68,29 @@ static void begin_here(struct save *save, const char *path) {
         save_set_string(&save->opened, save->file.name);
 }
 
-/* way: rank 0's. */
-static void follow(struct save *save, uint64_t way) {
+/* Rank 0 may have met a limit of its own: its files are real, the others' are copies. */
+static bool could_open(const char *path) {
+    char folder[PATH_MAX] = ".";
+    const char *slash = strrchr(path, '/');
+    struct stat there;
+    if (!stat(path, &there))
+        return !S_ISDIR(there.st_mode) && !access(path, W_OK);
+    if (errno != ENOENT)
+        return false;
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return !access(folder, W_OK);
+}
+
+/* way: rank 0's. Where opening the path fails there, it fails here, as it does by itself nearly always. */
+static void follow(struct save *save, uint64_t way, const char *path) {
     if (shim_rank() == 0)
         return;
     save->way = way == SAVE_FAIL ? SAVE_FAIL : SAVE_NOWHERE;
     if (save->way == SAVE_NOWHERE)
         save_set_string(&save->opened, "/dev/null");
+    else if (could_open(path))
+        save_set_string(&save->opened, "/dev/null/nowhere");
 }
 
 static void begin_beside(struct save *save, const char *path) {
@@ -89,7 +108,7 @@ static void begin_beside(struct save *save, const char *path) {
         save->beside = 0;
     if (beside.rank_0s[0])
         files_client.is_spelled(path, beside.rank_0s);
-    follow(save, (uint64_t)beside.error);
+    follow(save, (uint64_t)beside.error, path);
 }
 
 static void begin_together(struct save *save, const char *path) {
@@ -100,7 +119,7 @@ static void begin_together(struct save *save, const char *path) {
     begin_here(save, path);
     uint64_t way = save->way;
     comm_broadcast("saving begins", &way, sizeof way, 0);
-    follow(save, way);
+    follow(save, way, path);
 }
 
 void save_begin(struct save *save, const char *path) {

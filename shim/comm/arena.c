@@ -114,6 +114,7 @@ bool arena_reserve(size_t bytes) {
     widen_bounds(region);
     arena.reserved += region->bytes;
     arena.count++;
+    arena.owner = getpid();
     return true;
 }
 
@@ -234,6 +235,7 @@ void arena_share_zeros(void *memory) {
     ARENA_SCOPE(&arena.lock);
     struct arena_block *block = arena.own_blocks ? find_block(memory, &region) : NULL;
     if (block && block->state == ARENA_OWN && arena_is_zero(block->memory, block->bytes) && arena_map_shared(region, block)) {
+        memset(block->memory, 0, block->bytes); /* where the file could not be emptied at the fork, what was in it then has come back */
         block->state = ARENA_SHARED;
         arena.own_blocks--;
     }

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static void write_own_value(unsigned char *byte) {
     unsigned char value = __atomic_load_n(byte, __ATOMIC_RELAXED);
@@ -63,9 +64,10 @@ static void detach_all(void) {
 
 static bool is_forking; /* both locks are held for a fork, by the thread that forks */
 
-/* A signal handler that forks may have interrupted a sum, or what hands blocks out: then they stay as they are, and the child has none. */
+/* A signal handler that forks may have interrupted a sum, or what hands blocks out: then they stay as they are, and the child has none. A child, which may have
+   come by another way than fork(), has none: the files are its parent's. */
 static void before_fork(void) {
-    if (!arena.count || arena_is_held(&arena.sharing) || arena_is_held(&arena.lock)) {
+    if (!arena.count || arena.is_child || getpid() != arena.owner || arena_is_held(&arena.sharing) || arena_is_held(&arena.lock)) {
         return;
     }
     arena_lock_take(&arena.sharing);

@@ -42,11 +42,13 @@ struct segment_post {
 
 /* Of a host's first rank, who is next, written one after the other; of each, which of its threads (+ 1) wait, in any order. There is room for all threads of a
    program: three ranks of which each had its own 32 of a hundred threads here would wait for ever. */
-enum { SEGMENT_WAITERS = 4096 };
+enum { SEGMENT_WAITERS = 4096, SEGMENT_TURNS = 16 };
 struct segment_turn {
-    _Atomic uint64_t number, thread;
-    _Atomic uint64_t alone; /* the number that a rank without a second thread has come to last */
-    _Atomic uint32_t used;  /* waiting[used] and what follows have never held anything */
+    _Atomic uint64_t number; /* of the latest turn */
+    _Atomic uint64_t
+        threads[SEGMENT_TURNS]; /* whose turn n is, at n % SEGMENT_TURNS: a backward may end here before another rank has begun it */
+    _Atomic uint64_t alone;     /* the number that a rank without a second thread has come to last */
+    _Atomic uint32_t used;      /* waiting[used] and what follows have never held anything */
     _Atomic uint64_t waiting[SEGMENT_WAITERS];
 };
 enum { TURN_COLLECTIVE, TURN_BACKWARD };

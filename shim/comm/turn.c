@@ -10,6 +10,7 @@
 #include "clock.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 enum { TURN_TEXT = 512 };
@@ -104,7 +105,7 @@ static enum comm_turn take_first(int kind, uint64_t number, uint64_t thread, uin
             return whose;
         }
     }
-    atomic_store_explicit(&turn->thread, thread, memory_order_relaxed);
+    atomic_store_explicit(&turn->threads[number % SEGMENT_TURNS], thread, memory_order_relaxed);
     atomic_store_explicit(&turn->number, number, memory_order_release);
     return COMM_TURN_TAKEN;
 }
@@ -116,10 +117,12 @@ static enum comm_turn take_next(int kind, uint64_t number, uint64_t thread) {
         return COMM_TURN_TAKEN;
     }
     uint64_t reached = atomic_load_explicit(&turn->number, memory_order_acquire);
-    if (reached > number || (reached == number && atomic_load_explicit(&turn->thread, memory_order_relaxed) == thread)) {
-        return COMM_TURN_TAKEN;
+    if (reached < number) {
+        return COMM_TURN_UNKNOWN;
     }
-    return reached < number ? COMM_TURN_UNKNOWN : COMM_TURN_OTHERS;
+    bool is_kept = reached - number < SEGMENT_TURNS - 1; /* one more is being written */
+    bool is_own = !is_kept || atomic_load_explicit(&turn->threads[number % SEGMENT_TURNS], memory_order_relaxed) == thread;
+    return is_own ? COMM_TURN_TAKEN : COMM_TURN_OTHERS;
 }
 
 /* number: of what is to come. */
