@@ -1,6 +1,6 @@
 /*
  * Sparse gradients (embeddings with sparse=true): the sum over the ranks is all ranks' indices and values one after the other, in the order of the ranks. For
- * a batch divided along its first dimension this is the very tensor that one process has, not coalesced.
+ * one look-up of a batch divided along its first dimension this is the very tensor that one process has, not coalesced (docs/limits.md).
  */
 #include "reduce.h"
 

@@ -11,12 +11,13 @@
 #include "seed.h"
 
 static const char code[] =
-    "import functools, importlib.util, random, struct, sys\n"
+    "import functools, importlib.util, numbers, random, struct, sys\n"
     "def rank_0s(value):\n"
-    "    if type(value) not in (int, float) or not 0 < value < 1 << 63:\n"
+    "    is_whole = isinstance(value, numbers.Integral) and type(value) is not bool\n" /* also NumPy's */
+    "    if not (is_whole or type(value) is float) or not 0 < value < 1 << 63:\n"
     "        return value\n"
-    "    if type(value) is int:\n"
-    "        return int(agreed(value, value) or value)\n"
+    "    if is_whole:\n"
+    "        return type(value)(agreed(int(value), int(value)) or value)\n"
     "    heard = agreed(int(value), int.from_bytes(struct.pack('<d', value), 'little'))\n"
     "    number = struct.unpack('<d', int(heard).to_bytes(8, 'little'))[0] if heard else value\n"
     "    return number if 0 < number < 1 << 63 else float(int(heard))\n" /* drawn */

@@ -5,8 +5,8 @@
  * Rules
  *  - Pure: bytes and a clock go in, differing lines come out. Nobody waits, nothing is read or written here.
  *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, and of what one rank has printed and another has not yet OUTPUT_LINES lines of OUTPUT_BYTES: a model or
- *    a vocabulary that is printed at once. Many ranks share OUTPUT_BYTES_OF_ALL: behind a reader that rests all but rank 0 run on. A rank that is further ahead of rank 0 is judged early; one that is further behind is not compared with lines that
- *    are forgotten.
+ *    a vocabulary that is printed at once. Many ranks share OUTPUT_BYTES_OF_ALL: behind a reader that rests all but rank 0 run on. A rank further ahead of
+ *    rank 0 is judged early; one that is further behind is not compared with lines that are forgotten.
  *  - Lines are aligned as diff does it, a few lines forward: one line more on a rank (a warning) does not make all that follow differ.
  *  - Progress bars (text ended by \r) are not compared and not handed on (L20).
  */

@@ -7,13 +7,14 @@
  */
 #include "agree.h"
 
+#include "barrier.h"
 #include "clock.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { TURN_TEXT = 512 };
+enum { TURN_TEXT = 1024 };
 
 int turn_are_several(void) {
     return segment.options.are_several && atomic_load_explicit(segment.options.are_several, memory_order_relaxed);
@@ -45,8 +46,9 @@ static void give_up_turn(uint32_t late, uint64_t since_ns) {
         segment.options.look(late);
     }
     if (clock_ns() - since_ns > segment.options.collective_timeout_ms * (uint64_t)1000000) {
+        int used = barrier_describe(text, sizeof text, late);
         snprintf(
-            text, sizeof text,
+            text + used, sizeof text - (size_t)used,
             "a thread of rank %u has waited %u s for its turn: on rank %u that thread has not come, or another one is first (does a lock "
             "of the program's keep it, or have all threads of a pool other tasks there?)",
             segment.options.rank, segment.options.collective_timeout_ms / 1000, late);
