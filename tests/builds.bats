@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # What `make check-matrix` needs to be right about, on libraries of a few lines: it itself takes too long for every test run.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

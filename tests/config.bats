@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # accel-run config: questions, and files written, renewed and converted.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # `accel-run doctor` and `accel-run env`: what they find, and that each fault is named with its cure.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

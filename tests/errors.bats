@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Every fault that can be known before the start: one message with a stable id and a cure, the right exit code, and nothing was started.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

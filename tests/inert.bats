@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The shim in processes that are not ranks, and accel-run around programs that do not train: as if we were not there.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Where settings come from: options, the environment, configuration files of ours and of Accelerate's; and what becomes of other launchers' flags.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

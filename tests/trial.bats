@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # `accel-run test`: trains tiny programs in one process and as ranks, and says whether they agree.
+# Runs beside other files.
 
 bats_require_minimum_version 1.5.0
 load helpers

@@ -1,4 +1,5 @@
 // sources: shim/comm/segment.c shim/comm/barrier.c shim/comm/agree.c shim/comm/turn.c shim/comm/stream.c shim/comm/staging.c shim/comm/kernels.c shim/comm/kernels_avx2.c shim/comm/kernels_avx512.c shim/comm/shared_memory.c shim/comm/all_reduce.c shim/comm/in_place.c shim/comm/arena.c shim/comm/arena_share.c shim/comm/arena_fork.c shim/comm/hosts.c shim/comm/hosts_reduce.c shim/comm/network.c shim/comm/network_connect.c shim/comm/own.c
+// Runs alone: its ranks keep both cores busy.
 /*
  * Memory that all ranks see: sums in place, blocks, and doing without.
  */

@@ -1,4 +1,5 @@
 // sources:
+// Runs alone: it measures.
 #include "unit.h"
 
 #include "../../shim/comm/clock.h"
