@@ -31,6 +31,12 @@ both_builds() {
     }
 }
 
+# one_build NAME: with three ranks of the build whose import takes a third of the other's, where the libtorch that is there decides nothing: what is compared are
+# files of Python. `make check-matrix` runs these programs on each build.
+one_build() {
+    both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/$1"
+}
+
 # program TEXT: a Python program of a few lines, after a model has been made and trained a step
 program() {
     cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'

@@ -15,7 +15,7 @@ for i in range(20):
 }
 
 @test "files with several handles, names or readers, names that differ between the ranks, ends that come late: what one process reads and leaves" {
-    both_builds handles.py
+    one_build handles.py
 }
 
 @test "a file that rank 0 is rewriting beside its place is seen under its own name alone" {

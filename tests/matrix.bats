@@ -6,6 +6,7 @@
 bats_require_minimum_version 1.5.0
 load helpers
 load programs
+load files
 
 export BATS_TEST_TIMEOUT=900
 
@@ -35,6 +36,24 @@ script() { same_run "$MATRIX_BUILD" "$1" 1 2 3; }
 @test "Python: vae.py" { script vae.py; }
 @test "Python: batchnorm.py" { script batchnorm.py; }
 @test "Python: lstm.py" { script lstm.py; }
+
+# files NAME: what tests/files.bats and files_seen.bats run on one build
+files() { both 2 "$(python_of "$MATRIX_BUILD")" "$BATS_TEST_DIRNAME/programs/$1"; }
+
+@test "Python: files whose names are drawn, with several handles" { files names_and_handles.py; }
+@test "Python: files read, moved and changed while they are open" { files open_files.py; }
+@test "Python: files under their other names" { files other_names.py; }
+@test "Python: files that are open before torch is imported" { files early_and_twins.py; }
+@test "Python: files in mapped memory" { files mapped_files.py; }
+@test "Python: files that readers have, of names that differ" { files handles.py; }
+@test "Python: times, numbers and names that threads are given" { files moments_of_threads.py; }
+@test "Python: a tracker's own process" { files tracked.py; }
+@test "Python: memory shared by name" {
+    export ACCEL_TEST_BEFORE=accel_test_before_$$
+    printf 'there before' >"/dev/shm/$ACCEL_TEST_BEFORE"
+    files shared_memory.py
+    rm "/dev/shm/$ACCEL_TEST_BEFORE"
+}
 
 # same_words NAME [argument...]: the output of 2 and 3 ranks is the plain run's
 same_words() {
