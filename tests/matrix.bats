@@ -106,3 +106,19 @@ part() { same_part "$1" "$MATRIX_BUILD"; }
         rm -r "$ranks"
     done
 }
+
+# parted PROGRAM MODE...: ranks that take results in different orders are stopped
+parted() {
+    local mode
+    for mode in "${@:2}"; do
+        ranks_run 2 "$MATRIX_BUILD" "$1" "$mode"
+        [ "$(cat "$ranks/status")" -eq 125 ] || { echo "$mode" >&2 && return 1; }
+        contains "$(cat "$ranks/err")" "AR-RANKS-PARTED: rank 1 has another "
+        rm -r "$ranks"
+    done
+}
+
+@test "refused: results of two batches, or steps, in another order on each rank" { parted taken.py rows sums losses steps average packed; }
+@test "refused: results of one batch in another order on each rank" {
+    parted taken_apart.py numbers largest heads scaled shifted pieces columns normalised answers drawn stacked gradients
+}
