@@ -260,20 +260,18 @@ in_place_share() {
 }
 
 @test "an operator that throws on one rank alone, caught, stops the job before a file is opened or saved, or at the end" {
-    local which end python caught=$REPOSITORY/tests/programs/caught.py
+    local end kind python caught=$REPOSITORY/tests/programs/caught.py
     cd "$BATS_TEST_TMPDIR"
+    for python in "$(python_of debian)" "$(python_of wheel)"; do
+        run -0 "$ACCEL_RUN" -n 2 "$python" "$caught" none print none file none save all file all save all print
+        [ "$output" = "$(printf '%s\n' "['good', 'good']"{,,} "['bad', 'bad']"{,,})" ]
+        rm states.txt states.pt
+    done
     for end in print file save; do
         python=$(python_of debian) # torch's import is most of each run, and on the wheel three times as long
         [ "$end" != save ] || python=$(python_of wheel)
-        for which in none all; do
-            plain=$("$python" "$caught" $which $end)
-            run "$ACCEL_RUN" -n 2 "$python" "$caught" $which $end
-            [ "$status" -eq 0 ]
-            [ "$output" = "$plain" ]
-        done
-        rm -f states.*
-        for which in last one_each; do
-            run "$ACCEL_RUN" -n 3 "$python" "$caught" $which $end
+        for kind in "3 last" "2 one_each"; do
+            run "$ACCEL_RUN" -n "${kind% *}" "$python" "$caught" "${kind#* }" $end
             [ "$status" -eq 125 ]
             contains "$output" AR-RANKS-PARTED
             contains "$output" "Look at the values before the operator does"
@@ -329,49 +327,14 @@ in_place_share() {
     same_part transforms.py debian wheel
 }
 
-# collectives STEPS: of rank 0, as its library counts them
-collectives() {
-    ACCEL_RUN_LOG_LEVEL=info "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/steps.py" "$1" 2>&1 | sed -n 's/^accel-run: .* \([0-9]*\) collectives.*/\1/p'
-}
-
 @test "a step takes one collective, that of its gradients, also where layers use views of their parameters" {
-    cat >"$BATS_TEST_TMPDIR/steps.py" <<'PYTHON'
-import sys, torch
-torch.manual_seed(0)
-first, tied = torch.nn.Linear(16, 32), torch.nn.Parameter(torch.randn(4, 32))
-optimizer = torch.optim.SGD([*first.parameters(), tied], 0.1)
-x, y = torch.randn(12, 16), torch.randint(4, (12,))
-for step in range(int(sys.argv[1])):
-    optimizer.zero_grad()
-    hidden = (x @ first.weight.t() + first.bias).relu()
-    torch.nn.functional.cross_entropy(hidden @ tied.t() + first(x) @ tied[:].t(), y).backward()
-    optimizer.step()
-PYTHON
-    local few many
-    for python in $(pythons); do
-        few=$(collectives 20)
-        many=$(collectives 60)
-        echo "$few collectives in 20 steps, $many in 60"
-        [ $((many - few)) -eq 40 ]
-    done
+    one_collective_a_step wheel
 }
 
 @test "views of parameters that are used in another order on each rank, and added up, are no other operation" {
-    cat >"$BATS_TEST_TMPDIR/order.py" <<'PYTHON'
-import os, torch
-torch.manual_seed(0)
-weights = [torch.nn.Parameter(torch.randn(4, 4)) for _ in range(3)]
-first = int(os.environ.get("ACCEL_RUN_RANK", 0))  # as a set that is ordered by addresses
-for step in range(3):
-    x = torch.randn(7, 4)
-    loss = sum(torch.nn.functional.linear(x, weight.t()).pow(2).mean() for weight in weights[first:] + weights[:first])
-    loss.backward()
-    print("%.4f" % loss.item())
-PYTHON
-    local python plain
-    for python in $(pythons); do
-        plain=$("$python" "$BATS_TEST_TMPDIR/order.py")
-        run -0 "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/order.py"
-        [ "$output" = "$plain" ]
-    done
+    plain_run debian parameter_views.py
+    ranks_run 2 debian parameter_views.py
+    same_status
+    same_errors
+    cmp "$plain/out" "$ranks/out"
 }

@@ -68,6 +68,9 @@ same_words() {
 @test "autograd: what is called back in C++" { same_words "$MATRIX_BUILD-O2" callbacks; }
 @test "autograd: a TorchScript module" { same_words "$MATRIX_BUILD-O2" scripted; }
 
+@test "autograd: views of parameters in another order on each rank" { same_words "$MATRIX_BUILD" parameter_views.py; }
+@test "autograd: one collective a step, with views of parameters" { one_collective_a_step "$MATRIX_BUILD"; }
+
 part() { same_part "$1" "$MATRIX_BUILD"; }
 
 @test "autograd: what is called back in Python" { part callbacks.py; }

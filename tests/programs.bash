@@ -246,3 +246,18 @@ stopped() {
     [ ! -s "$ranks/out" ]
     rm -r "$ranks"
 }
+
+# collectives BUILD STEPS: of rank 0 in as many steps of tied_views.py, as its library counts them
+collectives() {
+    ACCEL_RUN_LOG_LEVEL=info ranks_run 2 "$1" tied_views.py "$2"
+    sed -n 's/^accel-run: .* \([0-9]*\) collectives.*/\1/p' "$ranks/err"
+    rm -r "$ranks"
+}
+
+one_collective_a_step() { # BUILD
+    local few many
+    few=$(collectives "$1" 20)
+    many=$(collectives "$1" 60)
+    echo "$few collectives in 20 steps, $many in 60"
+    [ $((many - few)) -eq 40 ]
+}

@@ -1,9 +1,8 @@
-"""An operator throws for one row, the program catches it, and the ranks exchange nothing afterwards: python caught.py WHICH END."""
+"""An operator throws for one row, the program catches it, and the ranks exchange nothing afterwards: python caught.py WHICH END [WHICH END]..."""
 import sys
 
 import torch
 
-which, end = sys.argv[1:3]
 torch.manual_seed(2)
 model = torch.nn.Linear(4, 3)
 rows = torch.randn(24, 4)
@@ -22,19 +21,24 @@ def evaluate(bad_row):
     return "good"
 
 
-bad_rows = {"none": [None, None], "last": [None, 23], "all": [5, 5], "one_each": [1, 23]}[which]
-if which == "all":  # no shape fits
+def states_of(which):
+    bad_rows = {"none": [None, None], "last": [None, 23], "one_each": [1, 23]}
+    if which in bad_rows:
+        return [evaluate(bad_row) for bad_row in bad_rows[which]]
     states = []
-    for _ in range(2):
+    for _ in range(2):  # "all": no shape fits
         try:
             model(rows) @ model(rows)
         except RuntimeError:
             states.append("bad")
-else:
-    states = [evaluate(bad_row) for bad_row in bad_rows]
-if end == "file":
-    with open("states.txt", "w", encoding="ascii") as file:
-        file.write(str(states))
-elif end == "save":
-    torch.save(states, "states.pt")
-print(states)
+    return states
+
+
+for which, end in zip(sys.argv[1::2], sys.argv[2::2]):
+    states = states_of(which)
+    if end == "file":
+        with open("states.txt", "w", encoding="ascii") as file:
+            file.write(str(states))
+    elif end == "save":
+        torch.save(states, "states.pt")
+    print(states)
