@@ -23,13 +23,13 @@ twice_on() {
     done
 }
 
-# python_program TEXT: as program.py, after a model has been made
+# python_program TEXT [BUILD]: as program.py, after a model has been made; on Debian's build, whose import takes a third, where libtorch itself writes no file
 python_program() {
     {
         printf 'import os, sys, torch\ntorch.manual_seed(1)\nmodel = torch.nn.Linear(4, 3)\nrank = os.environ.get("ACCEL_RUN_RANK", "0")\n'
         cat <<<"$1"
     } >program.py
-    command=("$BUILD/venv/bin/python" "$T/program.py")
+    command=("$(python_of "${2:-debian}")" "$T/program.py")
     requires file "${command[0]}"
 }
 
@@ -74,7 +74,7 @@ for step in range(first, first + 3):
     loss.backward()
     optimizer.step()
     print(step, "%.5f" % loss.item())
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1, "filler": torch.zeros(100000)}, "kept/last.pt")'
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1, "filler": torch.zeros(100000)}, "kept/last.pt")' wheel
     mkdir -p plain/.nv host1 host2/kept
     for run in 1 2; do
         (cd plain && "${command[@]}" >../plain.out)
