@@ -100,6 +100,11 @@ part() { same_part "$1" "$MATRIX_BUILD"; }
     [ ! -s "$ranks/out" ]
 }
 
+@test "refused: hooks of a Reducer and of saved tensors, by name" {
+    stopped "$MATRIX_BUILD" AR-COMM-HOOK refused.py comm_hook
+    stopped "$MATRIX_BUILD" AR-SAVED-HOOK refused.py saved_hook
+}
+
 @test "refused: nodes of a C++ program's own, and its hooks on nodes, by name" {
     local mode
     for mode in node_hook accumulator_hook own_node; do

@@ -65,10 +65,17 @@ setup_file() {
     done
 }
 
+# same_model BUILD N: what the runs of fashion in the same test have saved is the plain run's, with one rank to the bit
+same_model() {
+    local runs=$BATS_TEST_TMPDIR/$1-fashion
+    cmp "$plain/model.pt" "$runs-1/model.pt"
+    "$(python_of "$1")" "$COMPARE" --model --tolerance 2e-2 "$plain/model.pt" "$runs-$2/model.pt"
+}
+
 # ---- Debian's libtorch 1.13.1: 3 ranks, whose shares of a batch differ; some with 2, too, two with 4, where each of two cores has two; one rank, which is the
 # plain program, of each kind once
 
-@test "fashion, debian" { same_run debian-O2 fashion 1 2 3 4; }
+@test "fashion, and the model that it saves, debian" { same_run debian-O2 fashion 1 2 3 4; same_model debian-O2 3; }
 @test "mlp_loader, debian" { same_run debian-O2 mlp_loader 2 3; }
 @test "index_loop, debian" { same_run debian-O2 index_loop 3; }
 @test "gru, debian" { same_run debian-O2 gru 1 3 4; }
@@ -94,7 +101,7 @@ setup_file() {
 
 # ---- the official wheel: 3 ranks, in Python of half 2; 1 of two
 
-@test "fashion, wheel" { same_run wheel-O2 fashion 1 3; }
+@test "fashion, and the model that it saves, wheel" { same_run wheel-O2 fashion 1 3; same_model wheel-O2 3; }
 @test "mlp_loader, wheel" { same_run wheel-O2 mlp_loader 2; }
 @test "index_loop, wheel" { same_run wheel-O2 index_loop 3; }
 @test "gru, wheel" { same_run wheel-O2 gru 3; }
@@ -201,16 +208,3 @@ throws_out_of_main() {
 
 @test "an exception thrown out of main ends the job with its status, debian" { throws_out_of_main debian-O2; }
 @test "an exception thrown out of main ends the job with its status, wheel" { throws_out_of_main wheel-O2; }
-
-saved_model_is_the_same() {
-    local build=$1
-    plain_run "$build" fashion
-    ranks_run 1 "$build" fashion
-    cmp "$plain/model.pt" "$ranks/model.pt"
-    ranks_run 3 "$build" fashion
-    "$(python_of "$build")" "$COMPARE" --model --tolerance 2e-2 "$plain/model.pt" "$ranks/model.pt"
-    same_files
-}
-
-@test "the saved model is the plain run's, one file, debian" { saved_model_is_the_same debian-O2; }
-@test "the saved model is the plain run's, one file, wheel" { saved_model_is_the_same wheel-O2; }

@@ -51,19 +51,19 @@ FILE_LIMIT=32768
 }
 
 @test "names that no two processes have, temporary ones, with the time, with the process number, are saved to as in one process" {
-    local python n folder=$BATS_TEST_TMPDIR/saved
-    for python in $(pythons); do
-        for n in 2 3; do
-            mkdir "$folder"
-            cd "$folder"
-            "$python" "$REPOSITORY/tests/programs/save_names.py" >../plain.out
-            rm -r runs checkpoint.pt
-            "$ACCEL_RUN" -n "$n" "$python" "$REPOSITORY/tests/programs/save_names.py" >../ranks.out 2>../ranks.err || { show ../ranks.err && return 1; }
-            diff ../plain.out ../ranks.out
-            [ "$(find . -type f | wc -l)" -eq 2 ]
-            cd ..
-            rm -r "$folder"
-        done
+    local python n numbers=(3) folder=$BATS_TEST_TMPDIR/saved
+    python=$(python_of "${MATRIX_BUILD:-debian}") # names hang on no build
+    [ -z "${MATRIX_BUILD-}" ] || numbers=(2 3)
+    for n in "${numbers[@]}"; do
+        mkdir "$folder"
+        cd "$folder"
+        "$python" "$REPOSITORY/tests/programs/save_names.py" >../plain.out
+        rm -r runs checkpoint.pt
+        "$ACCEL_RUN" -n "$n" "$python" "$REPOSITORY/tests/programs/save_names.py" >../ranks.out 2>../ranks.err || { show ../ranks.err && return 1; }
+        diff ../plain.out ../ranks.out
+        [ "$(find . -type f | wc -l)" -eq 2 ]
+        cd ..
+        rm -r "$folder"
     done
 }
 
@@ -104,17 +104,16 @@ PYTHON
 
 # One process writes; the others come to the reading when it has closed the file.
 @test "Python's torch.save to a file object that is read back" {
-    for python in $(pythons); do
-        (cd "$PLAIN" && "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" file.pt objects) >"$PLAIN.out"
-        (cd "$RANKS" && "$ACCEL_RUN" -n 3 "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" file.pt objects) >"$RANKS.out"
-        "$REPOSITORY/tests/compare" "$PLAIN.out" "$RANKS.out"
-        only file.pt
-    done
+    python=$(python_of "${MATRIX_BUILD:-debian}") # it is Python that writes
+    (cd "$PLAIN" && "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" file.pt objects) >"$PLAIN.out"
+    (cd "$RANKS" && "$ACCEL_RUN" -n 3 "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" file.pt objects) >"$RANKS.out"
+    "$REPOSITORY/tests/compare" "$PLAIN.out" "$RANKS.out"
+    only file.pt
 }
 
 # The other ranks pickle their own number when rank 0's file is complete: a rank that writes to the file by itself leaves it there.
 @test "a link to a checkpoint that has been removed: the save makes the file that it names, once, and the link stays" {
-    local python build folder
+    local build folder
     cat >"$BATS_TEST_TMPDIR/pruned.py" <<'PYTHON'
 import os, sys, time, zipfile, torch
 os.chdir(os.path.dirname(sys.argv[1]))
@@ -135,10 +134,8 @@ print(os.readlink("last.pt"), os.readlink("kept/latest.pt"), sorted(os.listdir()
 more = {"weights_only": False} if torch.__version__ >= "2" else {}
 print(torch.load("kept/epoch_3.pt", **more)["told"])
 PYTHON
-    for python in $(pythons); do
-        both "$python" "$BATS_TEST_TMPDIR/pruned.py" file.pt
-        rm -r "${PLAIN:?}"/* "${RANKS:?}"/*
-    done
+    both "$(python_of "${MATRIX_BUILD:-debian}")" "$BATS_TEST_TMPDIR/pruned.py" file.pt
+    rm -r "${PLAIN:?}"/* "${RANKS:?}"/*
     for build in $(builds); do
         for folder in "$PLAIN" "$RANKS"; do
             ln -sf epoch_3.pt "$folder/file.pt"
@@ -154,11 +151,10 @@ PYTHON
         both "$BUILD/programs/$build/save_modes" caught missing/file.pt
         contains "$(cat "$RANKS.out")" "not saved"
     done
-    for python in $(pythons); do
-        (cd "$PLAIN" && "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" missing/file.pt >"$PLAIN.out")
-        (cd "$RANKS" && "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" missing/file.pt >"$RANKS.out")
-        diff "$PLAIN.out" "$RANKS.out" >&2
-    done
+    python=$(python_of "${MATRIX_BUILD:-debian}")
+    (cd "$PLAIN" && "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" missing/file.pt >"$PLAIN.out")
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_DIRNAME/programs/save_python.py" missing/file.pt >"$RANKS.out")
+    diff "$PLAIN.out" "$RANKS.out" >&2
 }
 
 @test "rank 0 is killed while it writes: the old file is there, and nothing else" {

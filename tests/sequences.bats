@@ -63,10 +63,10 @@ gathers_nothing_later() {
     done
 }
 
-# stopped ID STATEMENT: a program that packs divided sequences and runs the statement on their elements, `data`
+# stopped ID STATEMENT [BUILD]: on Debian's build, whose import takes a third; a program that packs divided sequences and runs the statement on their elements, `data`
 stopped() {
     local python
-    python=$(python_of wheel)
+    python=$(python_of "${3:-debian}")
     requires file "$python"
     printf '%s\n' 'import torch' 'torch.manual_seed(1)' 'from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence' 'table, rnn = torch.nn.Embedding(9, 4), torch.nn.GRU(4, 4)' \
         'packed = pack_padded_sequence(table(torch.arange(56).view(8, 7) % 9), [7, 5, 4, 4, 3, 2, 2, 1], batch_first=True)' 'data = packed.data' "$2" \
@@ -81,11 +81,11 @@ stopped() {
 }
 
 @test "elements of packed sequences are read as a whole; what cannot be shared out of them stops by name" {
-    stopped '' 'print(data.shape, data[3].sum().item(), (data * 2).mean().item())'
+    stopped '' 'print(data.shape, data[3].sum().item(), (data * 2).mean().item())' wheel
     stopped '' 'data.data.mul_(2)'
     stopped AR-GRAD-KIND 'data.register_hook(lambda g: print(g.sum()))'
     stopped AR-GRAD-KIND 'data.retain_grad()'
-    stopped AR-WRITE 'data.data.add_(1)'
+    stopped AR-WRITE 'data.data.add_(1)' wheel
     stopped AR-WRITE 'data.detach().add_(1)'
     stopped AR-WRITE-MEMORY 'data.detach().numpy()[2] = 1.0'
 }
