@@ -232,3 +232,24 @@ saves_slowly() {
     contains "$output" "AR-COLLECTIVE-TIMEOUT: rank 0 has not come (saving a checkpoint"
     [ -z "$(ls -A "$RANKS")" ]
 }
+
+@test "a save that cannot be opened on rank 0 alone, at its limit of descriptors, fails on all: no file is made" {
+    cd "$RANKS" || return 1
+    cat >limit.py <<'EOF'
+import os, resource, torch
+model, rows = torch.nn.Linear(4, 2), torch.randn(8, 4)
+model(rows).sum().backward()
+if os.environ.get("ACCEL_RUN_RANK", "0") == "0":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+try:
+    torch.save(model.state_dict(), "new.pt")
+    print("saved")
+except (OSError, RuntimeError):
+    print("failed")
+model(rows).sum().backward()
+EOF
+    "$(python_of debian)" limit.py >alone
+    "$ACCEL_RUN" -n 3 "$(python_of debian)" limit.py >out
+    diff alone out
+    [ ! -e new.pt ]
+}
