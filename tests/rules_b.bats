@@ -81,27 +81,60 @@ operators() {
     done
 }
 
-@test "the sweep notices a figure, a missing case and a stop that is not expected" {
+@test "the sweep notices a figure, an infinity, what an infinity hides, a missing case, a run without cases, and a stop that is not expected or is none" {
+    local change
     cd "$BATS_TEST_TMPDIR" || return 1
     cat >program <<'END'
 #!/bin/sh
 if [ -n "$CHANGED" ]; then echo "case b 16" >&2; fi
-echo "a 16 [7] 0.12345"
-echo "b 16 [7] ${CHANGED:-0.5}"
-[ "$CHANGED" != stop ] || { echo "AR-WRITE stopped" >&2; exit 125; }
+[ "$CHANGED" = none ] || echo "a 16 [7] 0.12345"
+[ "$CHANGED" = none ] || echo "b 16 [7] ${CHANGED:-${PLAIN:-0.5}}"
+[ "$CHANGED" = raises ] || echo "c 16 ValueError"
+case $CHANGED in
+stop) echo "error AR-WRITE stopped" >&2 && exit 125 ;;
+killed) echo "error AR-RANK-KILLED: rank 1 of 2 killed by SIGSEGV" >&2 && exit 139 ;;
+late) echo "error AR-COLLECTIVE-TIMEOUT: rank 1 has not come" >&2 && exit 125 ;;
+parted) echo "error AR-RANKS-PARTED: rank 1 does something else" >&2 && exit 125 ;;
+esac
 END
     cat >launcher <<'END'
 #!/bin/sh
 shift 2
 CHANGED=$CHANGE exec "$@"
 END
-    chmod +x program launcher
+    printf '#!/bin/sh\nexit 0\n' >silent
+    chmod +x program launcher silent
     CHANGE='' "$REPOSITORY/tests/sweep" ./launcher 2 ./program
     CHANGE=0.500001 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
-    CHANGE=0.5001 run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    CHANGE=inf PLAIN=inf "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    for change in 0.5001 nan inf none raises stop killed late; do
+        CHANGE=$change run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    done
     CHANGE=0.5001 run -1 "$REPOSITORY/tests/sweep" ./launcher 3,2 ./program
-    CHANGE=nan run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
-    CHANGE=stop run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    for change in 0.5 nan -inf; do
+        CHANGE=$change PLAIN=inf run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
+    done
+    run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./silent
     CHANGE=stop "$REPOSITORY/tests/sweep" ./launcher 2,3 --stopped b ./program
     CHANGE=stop run -1 "$REPOSITORY/tests/sweep" ./launcher 1,2 --stopped b ./program
+    for change in killed late parted; do
+        CHANGE=$change run -1 "$REPOSITORY/tests/sweep" ./launcher 2 --stopped b ./program
+        CHANGE=$change run -1 "$REPOSITORY/tests/sweep" ./launcher 2 --any-stop ./program
+    done
+}
+
+@test "the sweep's figures tell finite elements beside an infinite one, and where the infinite ones are" {
+    local build
+    cd "$BATS_TEST_TMPDIR" || return 1
+    sed '/^main()$/d' "$REPOSITORY/tests/programs/rule_sweep.py" >rule_sweep_parts.py
+    for build in debian wheel; do
+        requires file "$(python_of $build)"
+        PYTHONPATH=$REPOSITORY/tests/programs "$(python_of $build)" -B - <<'PYTHON'
+from rule_sweep_parts import figure, torch
+nan, inf = float("nan"), float("inf")
+lines = [[1, nan, 2], [1, nan, 3], [nan, 1, 2], [1, inf, 2], [1, -inf, 2], [1, inf, 3], [inf, 1, 2]]
+figures = [figure(torch.tensor(line)) for line in lines]
+assert len(set(figures)) == len(figures), figures
+PYTHON
+    done
 }

@@ -53,6 +53,17 @@ inline torch::Tensor weigh(const torch::Tensor &result) {
     return (values * weights.view(values.sizes())).sum();
 }
 
+/* As text: an infinity that hides all other elements is told with what it hides, each that is no number as one. */
+inline std::string figure(const torch::Tensor &result, double own) {
+    char text[80];
+    if (std::isfinite(own)) {
+        std::snprintf(text, sizeof text, "%.6g", own);
+    } else {
+        std::snprintf(text, sizeof text, "%.6g and %.6g", own, weigh(result.detach().to(torch::kDouble).nan_to_num(3.3, 7.7, -5.1)).item<double>());
+    }
+    return text;
+}
+
 inline void print_gradients(Layers &layers) {
     double total = 1e-3;
     for (const auto &parameter : layers.named_parameters()) {
@@ -64,8 +75,8 @@ inline void print_gradients(Layers &layers) {
     for (const auto &parameter : layers.named_parameters()) { /* relative to all: one that is zero but for rounding must not count */
         const torch::Tensor &gradient = parameter.value().grad();
         if (gradient.defined()) {
-            std::printf(" %s %.6g %.6g", parameter.key().c_str(), gradient.norm().item<double>() / total,
-                        weigh(gradient).item<double>() / total);
+            std::printf(" %s %.6g %s", parameter.key().c_str(), gradient.norm().item<double>() / total,
+                        figure(gradient, weigh(gradient).item<double>() / total).c_str());
         }
     }
 }
@@ -81,7 +92,7 @@ inline void run_case(const std::string &name, const Case &function, int64_t rows
         for (int64_t size : result.sizes()) {
             std::printf("%ld,", static_cast<long>(size));
         }
-        std::printf("] %.6g", loss.item<double>());
+        std::printf("] %s", figure(result, loss.item<double>()).c_str());
         if (loss.requires_grad()) {
             loss.backward();
             print_gradients(layers);

@@ -40,13 +40,30 @@ def weigh(result):
     return (result * weights.view(result.shape)).sum()
 
 
+def finite(result):
+    """What is no number becomes one: the other elements still count, and where the former are."""
+    if result.is_complex():
+        result = torch.view_as_real(result.resolve_conj())
+    return result.detach().double().nan_to_num(nan=3.3, posinf=7.7, neginf=-5.1)
+
+
+def figure(result, own=None):
+    """What weigh() says, as text. An infinity that hides all others is told with what it hides."""
+    own = (weigh(result) if own is None else own).item()
+    return f"{own:.6g}" if math.isfinite(own) else f"{own:.6g} and {weigh(finite(result)).item():.6g}"
+
+
+def norm_of(gradients):
+    return math.sqrt(sum(float(gradient.norm()) ** 2 for _, gradient in gradients)) + 0.05
+
+
 def run(name, rows):
     torch.manual_seed(len(name) + rows)
     layers, tools = Layers(), Tools(rows)
     results = pieces(CASES[name](layers, tools))
     losses = [weigh(result) for result in results]
     loss = sum(losses[1:], losses[0])
-    parts = [f"{name} {rows}"] + [f"{tuple(result.shape)} {result.dtype} {own.item():.6g}" for result, own in zip(results, losses)]
+    parts = [f"{name} {rows}"] + [f"{tuple(result.shape)} {result.dtype} {figure(result, own)}" for result, own in zip(results, losses)]
     try:
         if loss.requires_grad and name not in DRAWN_OTHERWISE:
             loss.backward()
@@ -54,9 +71,13 @@ def run(name, rows):
         parts.append(type(error).__name__)
     for kept in layers.kept:
         if kept.grad is not None:
-            parts.append(f"input {kept.grad.double().square().sum().sqrt().item():.6g} {weigh(kept.grad).item():.6g}")
+            parts.append(f"input {kept.grad.double().square().sum().sqrt().item():.6g} {figure(kept.grad)}")
     gradients = [(name, value.grad.double()) for name, value in layers.named_parameters() if value.grad is not None]
-    total = math.sqrt(sum(float(gradient.norm()) ** 2 for _, gradient in gradients)) + 0.05
+    total = norm_of(gradients)
+    if not math.isfinite(total):
+        parts.append(f"gradients {total:.6g} and")
+        gradients = [(name, finite(gradient)) for name, gradient in gradients]
+        total = norm_of(gradients)
     if gradients:
         parts.append(f"gradients {total:.6g}")
     for parameter, gradient in gradients:  # relative to all: a gradient that is zero but for rounding must not count
