@@ -14,6 +14,12 @@ setup() {
     launcher_setup
 }
 
+# job_ends: the job has three times what accel-run gives itself, since a busy machine is slow; $status is its exit code
+job_ends() {
+    retry 150 0.1 pids_are_gone "$bg_pid"
+    wait_bg
+}
+
 # ---- claims
 
 @test "each rank is granted once, with the facts of the job" {
@@ -45,13 +51,17 @@ setup() {
     [ "$(grep -c denied <<<"$output")" -eq 2 ]
 }
 
-@test "the process of another user is not listened to" {
+@test "the process of another user is not listened to, whatever secret it has, and the rank's own is" {
     requires root
     requires command setpriv
     chmod 755 "$T" "$FAKE" "$CLAIMER"
-    run -0 --separate-stderr "$ACCEL_RUN" sh -c "setpriv --reuid 65534 --clear-groups \"$CLAIMER\" claim; true"
-    lacks "$output" "granted"
-    [[ $output == *denied* || $stderr == *end* || $stderr == *send* || $stderr == *denied* || $stderr == *connect* || $stderr == *Permission* ]]
+    local other="setpriv --reuid 65534 --clear-groups"
+    $other test -x "$CLAIMER" || skip "another user cannot reach the build"
+    run -0 --separate-stderr "$ACCEL_RUN" sh -c "$other \"$CLAIMER\" claim out:heard; \"$CLAIMER\" claim out:own"
+    lacks "$output" heard
+    contains "$output" own
+    # which of them is the kernel's: it may have been hung up on before it has sent its claim
+    [[ $output == *"denied: closed"* || $stderr == *"send: Broken pipe"* || $stderr == *"send: Connection reset"* ]]
 }
 
 @test "what several ranks say is printed once; what one says carries its name" {
@@ -126,7 +136,7 @@ setup() {
     spawn_bg "$ACCEL_RUN" -n 3 "$CLAIMER" claim phase=3 step=16 where=conv meet "touch=pid.%r" only=2 err:last-words pause all abort pause
     await_files pid.0 pid.1 pid.2
     kill -9 "$(cat pid.2)"
-    wait_bg
+    job_ends
     show err
     [ "$status" -eq 137 ]
     grep -q "AR-RANK-KILLED: rank 2 of 3 .* killed by SIGKILL (.*), in the backward pass, step 17 (conv)" err
@@ -149,7 +159,7 @@ setup() {
 
 @test "a rank that ignores SIGTERM is killed after the grace" {
     spawn_bg "$ACCEL_RUN" -n 2 --grace 0.2 sh -c "trap '' TERM; echo \$\$ >pid.\$ACCEL_RUN_RANK; [ \$ACCEL_RUN_RANK = 1 ] || exec sleep 1000; until [ -e pid.0 ]; do :; done; exit 4"
-    wait_bg
+    job_ends
     [ "$status" -eq 4 ]
     wait_pids_gone "$(cat pid.0)" "$(cat pid.1)"
 }
@@ -158,7 +168,7 @@ setup() {
     spawn_bg "$ACCEL_RUN" -n 2 bash -c "env -i ACCEL_RUN_RANK=\$ACCEL_RUN_RANK \"$CLAIMER\" touch=a.%r pause & setsid \"$CLAIMER\" touch=b.%r pause & wait"
     await_files a.0 a.1 b.0 b.1
     kill -9 "$bg_pid"
-    wait_bg
+    job_ends
     [ "$status" -eq 137 ]
     wait_pids_gone "$(cat a.0)" "$(cat a.1)" "$(cat b.0)" "$(cat b.1)"
 }
@@ -206,7 +216,7 @@ END
     spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" pause
     await_files pid.0 pid.1
     kill -INT "$bg_pid"
-    wait_bg
+    job_ends
     [ "$status" -eq 130 ]
     [ ! -s err ]
     pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
@@ -219,7 +229,7 @@ END
     kill -INT "$bg_pid"
     retry 100 0.05 grep -qx TERM got.0
     kill -INT "$bg_pid"
-    wait_bg
+    job_ends
     [ "$status" -eq 130 ]
     [ "$(grep -cx INT got.0)" -eq 1 ]
 }
@@ -228,7 +238,7 @@ END
     spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" pause
     await_files pid.0 pid.1
     kill -TERM "$bg_pid"
-    wait_bg
+    job_ends
     [ "$status" -eq 143 ]
     pids_are_gone "$(cat pid.0)" "$(cat pid.1)"
 }
@@ -240,7 +250,7 @@ END
         await_files pid.0 pid.1
         kill -STOP "$(cat pid.1)"
         kill "-${signal%:*}" "$bg_pid"
-        wait_bg
+        job_ends
         [ "$status" -eq "${signal#*:}" ]
     done
 }
