@@ -134,14 +134,15 @@ print("ended")'
 warned_of() {
     program "import subprocess; $2"
     cd "$RANKS" || return 1
-    run -0 --separate-stderr "$ACCEL_RUN" -n "$1" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    run -0 --separate-stderr "$ACCEL_RUN" -n "$1" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" </dev/null # what it reads is the caller's list
 }
 
 @test "a child that writes below every rank is told of, once, with its name and the file's" {
     unset ACCEL_RUN_SHIM
     export ACCEL_RUN_LOG_LEVEL=warn
-    local statement
+    local who file statement count=0
     while read -r who file statement; do
+        count=$((count + 1))
         warned_of 3 "$statement"
         [ "$(grep -c "AR-CHILD-WRITES: '$who', which is no rank, .* '$RANKS/$file'" <<<"$stderr")" -eq 1 ] || { echo "$statement: $stderr" >&2 && return 1; }
     done <<'STATEMENTS'
@@ -155,20 +156,24 @@ python3 e subprocess.Popen([sys.executable, "-c", "open('e', 'w').write('x')"]).
 sh h thread = threading.Thread(target=lambda: os.system("echo x >h")); thread.start(); thread.join()
 python3 f os.fork() and os.wait() or (open("f", "w").write("x"), os._exit(0))
 STATEMENTS
+    [ "$count" -eq 9 ]
 }
 
 @test "nothing is said of children that read, make folders, or write hidden, temporary and own files, nor below one rank" {
     unset ACCEL_RUN_SHIM
     export ACCEL_RUN_LOG_LEVEL=warn
-    local statement
+    local statement count=0
     while read -r statement; do
+        count=$((count + 1))
         warned_of 2 "$statement"
         lacks "$stderr" AR-CHILD-WRITES
     done <<'STATEMENTS'
 subprocess.Popen("cat /etc/hostname >/dev/null; mkdir -p folder; echo >.hidden; echo | cat", shell=True).wait()
 os.system("echo 1 >>log"); subprocess.run("echo 1 >>log", shell=True); open("more", "w").write("x")
 import tempfile; folder = tempfile.mkdtemp(); subprocess.run(["cp", "/etc/hostname", folder]); subprocess.Popen(["rm", "-r", folder]).wait()
+subprocess.Popen([sys.executable, "-c", "open('a.lock', 'w'); open('.hidden', 'w')"]).wait()
 STATEMENTS
+    [ "$count" -eq 4 ]
     warned_of 1 'subprocess.run("echo 1 >alone", shell=True)'
     lacks "$stderr" AR-CHILD-WRITES
 }

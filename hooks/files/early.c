@@ -55,15 +55,22 @@ bool early_concerns(const char *path) {
     return !is_special && !files_is_left_alone(real);
 }
 
+/* Then it is started by a rank, which will read what it writes. */
+static bool rank_is_taken(void) {
+    SHIM_FILES_ASIDE;
+    return shim_is_taken();
+}
+
 int early_open(const char *path, int flags, unsigned mode) {
     char real[PATH_MAX];
-    SHIM_FILES_ASIDE;
     if (shim_slot() == 0)
         return OPEN_PASS;
-    if (shim_is_taken()) { /* it is started by a rank, which will read what it writes */
-        others_tell(AT_FDCWD, path, "writes");
+    if (rank_is_taken()) {
+        if (!open_is_lock(path))
+            others_tell(AT_FDCWD, path, "writes");
         return OPEN_PASS;
     }
+    SHIM_FILES_ASIDE;
     files_locate(path, real);
     bool is_own = flags & O_APPEND && !(flags & O_TRUNC);
     int file = is_own ? sink_open(real, flags, mode) : open(path, flags, mode);

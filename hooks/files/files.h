@@ -276,6 +276,7 @@ int command_run(const char *command, int (*run)(const char *command));
 enum { OPEN_PASS = -2 };
 /* The descriptor, or -1 with errno, or OPEN_PASS: open it as usual. */
 int open_written(int directory, const char *path, int flags, unsigned mode);
+bool open_is_lock(const char *path); /* by its name */
 
 /* A scratch file in a folder that this host has not: it is seen by its name as long as it is open. Stops the job when there is no room. */
 int open_private(const char *real, int flags);

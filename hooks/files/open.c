@@ -21,7 +21,7 @@ static bool writes(int flags) {
 }
 
 /* Files whose name is what counts, for other processes too: there at once. */
-static bool is_lock(const char *path) {
+bool open_is_lock(const char *path) {
     static const char *const ends[] = {".lock", ".lck", ".pid"};
     size_t length = strlen(path);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
@@ -33,7 +33,7 @@ static bool is_lock(const char *path) {
 /* Rewritten as a whole: may be written elsewhere until it is complete. A file that must not be there yet is a lock as often as a save, and of
    one that must be no link the system says so. */
 static bool is_whole(const char *path, int flags) {
-    return flags & O_TRUNC && !(flags & (O_EXCL | O_NOFOLLOW)) && (flags & O_ACCMODE) != O_RDONLY && !is_lock(path);
+    return flags & O_TRUNC && !(flags & (O_EXCL | O_NOFOLLOW)) && (flags & O_ACCMODE) != O_RDONLY && !open_is_lock(path);
 }
 
 int open_private(const char *real, int flags) {
@@ -180,11 +180,11 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     char named[PATH_MAX];
     if (!writes(flags) || !files_has_place(directory, path) || !(path = numbers_name(path, named)))
         return OPEN_PASS;
-    int apart = is_lock(path) ? OPEN_PASS : apart_open(directory, path, flags, mode);
+    int apart = open_is_lock(path) ? OPEN_PASS : apart_open(directory, path, flags, mode);
     if (apart != OPEN_PASS)
         return apart;
     if ((place = files_place_of(path)) == FILES_PASS) {
-        if (!is_lock(path))
+        if (!open_is_lock(path))
             others_tell(directory, path, "writes");
         return OPEN_PASS;
     }
