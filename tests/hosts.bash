@@ -109,7 +109,8 @@ same_run_on() {
     diff <(files_of "$plain" | grep -vE '^(out|err|status)$') <(files_of host1)
     for count in $1; do ranks=$((ranks + count)); done
     for ((host = 2; host <= $(wc -w <<<"$1"); host++)); do
-        [ ! -s "out$host" ] && [ ! -s "err$host" ]
+        [ ! -s "out$host" ]
+        [ ! -s "err$host" ]
         [ -z "$(files_of "host$host")" ]
     done
     dumps_of "$plain"
