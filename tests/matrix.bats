@@ -93,6 +93,17 @@ part() { same_part "$1" "$MATRIX_BUILD"; }
 @test "autograd: gradients retained" { part retained.py; }
 @test "autograd: history alone" { part history.py; }
 
+@test "autograd: every twentieth operator, called as its schema says" {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    requires file "$(python_of "$MATRIX_BUILD")"
+    OMP_NUM_THREADS=1 "$REPOSITORY/tests/operators" "$ACCEL_RUN" "$(python_of "$MATRIX_BUILD")" schemas run 2,3 found.json --every 20
+}
+
+@test "autograd: the operators that are listed as element by element are" {
+    requires file "$(python_of "$MATRIX_BUILD")"
+    "$(python_of "$MATRIX_BUILD")" "$REPOSITORY/tests/pointwise" --acts
+}
+
 @test "refused: hooks of Python on nodes of the graph, by name" {
     ranks_run 2 "$MATRIX_BUILD" refused.py node_hook
     [ "$(cat "$ranks/status")" -eq 125 ]

@@ -68,7 +68,7 @@ docs/operators.md: all
 
 check-operators: all
 	$(Q)for python in $(PYTHON_wheel) $(PYTHON_debian); do $(OPERATORS) $$python cases run 1,2,3 || exit 1; done
-	$(Q)$(OPERATORS) $(PYTHON_wheel) schemas run 2,3 $(O)/schemas-wheel.json
+	$(Q)$(OPERATORS) $(PYTHON_wheel) schemas check 2,3 $(O)/schemas-wheel.json
 	$(Q)$(OPERATORS) $(PYTHON_debian) schemas run 2,3 $(O)/schemas-debian.json
 	$(Q)for python in $(PYTHON_wheel) $(PYTHON_debian); do $$python tests/pointwise --check || exit 1; done
 
