@@ -57,6 +57,26 @@ limited() {
     contains "$stderr" "error AR-OUTPUT"
 }
 
+@test "memory that runs out in the middle of a step is the program's exception, as alone, and every rank is named" {
+    unset ACCEL_RUN_SHIM
+    cat >program.py <<'PYTHON'
+import resource, torch
+model = torch.nn.Linear(40, 3)
+model(torch.ones(8, 40)).sum().backward()
+print("trained", flush=True)
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + (64 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (size, size))
+model(torch.ones(8, 40).repeat(4000000, 1)).sum().backward()
+PYTHON
+    run --separate-stderr timeout 100 /usr/bin/python3 program.py
+    [ "$status" -eq 1 ]
+    contains "$stderr" "allocate memory"
+    run -1 --separate-stderr timeout 100 "$ACCEL_RUN" -n 2 /usr/bin/python3 program.py
+    [ "$output" = trained ]
+    [ "$(grep -c "^RuntimeError: .*allocate memory" <<<"$stderr")" -eq 1 ]
+    contains "$stderr" "AR-RANK-FAILED: every one of 2 ranks"
+}
+
 @test "a limit of processes is named" {
     requires root
     requires command setpriv

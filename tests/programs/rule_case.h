@@ -59,7 +59,8 @@ inline std::string figure(const torch::Tensor &result, double own) {
     if (std::isfinite(own)) {
         std::snprintf(text, sizeof text, "%.6g", own);
     } else {
-        std::snprintf(text, sizeof text, "%.6g and %.6g", own, weigh(result.detach().to(torch::kDouble).nan_to_num(3.3, 7.7, -5.1)).item<double>());
+        std::snprintf(text, sizeof text, "%.6g and %.6g", own,
+                      weigh(result.detach().to(torch::kDouble).nan_to_num(3.3, 7.7, -5.1)).item<double>());
     }
     return text;
 }
