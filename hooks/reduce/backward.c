@@ -170,6 +170,11 @@ void hook_input_metadata_base(void *metadata, struct tensor **tensor) {
     ORIGINAL(input_metadata_base)(metadata, tensor);
 }
 
+void *hook_gradient_edge(void *edge, struct tensor *const *tensor) {
+    NODE_SCOPE;
+    return ORIGINAL(gradient_edge)(edge, tensor);
+}
+
 /* ---- the engine */
 
 static void backward_end(struct backward *backward) {
