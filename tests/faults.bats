@@ -139,6 +139,7 @@ start_unread() {
 
 read_on() {
     cat unread >out 9>&- &
+    reader=$!
     retry 100 0.1 has_output
     exec 9>&- # now the reader sees the end
 }
@@ -149,7 +150,7 @@ read_on() {
     wait_bg
     [ "$status" -eq 0 ]
     lacks "$(cat err)" AR-COLLECTIVE-TIMEOUT
-    wait
+    wait "$reader" # not for all: bats has a child of its own here
     "${command[@]}" prints >plain
     "$COMPARE" --quiet plain out
 }
