@@ -85,9 +85,13 @@ void python_keep_state(void) {
 void python_lock(pthread_mutex_t *mutex) {
     if (!pthread_mutex_trylock(mutex))
         return;
-    void *python = python_let_go();
-    pthread_mutex_lock(mutex);
-    python_take_again(python);
+    /* Not taken back while the mutex is held: it ends a daemon thread, once the interpreter ends (pthread_exit; for ever waiting since 3.14). */
+    do {
+        void *python = python_let_go();
+        pthread_mutex_lock(mutex);
+        pthread_mutex_unlock(mutex);
+        python_take_again(python);
+    } while (pthread_mutex_trylock(mutex));
 }
 
 struct tensor *python_tensor(struct object *object) {

@@ -144,9 +144,13 @@ void signals_hold(bool is_held) {
     atomic_store(&are_held, is_held);
 }
 
+/* A handler that jumps out of itself leaves nothing behind. */
 static void run_now(int number, struct handled *signal, siginfo_t *info, void *context) {
+    uint8_t outer = sends;
+    sends = 0;
     take(signal);
     run_handler(number, signal, info, context);
+    sends = outer;
 }
 
 static void arrive(int number, siginfo_t *info, void *context) {
@@ -260,12 +264,33 @@ int hook_raise(int number) {
     return ORIGINAL(raise)(number);
 }
 
+/* Alone, or with its group: it has it before the call returns. */
+static bool is_for_us(pid_t process) {
+    return process == getpid() || process == 0 || process == -1 || process == -getpgrp();
+}
+
 int hook_kill(pid_t process, int number) {
-    if (process != getpid())
+    if (!is_for_us(process))
         return ORIGINAL(kill)(process, number);
     SENDING_SCOPE;
     before_sending(number);
     return ORIGINAL(kill)(process, number);
+}
+
+int hook_killpg(pid_t group, int number) {
+    if (!is_for_us(-group))
+        return ORIGINAL(killpg)(group, number);
+    SENDING_SCOPE;
+    before_sending(number);
+    return ORIGINAL(killpg)(group, number);
+}
+
+int hook_sigqueue(pid_t process, int number, void *value) {
+    if (process != getpid())
+        return ORIGINAL(sigqueue)(process, number, value);
+    SENDING_SCOPE;
+    before_sending(number);
+    return ORIGINAL(sigqueue)(process, number, value);
 }
 
 int hook_pthread_kill(pthread_t to, int number) {

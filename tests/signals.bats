@@ -137,7 +137,7 @@ is_as_alone() {
 
 @test "what a program sends to itself comes at once, and an alarm that it has stopped does not come" {
     python=$(pythons | head -n 1)
-    "$python" "$REPOSITORY/tests/programs/told.py" itself file >expected
+    setsid -w "$python" "$REPOSITORY/tests/programs/told.py" itself file >expected
     run -0 --separate-stderr "$ACCEL_RUN" -n 2 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" itself file
     "$REPOSITORY/tests/compare" expected log/rank-0.out
     "$REPOSITORY/tests/compare" expected log/rank-1.out

@@ -188,6 +188,8 @@ ssize_t hook_sendto(int descriptor, const void *data, size_t bytes, int flags, c
 
 ssize_t hook_sendmsg(int descriptor, const void *message, int flags) {
     struct sockaddr_storage own;
+    if (!entries()) /* also of one that is nowhere: the system says so */
+        return ORIGINAL(sendmsg)(descriptor, message, flags);
     struct msghdr sent = *(const struct msghdr *)message;
     sent.msg_name = (void *)meant(descriptor, sent.msg_name, sent.msg_namelen, &own);
     return ORIGINAL(sendmsg)(descriptor, &sent, flags);

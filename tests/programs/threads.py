@@ -38,7 +38,7 @@ for repeat in range(5):
     with ThreadPool(3) as pool:
         show("pool", pool.map(number, outputs))
         show("unordered", sorted(pool.imap_unordered(evaluated, batches)))
-        show("asynchronous", [task.get() for task in [pool.apply_async(number, (output,)) for output in outputs]])
+        show("asynchronous", [task.get() for task in [pool.apply_async(func=number, args=(output,)) for output in outputs]])
 
 # given away in the order in which others have ended, which is another one on each rank; of one size each, so that nothing but who has them tells them apart
 alike = [model(torch.randn(16, 6)) for _ in range(8)]
@@ -61,6 +61,21 @@ async def in_turn(index):
 async def all_in_turn():
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(16))
     return await asyncio.gather(*map(in_turn, range(8)))
+
+
+class Bag:
+    """Throws when it is asked for what it has not."""
+
+    def __init__(self, **named):
+        self.__dict__["named"] = named
+
+    def __getattr__(self, name):
+        return self.named[name]
+
+
+bags = queue.Queue()
+bags.put(Bag(index=7))
+print("bag", bags.get().index, bags.unfinished_tasks)
 
 
 def work(items, done):
