@@ -103,12 +103,16 @@ static enum origin_kind kind_of(const struct operator *op, const struct rule *ru
                              *const added[] = {"addmm", "baddbmm", "addbmm", "addmv", "addr"},
                              *const picked[] = {"where",       "scatter",        "index_put",      "index_copy",    "index_fill",
                                                 "masked_fill", "masked_scatter", "select_scatter", "slice_scatter", "diagonal_scatter",
-                                                "put"},
+                                                "put",         "scatter_reduce", "index_reduce"},
                              *const sums[] = {"add", "sub"}, *const products[] = {"mul"};
     static rule_function *const views[] = {rule_view,    rule_reshape_alias,    rule_memory,    rule_expand, rule_transpose,
                                            rule_permute, rule_matrix_transpose, rule_unsqueeze, rule_squeeze},
                                 *const draws[] = {rule_random_in_place, rule_random_like, rule_bernoulli,
                                                   rule_native_dropout,  rule_rrelu,       rule_multinomial};
+    if (is_named(op, added, sizeof added / sizeof *added))
+        return ORIGIN_ADDED;
+    if (is_named(op, picked, sizeof picked / sizeof *picked))
+        return ORIGIN_PICKED;
     if (!rule->decide)
         return ORIGIN_ORDERED;
     for (size_t i = 0; i < sizeof views / sizeof *views; i++)
@@ -119,10 +123,6 @@ static enum origin_kind kind_of(const struct operator *op, const struct rule *ru
             return ORIGIN_DRAW;
     if (is_named(op, same, sizeof same / sizeof *same))
         return ORIGIN_SAME;
-    if (is_named(op, added, sizeof added / sizeof *added))
-        return ORIGIN_ADDED;
-    if (is_named(op, picked, sizeof picked / sizeof *picked))
-        return ORIGIN_PICKED;
     if (strcmp(op->overload, "Tensor"))
         return ORIGIN_ORDERED;
     return is_named(op, sums, 2) ? ORIGIN_SUM : is_named(op, products, 1) ? ORIGIN_PRODUCT : ORIGIN_ORDERED;

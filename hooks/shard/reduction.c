@@ -51,6 +51,13 @@ static void convert(struct value *tensor, enum torch_dtype type) {
                       TORCH_CALL("aten::to", "dtype", *tensor, value_int(type), value_bool(false), value_bool(false), value_none()));
 }
 
+/* Does libtorch round each element to the type that is asked for, where one beyond 65504 is no number any more, before it sums them in float32? */
+static bool rounds_elements(const struct shard_call *call, bool is_mean, enum torch_dtype type) {
+    struct tensor *given = argument_tensor(call->lead);
+    bool is_narrow = type == DTYPE_FLOAT16 || type == DTYPE_BFLOAT16;
+    return is_narrow && tensor_dtype(given) != type && (!is_mean || !tensor_is_on_host(given) || rounds_sums());
+}
+
 /* Sums in float32 what has half precision, as libtorch does. */
 static enum rule_outcome sum_first(struct shard_call *call, bool has_dims, bool is_mean, enum torch_dtype type) {
     if (!call->dispatch->stack)
@@ -60,13 +67,18 @@ static enum rule_outcome sum_first(struct shard_call *call, bool has_dims, bool 
     int64_t dims[TORCH_DIMS_MAX];
     int count = has_dims ? call_ints(call, 1, dims) : -1; /* a list of our own: a call keeps those that it is given */
     struct value named = count < 0 ? value_none() : value_int_list(dims, (size_t)count);
-    struct value parts = has_dims ? TORCH_CALL("aten::sum", "dim_IntList", given[0], named, given[2], summed)
-                                  : TORCH_CALL("aten::sum", "", given[0], summed);
+    tensor_retain(given[0].tensor);
+    struct value rows = value_tensor(given[0].tensor);
+    if (rounds_elements(call, is_mean, type))
+        convert(&rows, type);
+    struct value parts =
+        has_dims ? TORCH_CALL("aten::sum", "dim_IntList", rows, named, given[2], summed) : TORCH_CALL("aten::sum", "", rows, summed);
+    value_drop(rows);
     record_clear(parts.tensor);
     record_set(parts.tensor, (struct record){.kind = RECORD_PARTIAL, .origin = origin_of_result(call->record.origin, 0)});
     struct value whole = value_tensor(gather_partial(call->op->name, parts.tensor));
     if (is_mean) {
-        if (rounds_sums())
+        if (tensor_is_on_host(whole.tensor) && rounds_sums())
             convert(&whole, type);
         int64_t results = tensor_elements(whole.tensor), terms = results ? argument_elements(call->lead) / results : 1;
         value_replace(&whole, TORCH_CALL("aten::div", "Scalar", whole, value_int(terms)));
@@ -75,6 +87,21 @@ static enum rule_outcome sum_first(struct shard_call *call, bool has_dims, bool 
     value_drop(parts);
     execute_return(call, &whole, 1);
     return RULE_DONE;
+}
+
+/* Of a sum for which the program names none. Below us autocast on a device (not on the host) has half precision summed to float32: a sum of nothing tells. */
+static enum torch_dtype type_of_result(const struct shard_call *call) {
+    struct tensor *given = argument_tensor(call->lead);
+    enum torch_dtype type = tensor_dtype(given);
+    if (strcmp(call->op->short_name, "sum") || tensor_is_on_host(given) || (type != DTYPE_FLOAT16 && type != DTYPE_BFLOAT16))
+        return type;
+    OPAQUE_SCOPE;
+    struct value none = TORCH_CALL("aten::narrow", "", value_tensor(given), value_int(0), value_int(0), value_int(0)),
+                 sum = TORCH_CALL("aten::sum", "", none, value_none());
+    type = tensor_dtype(sum.tensor);
+    value_drop(none);
+    value_drop(sum);
+    return type;
 }
 
 /* sum, nansum, mean (a = 1): (self, *, dtype) or (self, dims, keepdim, dtype), as every nansum is. The mean of all rows is the sum of the ranks' means, each
@@ -92,7 +119,7 @@ RULE_FUNCTION(reduce_sum) {
         return RULE_LOCAL;
     }
     int type_at = call->value_count - 1;
-    enum torch_dtype type = (enum torch_dtype)call_int(call, type_at, tensor_dtype(argument_tensor(call->lead)));
+    enum torch_dtype type = call_is_none(call, type_at) ? type_of_result(call) : (enum torch_dtype)call_int(call, type_at, DTYPE_FLOAT32);
     if (type == DTYPE_BOOL && !call_is_none(call, type_at))
         return RULE_GATHER;
     if (is_summed_first(call, rule->a, type))

@@ -113,6 +113,17 @@ def narrow_beside_wide():
         print("floating", "%.3f" % (unsigned + h.sum()).item(), "%.3f" % (h.sum() - short).item(), (small + 1.5).item())
 
 
+def rounded_before():
+    """Elements that the type asked for has not, or not as exactly."""
+    model, sign = nn.Linear(4, 4), torch.ones(19, 1)
+    sign[8:] = -1
+    with torch.no_grad():
+        rows = model(torch.randn(19, 4)) * 0 + sign * torch.tensor([1e5, 6e4, 1000.3, 0.1])
+        for dtype in (torch.float16, torch.bfloat16):
+            print("rounded before", dtype, rows.sum(dtype=dtype).item(), rows.sum(0, dtype=dtype).tolist(),
+                  rows[:, 1:].mean(dtype=dtype).item(), rows.mean(0, dtype=dtype).tolist())
+
+
 accuracies("mean", lambda right: right.float().mean().item())
 accuracies("sum", lambda right: (right.sum() / 100).item())
 accuracies("part", lambda right: (right.float().sum() * 0.01).item())
@@ -123,3 +134,4 @@ flags_and_wrapped_integers()
 half_precision()
 added()
 narrow_beside_wide()
+rounded_before()

@@ -42,3 +42,18 @@ show("gradient", model.weight.grad.norm())
 hidden = model(batch)
 (hidden.sum(0).sgn().sum() * hidden.mean() + hidden.sum().sgn()).backward()  # derivatives that have no memory, as they are zero everywhere
 show("gradient of signs", model.weight.grad.norm())
+
+# memory of which nothing is left, or taken: another rank has other things there
+def empty(*sizes):
+    return torch.empty(*sizes).fill_(0.25 + int(os.environ.get("ACCEL_RUN_RANK", 0)))
+
+
+model.zero_grad()
+hidden = model(batch)
+places = torch.arange(13)[:, None].expand(13, 5)
+for name, value in [("addmv", torch.addmv(empty(13), hidden, torch.ones(5), beta=0)),
+                    ("select_scatter", torch.select_scatter(torch.select_scatter(empty(13, 2), hidden.sum(1), 1, 0), hidden.prod(1), 1, 1)),
+                    ("index_reduce", empty(13, 5).index_reduce(0, torch.arange(13), hidden, "amax", include_self=False)),
+                    ("scatter_reduce", empty(13, 5).scatter_reduce(1, torch.arange(5).expand(13, 5), hidden, "amax", include_self=False))]:
+    value.pow(2).mean().backward(retain_graph=True)
+    show(f"gradient of {name}", model.weight.grad.norm())
