@@ -68,13 +68,14 @@ static void begin_here(struct save *save, const char *path) {
         save_set_string(&save->opened, save->file.name);
 }
 
-/* Rank 0 may have met a limit of its own: its files are real, the others' are copies. */
+/* Rank 0 may have met a limit of its own: its files are real, the others' are copies. Not by way of a link: of a file without a name (/dev/fd/6) nobody knows
+   the place, and each rank opens its own. */
 static bool could_open(const char *path) {
     char folder[PATH_MAX] = ".";
     const char *slash = strrchr(path, '/');
     struct stat there;
-    if (!stat(path, &there))
-        return !S_ISDIR(there.st_mode) && !access(path, W_OK);
+    if (!lstat(path, &there))
+        return S_ISREG(there.st_mode) && !access(path, W_OK);
     if (errno != ENOENT)
         return false;
     if (slash)
