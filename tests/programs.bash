@@ -222,14 +222,14 @@ same_part() {
         series_of "$build"
         [[ " ${programs[*]} " = *" $name "* ]] || continue
         set_command "$build" "$name"
-        part_of "$BATS_FILE_TMPDIR/series-$build-0" "$name" >"$BATS_TEST_TMPDIR/plain"
-        [ "$(wc -l <"$BATS_TEST_TMPDIR/plain")" -gt 1 ] || { echo "no plain run" >&2 && show "$BATS_FILE_TMPDIR/series-$build-0/err" && return 1; }
+        part_of "$BATS_FILE_TMPDIR/series-$build-0" "$name" >"$BATS_TEST_TMPDIR/part.plain"
+        [ "$(wc -l <"$BATS_TEST_TMPDIR/part.plain")" -gt 1 ] || { echo "no plain run" >&2 && show "$BATS_FILE_TMPDIR/series-$build-0/err" && return 1; }
         numbers_of "$build"
         for n in "${numbers[@]}"; do
             echo "== $n ranks of $build $name" >&2
             series_run "$build" "$n"
-            part_of "$series" "$name" >"$BATS_TEST_TMPDIR/ranks"
-            "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks" || { show "$series/err" && return 1; }
+            part_of "$series" "$name" >"$BATS_TEST_TMPDIR/part.ranks"
+            "$COMPARE" "$BATS_TEST_TMPDIR/part.plain" "$BATS_TEST_TMPDIR/part.ranks" || { show "$series/err" && return 1; }
             compared=yes
         done
     done
