@@ -41,9 +41,12 @@ void tensor_retain(struct tensor *tensor) {
         count_add(tensor, STRONG_COUNT, 1);
 }
 
-/* Python's object of it is the only owner, and is what its first further one retains (libtorch 2.13 and later: the count's highest bit). */
+/* Is Python's object of it the only owner, and what its first further one retains? libtorch 2.13 and later say so (the count's highest bit). Before, the object
+   may be about to end, and does not expect another owner (1.13: "!isResurrectable", an abort, once in some hundred runs): it is taken for Python's on a thread
+   that knows the interpreter, whose lock goes from thread to thread then. */
 static bool is_pythons_alone(uint64_t counts) {
-    return (uint32_t)counts == 1 && counts >> 63;
+    const struct python_api *python = (uint32_t)counts == 1 ? python_api() : NULL;
+    return python && (counts >> 63 || (python->is_alive() && python->own_state()));
 }
 
 enum living { GONE, PYTHONS_ALONE, RETAINED };
