@@ -98,9 +98,13 @@ void supervise_problem(struct job *job, const struct problem *problem) {
     together_failed(job, problem, false, false);
 }
 
+static void count_end(struct job *job) {
+    if (++job->ended == job->local_size)
+        supervise_event(job, LIFECYCLE_RANKS_GONE);
+}
+
 static void rank_ended(struct job *job, size_t index) {
     struct rank *rank = &job->ranks[index];
-    job->ended++;
     rank->ended_by_us = job->state >= LIFECYCLE_STOPPING;
     bool failed = rank->exit_code || rank->signal;
     if (failed && !rank->ended_by_us && job->first_failed < 0) {
@@ -111,8 +115,7 @@ static void rank_ended(struct job *job, size_t index) {
     }
     if (failed)
         supervise_event(job, LIFECYCLE_RANK_FAILED);
-    if (job->ended == job->local_size)
-        supervise_event(job, LIFECYCLE_RANKS_GONE);
+    count_end(job);
 }
 
 /* A script dies of the signal at which the program that it waits for saves first (a terminal's hangup, timeout(1), a scheduler): the rank ends with that. */
@@ -140,9 +143,7 @@ static void survivors_settle(struct job *job) {
         if (!rank->is_survived || (job->state <= LIFECYCLE_INTERRUPTED && claims_is_granted(&job->claims, rank->number)))
             continue;
         rank->is_survived = false;
-        job->ended++;
-        if (job->ended == job->local_size)
-            supervise_event(job, LIFECYCLE_RANKS_GONE);
+        count_end(job);
     }
 }
 

@@ -193,6 +193,13 @@ END
     [ "$output" = "rank 0" ]
 }
 
+@test "a port that is none is refused by name where hosts would meet at it, and is nothing to a job on one host" {
+    MASTER_ADDR=first MASTER_PORT=65536 RANK=0 WORLD_SIZE=2 run -125 "$ACCEL_RUN" -n 2 --dry-run true
+    contains "$output" "there is no port 65536 for the hosts to meet at"
+    contains "$output" "--master-port"
+    MASTER_ADDR=first MASTER_PORT=65536 RANK=0 WORLD_SIZE=1 run -0 "$ACCEL_RUN" -n 2 --dry-run true
+}
+
 @test "variables that a shell has kept from a job are not followed" {
     run -0 --separate-stderr env SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_TASKS_PER_NODE=2 \
         "$ACCEL_RUN" --log-level error sh -c 'echo $ACCEL_RUN_RANK'

@@ -82,11 +82,6 @@ static int refuse_nodes(const struct engine *engine, const struct config *config
     return 0;
 }
 
-/* The one behind it where it starts the ranks: torchrun's agent listens at its port itself (collectives-cuda-launch 6.1). 0: it gives none. */
-static uint32_t port_of(const struct engine *engine) {
-    return engine->port ? engine->port + (engine->counts_ranks ? 1 : 0) : 0;
-}
-
 /* A number in a variable may be any; one of the user's has been looked at. */
 static int refuse_too_many(const struct engine *engine, const struct config *config, struct problem *problem) {
     const char *name = engines_name(engine);
@@ -96,10 +91,15 @@ static int refuse_too_many(const struct engine *engine, const struct config *con
     if (engine->ranks_here > ENGINE_RANKS_MAX && is_open(config, CONFIG_ID_ranks))
         return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-RANKS", "start fewer, or say how many: -n RANKS",
                            "%s: %u ranks on this host; %d are the most", name, engine->ranks_here, ENGINE_RANKS_MAX);
-    if (port_of(engine) > UINT16_MAX && is_open(config, CONFIG_ID_master_port))
-        return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS", "say one from 1 to 65535: --master-port PORT",
-                           "%s: there is no port %u for the hosts to meet at", name, port_of(engine));
     return 0;
+}
+
+/* The same; of one that is used: a job on one host meets nowhere. */
+static int refuse_port(const struct engine *engine, const struct config *config, struct problem *problem) {
+    if (config->nnodes == 1 || config->master_port <= UINT16_MAX)
+        return 0;
+    return problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-HOSTS", "say one from 1 to 65535: --master-port PORT",
+                       "%s: there is no port %u for the hosts to meet at", engines_name(engine), config->master_port);
 }
 
 static void give(struct config *config, enum config_id id, uint32_t *field, uint32_t value) {
@@ -130,8 +130,11 @@ static void give_place(const struct engine *engine, struct config *config) {
         return;
     forget_shared_rank(engine, config);
     give(config, CONFIG_ID_node_rank, &config->node_rank, engine->node_rank);
+    uint32_t own = engine->counts_ranks
+                       ? 1
+                       : 0; /* where it starts the ranks, torchrun's agent listens at its port itself (collectives-cuda-launch 6.1) */
     if (engine->port)
-        give(config, CONFIG_ID_master_port, &config->master_port, port_of(engine));
+        give(config, CONFIG_ID_master_port, &config->master_port, engine->port + own);
     if (*engine->address && is_open(config, CONFIG_ID_master_addr)) {
         config->master_addr = engine->address;
         config->origin[CONFIG_ID_master_addr] = CONFIG_FROM_LAUNCHER;
@@ -182,7 +185,7 @@ int engines_settle(struct engine *engine, struct config *config, struct problem 
         return -1;
     if (engine->mode != ENGINE_JOIN) {
         give_place(engine, config);
-        return 0;
+        return refuse_port(engine, config, problem);
     }
     give(config, CONFIG_ID_ranks, &config->ranks, engine->world_size);
     if (config->ranks_are_cores)

@@ -324,8 +324,12 @@ static bool may_read(const struct input *input) {
     return group < 0 ? errno == ENOTTY : group == getpgrp();
 }
 
+static bool is_wanted(const struct input *input) {
+    return !input->has_ended && !input->has_gap && wants_more(input);
+}
+
 bool input_is_shut_out(const struct input *input) {
-    return input->is_copied && input->is_terminal && !input->has_ended && !input->has_gap && wants_more(input) && !may_read(input);
+    return input->is_copied && input->is_terminal && is_wanted(input) && !may_read(input);
 }
 
 void input_add(struct input *input, struct loop *loop) {
@@ -339,7 +343,7 @@ void input_add(struct input *input, struct loop *loop) {
         if (events || !input->is_terminal) /* a pipe reports POLLERR when its reader goes */
             loop_add(loop, sink->sink, events, sink_ready, input, rank);
     }
-    if (!input->has_ended && !input->has_gap && wants_more(input) && may_read(input))
+    if (is_wanted(input) && may_read(input))
         loop_add(loop, input->source, POLLIN, source_ready, input, 0);
 }
 
