@@ -251,16 +251,17 @@ static void send_end(uint8_t *outer) {
     sends = *outer;
 }
 
-static void before_sending(int number) {
+static uint8_t send_begin(int number) {
+    uint8_t outer = sends++;
     if (number == SIGABRT)
         files_client.is_aborted();
+    return outer;
 }
 
-#define SENDING_SCOPE __attribute__((cleanup(send_end), unused)) uint8_t outer_sends_ = sends++
+#define SENDING_SCOPE(number) __attribute__((cleanup(send_end), unused)) uint8_t outer_sends_ = send_begin(number)
 
 int hook_raise(int number) {
-    SENDING_SCOPE;
-    before_sending(number);
+    SENDING_SCOPE(number);
     return ORIGINAL(raise)(number);
 }
 
@@ -272,32 +273,28 @@ static bool is_for_us(pid_t process) {
 int hook_kill(pid_t process, int number) {
     if (!is_for_us(process))
         return ORIGINAL(kill)(process, number);
-    SENDING_SCOPE;
-    before_sending(number);
+    SENDING_SCOPE(number);
     return ORIGINAL(kill)(process, number);
 }
 
 int hook_killpg(pid_t group, int number) {
     if (!is_for_us(-group))
         return ORIGINAL(killpg)(group, number);
-    SENDING_SCOPE;
-    before_sending(number);
+    SENDING_SCOPE(number);
     return ORIGINAL(killpg)(group, number);
 }
 
 int hook_sigqueue(pid_t process, int number, void *value) {
     if (process != getpid())
         return ORIGINAL(sigqueue)(process, number, value);
-    SENDING_SCOPE;
-    before_sending(number);
+    SENDING_SCOPE(number);
     return ORIGINAL(sigqueue)(process, number, value);
 }
 
 int hook_pthread_kill(pthread_t to, int number) {
     if (!pthread_equal(to, pthread_self()))
         return ORIGINAL(pthread_kill)(to, number);
-    SENDING_SCOPE;
-    before_sending(number);
+    SENDING_SCOPE(number);
     return ORIGINAL(pthread_kill)(to, number);
 }
 
