@@ -17,7 +17,8 @@ static const char code[] =
     "    if not (is_whole or type(value) is float) or not 0 < value < 1 << 63:\n"
     "        return value\n"
     "    if is_whole:\n"
-    "        return type(value)(agreed(int(value), int(value)) or value)\n"
+    "        heard = int(agreed(int(value), int(value)) or value)\n"
+    "        return value if heard == value else type(value)(heard)\n" /* of a class that may take no other */
     "    heard = agreed(int(value), int.from_bytes(struct.pack('<d', value), 'little'))\n"
     "    number = struct.unpack('<d', int(heard).to_bytes(8, 'little'))[0] if heard else value\n"
     "    return number if 0 < number < 1 << 63 else float(int(heard))\n" /* drawn */
