@@ -347,7 +347,7 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
     struct origin origin = record_get(tensor).origin;
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
     record_clear(plain.tensor);
-    bool widen = tensor_dtype(tensor) == DTYPE_FLOAT32 || tensor_dtype(tensor) == DTYPE_FLOAT16 || tensor_dtype(tensor) == DTYPE_BFLOAT16;
+    bool widen = tensor_dtype(tensor) == DTYPE_FLOAT32 || dtype_is_narrow(tensor_dtype(tensor));
     struct value total =
         widen ? TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(true), value_none())
               : TORCH_CALL("aten::clone", "", plain, value_none());

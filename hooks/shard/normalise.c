@@ -56,10 +56,6 @@ static enum torch_dtype statistics_type(struct shard_call *call) {
     return tensor_dtype(call->values[0].tensor) == DTYPE_FLOAT64 ? DTYPE_FLOAT64 : DTYPE_FLOAT32;
 }
 
-static bool is_narrow_type(enum torch_dtype dtype) {
-    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
-}
-
 /* Without history and mark; half precision as float, for sums. Owned. */
 static struct tensor *plain_of(struct tensor *tensor) {
     struct tensor *plain = TORCH_CALL("aten::detach", "", value_tensor(tensor)).tensor;
@@ -68,7 +64,7 @@ static struct tensor *plain_of(struct tensor *tensor) {
 }
 
 static struct tensor *wide_of(struct tensor *tensor) {
-    if (is_narrow_type(tensor_dtype(tensor)))
+    if (dtype_is_narrow(tensor_dtype(tensor)))
         return as_type(tensor, DTYPE_FLOAT32, false);
     tensor_retain(tensor);
     return tensor;
@@ -211,7 +207,7 @@ static struct tensor *meet_weight_gradient(struct tensor *gradient, void *data) 
 
 /* normalised * slope + offset per channel; slope and offset may be none. */
 static struct value normalise(const struct normalised *normalised, struct tensor *input, struct value slope, struct value offset) {
-    bool widens = !is_narrow_type(tensor_dtype(input)); /* of a model in half precision, whose statistics are, too */
+    bool widens = !dtype_is_narrow(tensor_dtype(input)); /* of a model in half precision, whose statistics are, too */
     struct value mean = value_tensor(normalised->mean), variance = value_tensor(normalised->variance);
     if (widens) {
         mean = value_tensor(wide_of(mean.tensor));
@@ -300,7 +296,7 @@ static struct tensor *alias_of(struct tensor *tensor) {
 
 static bool has_sums_in_passing(const struct shard_call *call) {
     return !call_is_none(call, 1) && !call_is_none(call, 2) && tensor_is_recorded(call->values[1].tensor) &&
-           tensor_is_recorded(call->values[2].tensor) && !is_narrow_type(tensor_dtype(call->values[1].tensor));
+           tensor_is_recorded(call->values[2].tensor) && !dtype_is_narrow(tensor_dtype(call->values[1].tensor));
 }
 
 static struct value run_kernel(const struct normalised *facts, struct value input, struct value weight, struct value bias) {

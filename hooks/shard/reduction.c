@@ -26,8 +26,7 @@ static int dim_after(int dim, int64_t reduced, bool keep) {
 /* A sum of half precision, whose parts may overflow where it does not, or a mean: what one process
    rounds once is not to be rounded on each rank, as long as nothing flows back through it (an accuracy of 0.58 is not better than one of 0.58). */
 static bool is_summed_first(const struct shard_call *call, bool is_mean, enum torch_dtype type) {
-    bool is_narrow = type == DTYPE_FLOAT16 || type == DTYPE_BFLOAT16;
-    return (is_mean || is_narrow) && dtype_is_floating(type) && !tensor_is_recorded(argument_tensor(call->lead));
+    return (is_mean || dtype_is_narrow(type)) && dtype_is_floating(type) && !tensor_is_recorded(argument_tensor(call->lead));
 }
 
 /* libtorch 1.13 rounds the sum of a mean to half precision, where it may overflow, before it divides it. */
@@ -54,8 +53,7 @@ static void convert(struct value *tensor, enum torch_dtype type) {
 /* Does libtorch round each element to the type that is asked for, where one beyond 65504 is no number any more, before it sums them in float32? */
 static bool rounds_elements(const struct shard_call *call, bool is_mean, enum torch_dtype type) {
     struct tensor *given = argument_tensor(call->lead);
-    bool is_narrow = type == DTYPE_FLOAT16 || type == DTYPE_BFLOAT16;
-    return is_narrow && tensor_dtype(given) != type && (!is_mean || !tensor_is_on_host(given) || rounds_sums());
+    return dtype_is_narrow(type) && tensor_dtype(given) != type && (!is_mean || !tensor_is_on_host(given) || rounds_sums());
 }
 
 /* Sums in float32 what has half precision, as libtorch does. */
@@ -93,7 +91,7 @@ static enum rule_outcome sum_first(struct shard_call *call, bool has_dims, bool 
 static enum torch_dtype type_of_result(const struct shard_call *call) {
     struct tensor *given = argument_tensor(call->lead);
     enum torch_dtype type = tensor_dtype(given);
-    if (strcmp(call->op->short_name, "sum") || tensor_is_on_host(given) || (type != DTYPE_FLOAT16 && type != DTYPE_BFLOAT16))
+    if (strcmp(call->op->short_name, "sum") || tensor_is_on_host(given) || !dtype_is_narrow(type))
         return type;
     OPAQUE_SCOPE;
     struct value none = TORCH_CALL("aten::narrow", "", value_tensor(given), value_int(0), value_int(0), value_int(0)),

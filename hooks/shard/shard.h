@@ -325,8 +325,8 @@ bool bounds_hold(struct shard_call *call, int position, int64_t size);
 /* ---- memory, element by element (extent.c) */
 size_t extent_bytes(struct tensor *tensor); /* from the first element to the end of the last */
 uint64_t extent_checksum(struct tensor *tensor);
-bool extent_meets(struct tensor *one,
-                  struct tensor *other); /* in any byte; true also where more than 2 GiB would have to be looked through */
+/* In any byte; true also where more than 2 GiB would have to be looked through. */
+bool extent_meets(struct tensor *one, struct tensor *other);
 /* What the program has written to the whole goes back to the rows of the rank that has them, own; a partial sum becomes rank 0's. */
 void extent_write_back(struct tensor *own, struct tensor *whole, const struct record *record);
 

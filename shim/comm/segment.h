@@ -44,11 +44,10 @@ struct segment_post {
    program: three ranks of which each had its own 32 of a hundred threads here would wait for ever. */
 enum { SEGMENT_WAITERS = 4096, SEGMENT_TURNS = 16 };
 struct segment_turn {
-    _Atomic uint64_t number; /* of the latest turn */
-    _Atomic uint64_t
-        threads[SEGMENT_TURNS]; /* whose turn n is, at n % SEGMENT_TURNS: a backward may end here before another rank has begun it */
-    _Atomic uint64_t alone;     /* the number that a rank without a second thread has come to last */
-    _Atomic uint32_t used;      /* waiting[used] and what follows have never held anything */
+    _Atomic uint64_t number;                 /* of the latest turn */
+    _Atomic uint64_t threads[SEGMENT_TURNS]; /* whose turn n is, at n % SEGMENT_TURNS: another rank may be some backwards behind */
+    _Atomic uint64_t alone;                  /* the number that a rank without a second thread has come to last */
+    _Atomic uint32_t used;                   /* waiting[used] and what follows have never held anything */
     _Atomic uint64_t waiting[SEGMENT_WAITERS];
 };
 enum { TURN_COLLECTIVE, TURN_BACKWARD };

@@ -131,8 +131,11 @@ static inline bool tensor_is_parameter(struct tensor *tensor) {
 static inline enum torch_dtype tensor_dtype(struct tensor *tensor) {
     return (enum torch_dtype)(*(uint16_t *)((char *)tensor + torch_facts.dtype));
 }
+static inline bool dtype_is_narrow(enum torch_dtype dtype) {
+    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
 static inline bool dtype_is_floating(enum torch_dtype dtype) {
-    return dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64 || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return dtype == DTYPE_FLOAT32 || dtype == DTYPE_FLOAT64 || dtype_is_narrow(dtype);
 }
 static inline bool dtype_is_differentiable(enum torch_dtype dtype) {
     return dtype_is_floating(dtype) || dtype == DTYPE_COMPLEX64 || dtype == DTYPE_COMPLEX128;
