@@ -30,12 +30,6 @@ has_grown_since() { # BYTES
     [ "$(stat -c %s out)" -gt "$1" ]
 }
 
-# job_ends [SECONDS]: the job has that long, three times what accel-run gives itself, since a busy machine is slow; $status is its exit code
-job_ends() {
-    retry "${1:-15}0" 0.1 pids_are_gone "$bg_pid"
-    wait_bg
-}
-
 # what all share has nothing with the job's name: the guard removes it, a moment after the launcher has ended
 shares_nothing() {
     [ -z "$(find /dev/shm /tmp "$TMPDIR" -maxdepth 1 -name "*accel-run-$job_pid-*")" ]

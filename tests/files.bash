@@ -37,6 +37,15 @@ one_build() {
     both 3 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/$1"
 }
 
+# memory_by_name RUN...: runs shared_memory.py so, beside memory that was there before; nothing of the ranks' is left
+memory_by_name() {
+    export ACCEL_TEST_BEFORE=accel_test_before_$$
+    printf 'there before' >"/dev/shm/$ACCEL_TEST_BEFORE"
+    "$@" shared_memory.py
+    rm "/dev/shm/$ACCEL_TEST_BEFORE"
+    [ -z "$(find /dev/shm -name 'accel_test_*.accel-run-*')" ]
+}
+
 # program TEXT: a Python program of a few lines, after a model has been made and trained a step
 program() {
     cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'

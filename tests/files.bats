@@ -366,11 +366,7 @@ print(sum(int(open(f"part{number}.txt").read()) for number in range(60)))'
 }
 
 @test "memory shared by name is each rank's and its children's own, what was there before is everybody's, and nothing is left" {
-    export ACCEL_TEST_BEFORE=accel_test_before_$$
-    printf 'there before' >"/dev/shm/$ACCEL_TEST_BEFORE"
-    one_build shared_memory.py
-    rm "/dev/shm/$ACCEL_TEST_BEFORE"
-    [ -z "$(find /dev/shm -name 'accel_test_*.accel-run-*')" ]
+    memory_by_name one_build
 }
 
 @test "a tracker whose own process writes what the run logs writes it once, and the other ranks' leave nothing" {

@@ -114,6 +114,12 @@ wait_bg() {
     wait "$bg_pid" || status=$?
 }
 
+# job_ends [SECONDS]: the job has that long, three times what accel-run gives itself, since a busy machine is slow; $status is its exit code
+job_ends() {
+    retry "${1:-15}0" 0.1 pids_are_gone "$bg_pid"
+    wait_bg
+}
+
 files_exist() {
     local file
     for file in "$@"; do

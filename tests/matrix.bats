@@ -48,12 +48,7 @@ files() { both 2 "$(python_of "$MATRIX_BUILD")" "$BATS_TEST_DIRNAME/programs/$1"
 @test "Python: files that readers have, of names that differ" { files handles.py; }
 @test "Python: times, numbers and names that threads are given" { files moments_of_threads.py; }
 @test "Python: a tracker's own process" { files tracked.py; }
-@test "Python: memory shared by name" {
-    export ACCEL_TEST_BEFORE=accel_test_before_$$
-    printf 'there before' >"/dev/shm/$ACCEL_TEST_BEFORE"
-    files shared_memory.py
-    rm "/dev/shm/$ACCEL_TEST_BEFORE"
-}
+@test "Python: memory shared by name" { memory_by_name files; }
 
 # same_words NAME [argument...]: the output of 2 and 3 ranks is the plain run's
 same_words() {

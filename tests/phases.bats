@@ -31,8 +31,8 @@ run_job() {
     job[n]=$!
 }
 
-# job_ends N SECONDS: the job of N ranks has that long; $status is its exit code
-job_ends() {
+# job_of_ends N SECONDS: the job of N ranks has that long; $status is its exit code
+job_of_ends() {
     retry "${2}0" 0.1 pids_are_gone "${job[$1]}" || { show "$1/err" && return 1; }
     status=0
     wait "${job[$1]}" || status=$?
@@ -41,7 +41,7 @@ job_ends() {
 # job_killed N RANK WORDS [SECONDS]: the job of N ranks ends as it should when this rank is killed; a minute, if it has not been yet
 job_killed() {
     local n=$1 status
-    job_ends "$n" "${4:-60}"
+    job_of_ends "$n" "${4:-60}"
     [ "$status" -eq 137 ] || { echo "$n ranks: exit status $status" >&2 && show "$n/err" && return 1; }
     grep -qE "AR-RANK-KILLED: rank $2 of $n .* killed by SIGKILL .*$3" "$n/err" || { show "$n/err" && return 1; }
     [ "$(grep -c 'accel-run: error' "$n/err")" -eq 1 ] || { show "$n/err" && return 1; }
@@ -126,7 +126,7 @@ killed_waiting() {
         run_job "$n" exit forward 2 1
     done
     for n in 2 4; do
-        job_ends "$n" 60
+        job_of_ends "$n" 60
         [ "$status" -eq 7 ]
         grep -q "AR-RANK-FAILED: rank 1 of $n .* exit code 7, in the forward pass, step 2" "$n/err"
     done

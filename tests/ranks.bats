@@ -14,12 +14,6 @@ setup() {
     launcher_setup
 }
 
-# job_ends: the job has three times what accel-run gives itself, since a busy machine is slow; $status is its exit code
-job_ends() {
-    retry 150 0.1 pids_are_gone "$bg_pid"
-    wait_bg
-}
-
 # ---- claims
 
 @test "each rank is granted once, with the facts of the job" {
