@@ -70,6 +70,18 @@ static bool may_differ(const char *name, char *out) {
     return strcmp(name, out);
 }
 
+bool beside_spells_alike(const char *own, const char *rank_0s) {
+    char mine[PATH_MAX], theirs[PATH_MAX];
+    const char *name = part_of_name(own), *its = part_of_name(rank_0s);
+    if (strlen(name) >= sizeof mine || strlen(its) >= sizeof theirs)
+        return false;
+    spell_for_all(name, mine);
+    spell_for_all(its, theirs);
+    size_t length = strlen(mine), room = strlen(theirs);
+    bool is_elsewhere = link_board()->host && name != own && room > length && theirs[room - length - 1] == '/';
+    return !strcmp(mine, is_elsewhere ? theirs + room - length : theirs);
+}
+
 void beside_name(struct beside *beside, enum beside_kind kind, const char *path, const char *second) {
     char text[PATH_MAX];
     const char *names[] = {path, second};

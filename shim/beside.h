@@ -43,6 +43,8 @@ struct beside {
 /* At the claim: world size, deadline. */
 void beside_begin(uint32_t world_size, uint32_t timeout_ms);
 
+/* Do the names, this rank's and rank 0's, differ in nothing but the folder that each was started in, in times, and in numbers of processes? */
+bool beside_spells_alike(const char *own, const char *rank_0s);
 /* What is to be done to these names; second: "" for none. */
 void beside_name(struct beside *beside, enum beside_kind kind, const char *path, const char *second);
 /* Comes to do it. Rank 0: returns when all have come who will, to be followed by beside_answer(). The others: at once, to be followed by beside_await(). */

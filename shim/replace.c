@@ -47,19 +47,25 @@ static int follow_link(char *path) {
     return snprintf(path, PATH_MAX, "%.*s%s", folder, link, text) < PATH_MAX ? 1 : -1;
 }
 
+/* Of what is on the disk: the program's looks are not asked (hooks/files/where.c). */
+static bool is_resolved(const char *path, char *real) {
+    SHIM_FILES_ASIDE;
+    return realpath(path, real);
+}
+
 bool replace_locate_name(const char *path, char *real) {
     char directory[PATH_MAX], parent[PATH_MAX];
     const char *base = shim_base_of(path);
     int before = (int)(base - path);
     if (!*base || (size_t)snprintf(directory, sizeof directory, "%.*s.", before, path) >= sizeof directory)
         return false;
-    return realpath(directory, parent) && snprintf(real, PATH_MAX, "%s/%s", strcmp(parent, "/") ? parent : "", base) < PATH_MAX;
+    return is_resolved(directory, parent) && snprintf(real, PATH_MAX, "%s/%s", strcmp(parent, "/") ? parent : "", base) < PATH_MAX;
 }
 
 bool replace_locate(const char *path, char *real) {
     char followed[PATH_MAX];
     struct stat status;
-    if (realpath(path, real))
+    if (is_resolved(path, real))
         return true;
     /* What is there all the same has no name (/dev/fd/3 of a file that has been removed). */
     if (errno != ENOENT || !stat(path, &status) || (size_t)snprintf(followed, sizeof followed, "%s", path) >= sizeof followed)

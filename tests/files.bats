@@ -14,7 +14,7 @@ load files
     }
 }
 
-@test "C++: glob, scandir and nftw find a file that is open" {
+@test "C++: glob, scandir, nftw and realpath find a file that is open, and a folder that each rank spells differently" {
     both 3 "$FILES" . list
     contains "$(cat "$RANKS.out")" "glob 1, scandir 3, nftw 2"
 }

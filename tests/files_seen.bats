@@ -143,6 +143,32 @@ open("ours", "w")'
     [ ! -e mine ]
 }
 
+@test "files that the ranks write in different orders are not taken for one another: it stops by name" {
+    program '
+order = ["first.pt", "second.pt"][:: -1 if os.environ["ACCEL_RUN_RANK"] == "1" else 1]
+how = os.environ["HOW"]
+for name in order:
+    if how.startswith("save"):
+        torch.save({"name": name}, name)
+    elif how == "numbers":
+        open(str(int(name == "first.pt")) + ".txt", "w").write(name)
+    elif how == "moved":
+        os.rename(name, name + ".old")
+    else:
+        open(name, "w").write(name)
+    if how.endswith("once"):
+        break'
+    cd "$RANKS"
+    for how in save write numbers moved save-once write-once; do
+        rm -f ./*.pt ./*.txt ./*.old
+        case $how in moved | *-once) touch first.pt second.pt ;; esac
+        HOW=$how run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+        [ "$status" -eq 125 ] || return 1
+        contains "$output" AR-FILE-PARTED || return 1
+        contains "$output" "and both are files of the program" || return 1
+    done
+}
+
 @test "a disk that is full fails the write on all ranks, as in one process" {
     requires root
     mkdir "$BATS_TEST_TMPDIR/small"

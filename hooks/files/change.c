@@ -198,8 +198,11 @@ int change_end(struct change *change, int result) {
         after_remove(change);
     if (!error && change->is_brought)
         error = bring(change);
-    for (int i = 0; i < 2 && !change->acts && !error && change->paths[i]; i++)
+    for (int i = 0; i < 2 && !change->acts && !error && change->paths[i]; i++) {
+        if (!change->is_beside && !scratch_has(change->paths[i]))
+            spelling_met(change->paths[i], change->meeting.paths[i], false);
         view_add_alias(change->paths[i], change->meeting.paths[i]);
+    }
     errno = error ? error : errno;
     return error ? -1 : 0;
 }

@@ -195,19 +195,58 @@ int hook_closedir(void *stream) {
 
 /* ---- listings within libc: what is open is there before; of another host's folder they see this host's */
 
+/* As rank 0 spells it, from where the program stands if it was so. */
+static const char *spelled(const char *path, char *buffer) {
+    char here[PATH_MAX];
+    int saved_errno = errno;
+    const char *found = path && !shim_files_aside_now && files_place() >= FILES_MEET ? view_alias(path, buffer) : path;
+    const char *below = found != path && *path != '/' && getcwd(here, sizeof here) ? files_below(found, here) : NULL;
+    errno = saved_errno;
+    return below ? below : found;
+}
+
 #define LISTED(row, type, parameters, arguments)                                                                                           \
     type hook_##row parameters {                                                                                                           \
+        char buffer[PATH_MAX];                                                                                                             \
         settle();                                                                                                                          \
+        path = spelled(path, buffer);                                                                                                      \
         return ORIGINAL(row) arguments;                                                                                                    \
     }
 
-LISTED(glob, int, (const char *pattern, int flags, void *on_error, void *found), (pattern, flags, on_error, found))
-LISTED(glob64, int, (const char *pattern, int flags, void *on_error, void *found), (pattern, flags, on_error, found))
+LISTED(glob, int, (const char *path, int flags, void *on_error, void *found), (path, flags, on_error, found))
+LISTED(glob64, int, (const char *path, int flags, void *on_error, void *found), (path, flags, on_error, found))
 LISTED(scandir, int, (const char *path, void *names, void *wanted, void *order), (path, names, wanted, order))
 LISTED(scandir64, int, (const char *path, void *names, void *wanted, void *order), (path, names, wanted, order))
 LISTED(ftw, int, (const char *path, void *visit, int descriptors), (path, visit, descriptors))
 LISTED(ftw64, int, (const char *path, void *visit, int descriptors), (path, visit, descriptors))
 LISTED(nftw, int, (const char *path, void *visit, int descriptors, int flags), (path, visit, descriptors, flags))
 LISTED(nftw64, int, (const char *path, void *visit, int descriptors, int flags), (path, visit, descriptors, flags))
-LISTED(fts_open, void *, (char *const *paths, int options, void *order), (paths, options, order))
-LISTED(fts64_open, void *, (char *const *paths, int options, void *order), (paths, options, order))
+
+/* fts keeps no pointer to the names that it is given. */
+static void *open_tree(void *(*open)(char *const *, int, void *), char *const *paths, int options, void *order) {
+    enum { NAMES = 64 };
+    const char *names[NAMES + 1];
+    size_t count = 0;
+    while (paths && paths[count])
+        count++;
+    char(*buffers)[PATH_MAX] = count && count <= NAMES ? malloc(count * sizeof *buffers) : NULL;
+    settle();
+    if (!buffers)
+        return open(paths, options, order);
+    for (size_t i = 0; i < count; i++)
+        names[i] = spelled(paths[i], buffers[i]);
+    names[count] = NULL;
+    void *tree = open((char *const *)names, options, order);
+    int saved_errno = errno;
+    free(buffers);
+    errno = saved_errno;
+    return tree;
+}
+
+void *hook_fts_open(char *const *paths, int options, void *order) {
+    return open_tree(ORIGINAL(fts_open), paths, options, order);
+}
+
+void *hook_fts64_open(char *const *paths, int options, void *order) {
+    return open_tree(ORIGINAL(fts64_open), paths, options, order);
+}

@@ -99,6 +99,7 @@ static int open_copy(struct meeting *meeting, struct written *file, const char *
     }
     file->is_own = true;
     file->rank_0s = meeting->answer;
+    spelling_met(path, meeting->paths[0], true);
     view_add_alias(path, meeting->paths[0]);
     return sink;
 }
@@ -134,6 +135,8 @@ static int open_copy_beside(struct beside *beside, struct written *file, const c
         sink_refuse(path);
     beside_come(beside);
     bool is_answered = beside_await(beside);
+    if (!is_answered)
+        spelling_not_met(path);
     if (is_answered && beside->error) {
         close(sink);
         errno = beside->error;

@@ -104,6 +104,31 @@ static int visit(const char *, const struct stat *, int, struct FTW *) {
     return visited++, 0;
 }
 
+// Where names lead that libc follows by itself: of open files, through links, and of a folder that each rank spells differently.
+static void follow_names() {
+    const fs::path run = "run_" + std::to_string(getpid());
+    fs::create_directory(run);
+    std::ofstream open_file(run / "open.pt");
+    fs::create_directory_symlink(run, "newest");
+    for (const fs::path &name : {run, run / "open.pt", run / "../" / run / "open.pt"}) {
+        const fs::path whole = fs::canonical(name), here = fs::relative(name), own = name == run ? run : run / "open.pt";
+        std::printf("canonical %d, relative %d, the same %d\n", whole == fs::current_path() / own, here == own, fs::equivalent(whole, name));
+    }
+    std::printf("through a link %d\n", fs::canonical("newest/open.pt").filename() == "open.pt");
+    std::error_code error;
+    (void)fs::canonical(run / "none", error);
+    std::printf("none: %s, through a file: %d\n", error.message().c_str(), realpath((run / "open.pt/").c_str(), nullptr) == nullptr);
+    std::printf("weakly %d, space %d %d\n", fs::weakly_canonical(run / "none/x") == fs::current_path() / run / "none/x", fs::space(run).capacity > 0,
+                fs::space(run / "open.pt").capacity == fs::space(".").capacity);
+    glob_t found;
+    glob((run.string() + "/*.pt").c_str(), 0, nullptr, &found);
+    std::printf("glob of it %zu, relative %d\n", found.gl_pathc, found.gl_pathc && found.gl_pathv[0][0] != '/');
+    globfree(&found);
+    open_file.close();
+    fs::remove_all(run);
+    fs::remove("newest");
+}
+
 // What libc lists by itself, while a file is open.
 static int list_by_libc() {
     Training().step();
@@ -120,6 +145,7 @@ static int list_by_libc() {
         free(names[i]);
     }
     free(names);
+    follow_names();
     return 0;
 }
 
