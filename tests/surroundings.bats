@@ -127,13 +127,13 @@ PYTHON
     done
 }
 
-# same_ports PROGRAM PYTHON: what each of three ranks prints is what the plain run does; a run has two free ports
+# same_ports PROGRAM PYTHON: what each of three ranks prints is what the plain run does; a run has three free ports
 same_ports() {
     local ports log
     command=("$2" "$REPOSITORY/tests/programs/$1")
     free_ports() {
         python3 -c 'import socket
-all = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+all = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
 print(*(one.getsockname()[1] for one in all))'
     }
     unset ACCEL_RUN_SHIM

@@ -6,9 +6,12 @@
  *    itself on that port it hears itself, as the one process would. Nobody else sees the other ranks' ports.
  *  - So it is with a rank's children, and before `import torch`: who listens, and who reaches whom, is known in all processes that the rank has started,
  *    by a table in memory that has the job's and the rank's number in its name (removed by launcher/shared_names.c). Below another launcher, in the rank alone.
+ *  - A rank that does not listen there yet is not served by rank 0's: whoever tries until its server is up would go on with another rank's. So what rank 0's
+ *    processes listen on is known, too, and refuses the others' connections as a port on which nobody listens does.
  *  - Only numbered ports of internet addresses. What a rank may not bind (below 1024) fails on all alike.
  *  - Entries are for ever, few: a rank asks for a number again and again, or leaves it.
  */
+#include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
@@ -26,6 +29,7 @@ struct table {
 };
 
 static struct table alone; /* of this process, where no name for one of all is known */
+static struct shared_table rank_0s = {.begin = "/dev/shm/accel_ports", .rank = 0, .bytes = sizeof(struct table)};
 static struct shared_table shared = {.begin = "/dev/shm/accel_ports", .bytes = sizeof(struct table)};
 
 static uint64_t entry_of(uint16_t asked, uint16_t own, int type) {
@@ -76,9 +80,8 @@ static const struct table *entries(void) {
     return table && atomic_load(&table->count) ? table : NULL;
 }
 
-/* The last one that was asked for under this number; or, by own, who has it. 0: none. */
-static uint64_t find(uint16_t port, int descriptor, uint16_t (*number_of)(uint64_t entry)) {
-    const struct table *table = entries();
+/* The last one that was asked for under this number; or, by own, who has it. 0: none. table: NULL: empty. */
+static uint64_t find_in(const struct table *table, uint16_t port, int descriptor, uint16_t (*number_of)(uint64_t entry)) {
     if (!table)
         return 0;
     int type = socket_type(descriptor);
@@ -91,16 +94,35 @@ static uint64_t find(uint16_t port, int descriptor, uint16_t (*number_of)(uint64
     return 0;
 }
 
-static void remember(uint64_t entry) {
-    struct table *table = table_of(true);
+static uint64_t find(uint16_t port, int descriptor, uint16_t (*number_of)(uint64_t entry)) {
+    return find_in(entries(), port, descriptor, number_of);
+}
+
+/* Does rank 0 listen there, or has it, and this rank never? */
+static bool is_rank_0s(uint16_t port, int descriptor) {
+    bool may_be = is_other_rank() && shim_job_name() && socket_type(descriptor) == SOCK_STREAM;
+    return may_be && find_in(shared_table_of(&rank_0s, false), port, descriptor, asked_of);
+}
+
+static void remember(struct table *table, uint64_t entry) {
     atomic_store(&table->ports[atomic_fetch_add(&table->count, 1) % PORTS], entry);
+}
+
+static int bind_of_rank_0(int descriptor, const void *address, unsigned length) {
+    int result = ORIGINAL(bind)(descriptor, address, length), saved_errno = errno;
+    const uint16_t *asked = port_in(address, length);
+    struct table *table = !result && asked && *asked && !is_other_rank() && shim_job_name() ? shared_table_of(&rank_0s, true) : NULL;
+    if (table && !find_in(table, *asked, descriptor, asked_of))
+        remember(table, entry_of(*asked, *asked, socket_type(descriptor)));
+    errno = saved_errno;
+    return result;
 }
 
 /* A number that it has asked for before stands for the same one again: whether that is in use, by which address and which family, the system knows. */
 int hook_bind(int descriptor, const void *address, unsigned length) {
     const uint16_t *asked = port_in(address, length);
     if (!asked || !*asked || !is_other_rank() || (ntohs(*asked) < PRIVILEGED && geteuid()))
-        return ORIGINAL(bind)(descriptor, address, length);
+        return bind_of_rank_0(descriptor, address, length);
     struct sockaddr_storage any, got;
     unsigned size = sizeof got;
     uint64_t before = find(*asked, descriptor, asked_of);
@@ -110,7 +132,7 @@ int hook_bind(int descriptor, const void *address, unsigned length) {
     if (before)
         return result;
     if (!result && !ORIGINAL(getsockname)(descriptor, &got, &size))
-        remember(entry_of(*asked, *port_in((struct sockaddr *)&got, size), socket_type(descriptor)));
+        remember(table_of(true), entry_of(*asked, *port_in((struct sockaddr *)&got, size), socket_type(descriptor)));
     return result;
 }
 
@@ -178,7 +200,13 @@ static const void *meant(int descriptor, const void *address, unsigned length, s
 
 int hook_connect(int descriptor, const void *address, unsigned length) {
     struct sockaddr_storage own;
-    return ORIGINAL(connect)(descriptor, meant(descriptor, address, length, &own), length);
+    const void *whom = meant(descriptor, address, length, &own);
+    const uint16_t *port = port_in(address, length);
+    if (whom == address && port && is_rank_0s(*port, descriptor) && is_here(address)) {
+        errno = ECONNREFUSED;
+        return -1;
+    }
+    return ORIGINAL(connect)(descriptor, whom, length);
 }
 
 ssize_t hook_sendto(int descriptor, const void *data, size_t bytes, int flags, const void *address, unsigned length) {

@@ -1,9 +1,10 @@
-"""Servers on fixed ports: one that listens before torch is imported, and those of children, started by exec and by fork. Arguments: two free ports."""
+"""Servers on fixed ports: one that listens before torch is imported, and those of children, started by exec and by fork. Arguments: three free ports."""
 import multiprocessing
 import os
 import socket
 import subprocess
 import sys
+import time
 
 FIRST, SECOND = int(sys.argv[1]), int(sys.argv[2])
 early = socket.create_server(("127.0.0.1", FIRST))
@@ -49,3 +50,14 @@ if not asker:
     os._exit(ask(SECOND) != "its own")
 print("by fork, asked by another child:", os.waitpid(asker, 0)[1])
 child.join()
+
+# A server that is asked until it answers: on another rank than 0 it comes up later
+THIRD = int(sys.argv[3])
+late = "import time; time.sleep(0.5 * int(sys.argv[3]))\n" + SERVER
+child = subprocess.Popen([sys.executable, "-c", "import sys\n" + late, str(THIRD), name, os.environ.get("ACCEL_RUN_RANK", "0")], stdout=subprocess.DEVNULL)
+while True:
+    try:
+        print("asked until it answers:", ask(THIRD), child.wait())
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.02)
