@@ -169,6 +169,39 @@ for name in order:
     done
 }
 
+@test "what a child writes to a file that the program has closed meanwhile is read whole when the child has ended" {
+    program '
+import subprocess, sys, time
+rank = int(os.environ.get("ACCEL_RUN_RANK", "1"))  # the first one starts last
+slow = f"import time; print(\"begin\", flush=True); time.sleep({0.5 * (rank == 0)}); print(\"end\")"
+for way in "closed", "with", "spawned", "forked":
+    if way == "closed":
+        process = subprocess.Popen([sys.executable, "-c", slow], stdout=open(way, "w"))
+    elif way == "with":
+        with open(way, "w") as out:
+            print("header", file=out, flush=True)
+            process = subprocess.Popen([sys.executable, "-c", slow], stdout=out, stderr=out)
+    elif way == "spawned":
+        with open(way, "w") as out:
+            child = os.posix_spawn(sys.executable, [sys.executable, "-c", slow], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, out.fileno(), 1)])
+    else:
+        with open(way, "w") as out:
+            child = os.fork()
+            if not child:
+                os.dup2(out.fileno(), 1)
+                os.execv(sys.executable, [sys.executable, "-c", slow])
+    process.wait() if way in ("closed", "with") else os.waitpid(child, 0)
+    print(way, open(way).read().split(), os.path.getsize(way))
+train()
+with open("closed", "a") as out:
+    out.write("more")
+print(open("closed").read().split())'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    rm -rf "$PLAIN" "$RANKS" "$LOG"
+    mkdir "$PLAIN" "$RANKS"
+    [ ! -x "$BUILD/venv/bin/python" ] || both 2 "$BUILD/venv/bin/python" "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "a disk that is full fails the write on all ranks, as in one process" {
     requires root
     mkdir "$BATS_TEST_TMPDIR/small"

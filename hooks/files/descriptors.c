@@ -17,13 +17,27 @@ int hook_dup(int from) {
     return twin(from, ORIGINAL(dup)(from));
 }
 
+/* A child makes it its output before it becomes another program. */
+static void give(int from, int to) {
+    if (to <= STDERR_FILENO && from != to && files_is_in_child())
+        written_give(from);
+}
+
+int hook_posix_spawn_dup2(void *actions, int from, int to) {
+    if (written_find(from))
+        written_give(from);
+    return ORIGINAL(posix_spawn_dup2)(actions, from, to);
+}
+
 int hook_dup2(int from, int to) {
+    give(from, to);
     if (from != to)
         open_end(to);
     return twin(from, ORIGINAL(dup2)(from, to));
 }
 
 int hook_dup3(int from, int to, int flags) {
+    give(from, to);
     if (from != to)
         open_end(to);
     return twin(from, ORIGINAL(dup3)(from, to, flags));

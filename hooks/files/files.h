@@ -173,6 +173,12 @@ void written_put_in_place(struct written *file);
 void written_publish_all(void);
 /* The same for those that are logs. */
 void written_publish_logs(void);
+/* A child has it as its own from now on; also called in that child, vfork()ed or not. */
+void written_give(int descriptor);
+bool written_is_given(const struct written *file);
+/* A child is about to be forked, and may make what is open now its own after it has been closed here. */
+void written_may_be_given(void);
+bool written_is_perhaps_given(const struct written *file);
 
 /* Does this process have the file open, or mapped? (readers.c) */
 bool readers_have(const char *path);
@@ -187,6 +193,8 @@ bool mapped_keep(struct written *file);
 bool mapped_may_be_kept(void);
 /* All ranks have come here: what rank 0 wrote through memory is in its file, which others may write to. So copies go that are not mapped any more. */
 void mapped_settle(void);
+/* Of a copy that was kept for a child: was it given none, or has rank 0's file all of it now? The copy is gone then. */
+bool mapped_is_behind(struct written *file);
 /* The name is to be another file's, or nobody's. */
 void mapped_forget(const char *real);
 

@@ -71,9 +71,15 @@ int hook_fexecve(int program, void *arguments, void *environment) {
     return ORIGINAL(fexecve)(program, arguments, environment);
 }
 
+static void before_fork(void) {
+    written_publish_all();
+    if (files_place() >= FILES_MEET)
+        written_may_be_given();
+}
+
 __attribute__((constructor)) static void last_start(void) {
     if (shim_job_secret())
-        pthread_atfork(written_publish_all, NULL, NULL);
+        pthread_atfork(before_fork, NULL, NULL);
 }
 
 /* The process ends without destructors. signal: 0, or of abort. */

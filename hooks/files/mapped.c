@@ -2,6 +2,9 @@
  * Files that the program writes through memory (np.memmap, torch.from_file), or only looks at: they are closed long before they are written, there or by
  * another descriptor. Nothing tells when rank 0 has written its own; so the other ranks' private copies stay, and are what is found under the name, until the
  * name gets another file, or the ranks meet because of a child, which may write to it, and the memory is gone.
+ *
+ * So it is with a file that a child was given as its output: it goes on when that is closed here, and when it has ended rank 0's may not have. Such a copy is
+ * what is found until rank 0's file is as long.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -74,7 +77,7 @@ bool mapped_keep(struct written *file) {
     static _Atomic int64_t kept_ever;
     if (file->is_mapped && file->number && meeting_is_here())
         atomic_store(&may_be_kept, true);
-    if (!file->is_mapped || !file->is_own || !file->path[0])
+    if (!(file->is_mapped || written_is_perhaps_given(file)) || !file->is_own || !file->path[0])
         return false;
     written_each(let_go_of_older, file);
     make_room();
@@ -103,7 +106,7 @@ static bool note_mapped(dev_t device, ino_t inode, const void *unused) {
 }
 
 static void let_go_of_unmapped(struct written *file, const void *unused) {
-    if (file->is_kept && !file->is_mapped)
+    if (file->is_kept && !file->is_mapped && !written_is_perhaps_given(file))
         let_go(file);
 }
 
@@ -116,6 +119,18 @@ void mapped_settle(void) {
     readers_any_mapped(note_mapped, NULL);
     written_each(let_go_of_unmapped, NULL);
     errno = saved_errno;
+}
+
+bool mapped_is_behind(struct written *file) {
+    struct stat own, now;
+    char buffer[PATH_MAX];
+    if (!file->is_kept || file->is_mapped)
+        return false;
+    bool may_be_ahead = written_is_given(file) && !fstat(file->descriptor, &own);
+    if (may_be_ahead && (away_stat_disk(view_alias(file->path, buffer), 0, &now) || now.st_size < own.st_size))
+        return false;
+    let_go(file);
+    return true;
 }
 
 static void forget(struct written *file, const void *real) {

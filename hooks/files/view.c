@@ -89,7 +89,7 @@ static const char *find_written(const char *path, char *buffer) {
     struct written *file = shim_rank() ? written_find_own(real) : written_find_path(real);
     if (file)
         written_publish(file);
-    if (!file || !file->is_own || !written_is_open(file))
+    if (!file || !file->is_own || !written_is_open(file) || mapped_is_behind(file))
         return path;
     sink_fill(file);
     snprintf(buffer, PATH_MAX, VIEW_COPIES "%d", file->descriptor);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,51 @@ _Atomic uint32_t written_views;
 
 static uint16_t index_of(const struct written *file) {
     return (uint16_t)(file - files + 1);
+}
+
+/* Which have been given to children as their own (dup2 in them, before they become other programs): by index, in memory that a fork()ed child shares. */
+static _Atomic(_Atomic uint8_t *) given;
+enum { GIVEN = 1, MAY_BE_GIVEN = 2 };
+
+static void forget_given(int index) {
+    _Atomic uint8_t *all = atomic_load_explicit(&given, memory_order_relaxed), *none = NULL;
+    if (!all) {
+        void *memory = mmap(NULL, FILES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        all = memory == MAP_FAILED ? NULL : memory;
+        if (all && !atomic_compare_exchange_strong(&given, &none, all)) {
+            munmap(memory, FILES);
+            all = none;
+        }
+    }
+    if (all)
+        atomic_store(&all[index], 0);
+}
+
+void written_give(int descriptor) {
+    _Atomic uint8_t *all = atomic_load(&given);
+    uint16_t index = all && descriptor >= 0 && descriptor < DESCRIPTORS ? atomic_load(&of_descriptor[descriptor]) : 0;
+    if (index)
+        atomic_fetch_or(&all[index - 1], GIVEN);
+}
+
+void written_may_be_given(void) {
+    _Atomic uint8_t *all = atomic_load(&given);
+    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); all && i < end; i++)
+        if (atomic_load(&files[i].state) == SHOWN && files[i].is_own)
+            atomic_fetch_or(&all[i], MAY_BE_GIVEN);
+}
+
+static uint8_t given_of(const struct written *file) {
+    const _Atomic uint8_t *all = atomic_load(&given);
+    return all ? atomic_load(&all[index_of(file) - 1]) : 0;
+}
+
+bool written_is_given(const struct written *file) {
+    return given_of(file) & GIVEN;
+}
+
+bool written_is_perhaps_given(const struct written *file) {
+    return given_of(file);
 }
 
 uint32_t written_place(const struct written *file) {
@@ -57,6 +103,7 @@ struct written *written_new(const char *real) {
         file->is_temporary = false;
         file->is_early = file->is_diverted = false;
         file->is_mapped = file->is_kept = false;
+        forget_given(i);
         file->has_twins = false;
         file->beside.number = 0;
         file->problem = 0;
