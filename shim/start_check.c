@@ -13,11 +13,12 @@
 #include "checksum.h"
 #include "shim.h"
 
-/* Memory order of a tensor's elements: the sizes and strides, without dimensions of one element. */
+/* What a tensor holds, in the order of memory: without dimensions of one element and those that repeat it (of stride 0), neighbours merged, the last one of
+   adjacent elements. So masks and indices that are expanded, and crops of images, are a few runs. */
 struct layout {
-    int dims;
-    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX];
-    size_t element; /* bytes */
+    int dims;                                               /* of runs; the last is left out */
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX]; /* bytes */
+    size_t run;                                             /* bytes, likewise */
 };
 
 static bool has_values(struct tensor *tensor) {
@@ -25,33 +26,78 @@ static bool has_values(struct tensor *tensor) {
            !tensor_has_no_values(tensor);
 }
 
+/* Outermost first; equal strides keep the order of dimensions. */
+static void insert_dim(struct layout *layout, int64_t size, int64_t stride) {
+    int place = layout->dims++;
+    for (; place > 0 && layout->strides[place - 1] < stride; place--) {
+        layout->sizes[place] = layout->sizes[place - 1];
+        layout->strides[place] = layout->strides[place - 1];
+    }
+    layout->sizes[place] = size;
+    layout->strides[place] = stride;
+}
+
+static void merge_dims(struct layout *layout) {
+    int last = 0;
+    for (int i = 1; i < layout->dims; i++)
+        if (layout->strides[last] == layout->sizes[i] * layout->strides[i]) {
+            layout->sizes[last] *= layout->sizes[i];
+            layout->strides[last] = layout->strides[i];
+        } else {
+            last++;
+            layout->sizes[last] = layout->sizes[i];
+            layout->strides[last] = layout->strides[i];
+        }
+    layout->dims = layout->dims ? last + 1 : 0;
+}
+
 static struct layout layout_of(struct tensor *tensor) {
     struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
-    struct layout layout = {.element = dtype_bytes(tensor_dtype(tensor))};
+    struct layout layout = {.run = dtype_bytes(tensor_dtype(tensor))};
     for (size_t i = 0; i < sizes.count; i++)
-        if (sizes.data[i] > 1) {
-            layout.sizes[layout.dims] = sizes.data[i];
-            layout.strides[layout.dims++] = strides.data[i];
-        }
+        if (sizes.data[i] > 1 && strides.data[i])
+            insert_dim(&layout, sizes.data[i], strides.data[i] * (int64_t)layout.run);
+    merge_dims(&layout);
+    if (layout.dims && layout.strides[layout.dims - 1] == (int64_t)layout.run)
+        layout.run *= (size_t)layout.sizes[--layout.dims];
     return layout;
 }
 
-/* Moves the elements of a strided tensor to or from a packed buffer. Parameters with gaps are rare (views made leaves), so one element at a
-   time will do. */
-static void copy_strided(const struct layout *layout, char *memory, char *packed, bool into_tensor) {
-    int64_t index[TORCH_DIMS_MAX] = {0};
-    for (;;) {
-        char *element = memory;
-        for (int i = 0; i < layout->dims; i++)
-            element += index[i] * layout->strides[i] * (int64_t)layout->element;
-        memcpy(into_tensor ? element : packed, into_tensor ? packed : element, layout->element);
-        packed += layout->element;
-        int dim = layout->dims - 1;
-        while (dim >= 0 && ++index[dim] == layout->sizes[dim])
-            index[dim--] = 0;
-        if (dim < 0)
+static size_t layout_bytes(const struct layout *layout) {
+    size_t bytes = layout->run;
+    for (int i = 0; i < layout->dims; i++)
+        bytes *= (size_t)layout->sizes[i];
+    return bytes;
+}
+
+struct runs {
+    int64_t index[TORCH_DIMS_MAX];
+    char *at; /* the run; NULL: that was the last */
+};
+
+static void next_run(const struct layout *layout, struct runs *runs) {
+    for (int dim = layout->dims - 1; dim >= 0; dim--) {
+        runs->at += layout->strides[dim];
+        if (++runs->index[dim] < layout->sizes[dim])
             return;
+        runs->at -= layout->sizes[dim] * layout->strides[dim];
+        runs->index[dim] = 0;
     }
+    runs->at = NULL;
+}
+
+static uint64_t checksum_values(uint64_t before, struct tensor *tensor) {
+    struct layout layout = layout_of(tensor);
+    struct checksum sum = checksum_begin(before);
+    for (struct runs runs = {.at = tensor_data(tensor)}; runs.at; next_run(&layout, &runs))
+        checksum_add(&sum, runs.at, layout.run);
+    return checksum_end(&sum);
+}
+
+/* Moves the elements to or from a packed buffer. */
+static void copy_strided(const struct layout *layout, char *memory, char *packed, bool into_tensor) {
+    for (struct runs runs = {.at = memory}; runs.at; next_run(layout, &runs), packed += layout->run)
+        memcpy(into_tensor ? runs.at : packed, into_tensor ? packed : runs.at, layout->run);
 }
 
 static uint64_t checksum_shape(uint64_t sum, struct tensor *tensor) {
@@ -82,23 +128,12 @@ uint64_t start_check_tensor(struct tensor *tensor) {
         tensor_release(host);
         return sum;
     }
-    size_t bytes = tensor_bytes(tensor);
-    if (tensor_is_dense(tensor))
-        return checksum_bytes(sum, tensor_data(tensor), bytes);
-    struct layout layout = layout_of(tensor);
-    char *packed = malloc(bytes);
-    if (!packed)
-        return sum;
-    copy_strided(&layout, tensor_data(tensor), packed, false);
-    sum = checksum_bytes(sum, packed, bytes);
-    free(packed);
-    return sum;
+    return checksum_values(sum, tensor);
 }
 
 /* ---- parameters */
 
-/* Dense tensors are told apart by their memory's order, so it must be the same for the checksum to mean anything: it goes into the shape's.
-   */
+/* Values are told apart in their memory's order, so it must be the same for the checksum to mean anything: it goes into the shape's. */
 static uint64_t checksum_shapes(struct tensor *const *leaves, size_t count) {
     uint64_t sum = count;
     for (size_t i = 0; i < count; i++) {
@@ -107,8 +142,10 @@ static uint64_t checksum_shapes(struct tensor *const *leaves, size_t count) {
         sum = checksum_shape(sum, leaves[i]);
         if (!has_values(leaves[i]))
             continue;
-        struct layout layout = layout_of(leaves[i]);
-        sum = checksum_bytes(sum, layout.strides, (size_t)layout.dims * sizeof *layout.strides);
+        struct sizes sizes = tensor_sizes(leaves[i]), strides = tensor_strides(leaves[i]);
+        for (size_t dim = 0; dim < sizes.count; dim++)
+            if (sizes.data[dim] > 1)
+                sum = checksum_bytes(sum, &strides.data[dim], sizeof *strides.data);
     }
     return sum;
 }
@@ -122,12 +159,12 @@ static void broadcast_leaf(struct tensor *leaf) {
         tensor_release(host);
         return;
     }
-    size_t bytes = tensor_bytes(leaf);
-    if (tensor_is_dense(leaf)) {
-        comm_broadcast("parameters", tensor_data(leaf), bytes, 0);
+    struct layout layout = layout_of(leaf);
+    if (!layout.dims) {
+        comm_broadcast("parameters", tensor_data(leaf), layout.run, 0);
         return;
     }
-    struct layout layout = layout_of(leaf);
+    size_t bytes = layout_bytes(&layout);
     char *packed = malloc(bytes);
     if (!packed)
         shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.",

@@ -289,6 +289,19 @@ in_place_share() {
     same_part repeated_memory.py debian wheel
 }
 
+@test "masks and indices that are expanded, and crops, are compared where they lie: no rank has a copy of what they repeat" {
+    local build n
+    for build in $(builds); do
+        plain_run "$build" expanded.py
+        [ "$(wc -l <"$plain/out")" -eq 12 ]
+        numbers_of "$build"
+        for n in "${numbers[@]}"; do
+            ranks_run "$n" "$build" expanded.py
+            same_status && "$COMPARE" "$plain/out" "$ranks/out" && same_errors
+        done
+    done
+}
+
 @test "gradients that share memory with what flows on, with what a hook keeps and with each other; what create_graph makes is made anew" {
     same_part one_memory.py debian wheel
 }

@@ -252,6 +252,30 @@ END
     lacks "$output" "made 2"
 }
 
+@test "an expanded index, a crop or a column that is another one on some rank is noticed" {
+    cat >"$BATS_TEST_TMPDIR/strided.py" <<'END'
+import os, sys, torch
+torch.manual_seed(1)
+other = int(os.environ["ACCEL_RUN_RANK"]) * (sys.argv[2] == "other")
+linear, conv = torch.nn.Linear(8, 3), torch.nn.Conv2d(1, 2, 2)
+data, images, table = torch.randn(16, 5, 8), torch.randn(16, 1, 6, 6), torch.arange(48).view(16, 3) % 3
+table[9, 1] += other
+images[9, 0, 3, 4] += other
+made = {
+    "index": lambda: linear(data).gather(1, table[:, 1:2, None].expand(16, 4, 3)),
+    "crop": lambda: conv(images[:, :, 1:5, 2:5]),
+    "column": lambda: torch.nn.functional.cross_entropy(linear(data[:, 0]), table[:, 1]),
+}[sys.argv[1]]()
+print("made", made.mean().item() > -9)
+END
+    local what
+    for what in index crop column; do
+        run -0 "$ACCEL_RUN" -n 2 "$(python_of "${MATRIX_BUILD:-wheel}")" "$BATS_TEST_TMPDIR/strided.py" "$what" same
+        run -125 "$ACCEL_RUN" -n 2 "$(python_of "${MATRIX_BUILD:-wheel}")" "$BATS_TEST_TMPDIR/strided.py" "$what" other
+        contains "$output" AR-RANKS-PARTED
+    done
+}
+
 # The thread that cuts the batch exchanges nothing: what it has noted is compared where its loss is learned from.
 @test "batches and labels that differ between the ranks are noticed where the loss is computed in a task, too" {
     cat >"$BATS_TEST_TMPDIR/tasks.py" <<'END'

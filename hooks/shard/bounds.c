@@ -30,9 +30,12 @@ int64_t bounds_count_outside(struct tensor *indices, int64_t size, int64_t ignor
     if (tensor_is_dense(indices))
         return count_in(indices, size, ignored);
     OPAQUE_SCOPE;
-    struct value dense = TORCH_CALL("aten::contiguous", "", value_tensor(indices), value_int(0)); /* was a column of a table */
+    tensor_retain(indices); /* of an expanded one (idx.unsqueeze(-1).expand(-1, -1, 768)) each index once */
+    struct value once = layout_unexpanded(value_tensor(indices), tensor_strides(indices).data);
+    struct value dense = TORCH_CALL("aten::contiguous", "", once, value_int(0)); /* was a column of a table */
     int64_t outside = count_in(dense.tensor, size, ignored);
     value_drop(dense);
+    value_drop(once);
     return outside;
 }
 

@@ -317,7 +317,8 @@ bool packed_enter(struct shard_call *call);
 bool partial_execute(struct shard_call *call, const struct rule *rule);
 
 /* ---- indices (bounds.c) */
-/* How many are outside [0, size) and not `ignored`; 0 also where they are not integers, or lie where they cannot be looked through. */
+/* How many are outside [0, size) and not `ignored`, of an expanded tensor each once; 0 also where they are not integers, or lie where they cannot be looked
+   through. */
 int64_t bounds_count_outside(struct tensor *indices, int64_t size, int64_t ignored);
 /* The same of the argument at a position, when it is not divided yet: true when none is outside. */
 bool bounds_hold(struct shard_call *call, int position, int64_t size);

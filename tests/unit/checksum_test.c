@@ -32,3 +32,16 @@ TEST("two lanes cannot be exchanged") {
     uint64_t words[] = {1, 2, 3, 4}, other[] = {2, 1, 3, 4};
     EXPECT(checksum_bytes(0, words, sizeof words) != checksum_bytes(0, other, sizeof other));
 }
+
+TEST("bytes in pieces have the sum of those that lie together") {
+    char bytes[200];
+    for (int i = 0; i < 200; i++)
+        bytes[i] = (char)(i % 97);
+    for (size_t count = 0; count <= sizeof bytes; count += 7)
+        for (size_t piece = 1; piece < 70; piece++) {
+            struct checksum sum = checksum_begin(3);
+            for (size_t at = 0; at < count; at += piece)
+                checksum_add(&sum, bytes + at, count - at < piece ? count - at : piece);
+            EXPECT(checksum_end(&sum) == checksum_bytes(3, bytes, count));
+        }
+}
