@@ -85,6 +85,8 @@ stopped() {
     stopped '' 'data.data.mul_(2)'
     stopped AR-GRAD-KIND 'data.register_hook(lambda g: print(g.sum()))'
     stopped AR-GRAD-KIND 'data.retain_grad()'
+    stopped AR-GRAD-KIND 'loss = rnn(packed)[0].data.sum(); print(torch.autograd.grad(loss, +data)[0].norm().item())'
+    stopped '' 'data.mul_(2); loss = rnn(packed)[0].data.sum(); print(torch.autograd.grad(loss, data)[0].norm().item())' wheel
     stopped AR-WRITE 'data.data.add_(1)' wheel
     stopped AR-WRITE 'data.detach().add_(1)'
     stopped AR-WRITE-MEMORY 'data.detach().numpy()[2] = 1.0'

@@ -8,8 +8,15 @@
 
 enum { WHOLE_MOST = 1 << 20 }; /* its shares have digits left in float32 */
 
+/* Of an operand that is the result, too (positive, contiguous): which packed elements it is still. */
+static int64_t packed_before(const struct shard_call *call, struct tensor *result) {
+    return tensor_is_marked(result) && !call->op->is_in_place ? record_get(result).packed : 0;
+}
+
 static void mark_partial(struct shard_call *call, struct value *result, int place, int index, const void *unused) {
-    record_set(result->tensor, (struct record){.kind = RECORD_PARTIAL, .origin = origin_of_result(call->record.origin, index)});
+    record_set(result->tensor, (struct record){.kind = RECORD_PARTIAL,
+                                               .packed = packed_before(call, result->tensor),
+                                               .origin = origin_of_result(call->record.origin, index)});
 }
 
 static void run_partial(struct shard_call *call) {
