@@ -120,37 +120,45 @@ static struct tensor *whole_values(const struct shard_call *call, struct tensor 
     return whole;
 }
 
-static bool has_sizes_of(struct tensor *one, struct tensor *other) {
-    struct sizes own = tensor_sizes(one), its = tensor_sizes(other);
-    return own.count == its.count && !memcmp(own.data, its.data, own.count * sizeof *own.data);
-}
-
-/* Of a learned one for all, say. Owned. */
-static struct tensor *rows_of_whole(const struct shard_call *call, const struct argument *probability) {
-    int64_t whole[TORCH_DIMS_MAX];
+/* Probabilities may be broadcast: in the shape of self, of which they have so many rows. Owned. */
+static struct value expanded_like(struct value probability, const struct shard_call *call, int64_t rows) {
+    int64_t shape[TORCH_DIMS_MAX];
     struct sizes sizes = tensor_sizes(argument_tensor(call->lead));
     if (sizes.count > TORCH_DIMS_MAX)
         refuse_write(call, "the probabilities have a history, and it has very many dimensions");
-    memcpy(whole, sizes.data, sizes.count * sizeof *whole);
-    whole[call->record.dim] = record_total(&call->record);
-    struct value list = value_int_list(whole, sizes.count),
-                 expanded = TORCH_CALL("aten::expand", "", *probability->slot, list, value_bool(false));
-    struct tensor *rows = rows_take(expanded.tensor, &call->record, call->record.dim);
+    memcpy(shape, sizes.data, sizes.count * sizeof *shape);
+    shape[call->record.dim] = rows;
+    struct value list = value_int_list(shape, sizes.count), expanded = TORCH_CALL("aten::expand", "", probability, list, value_bool(false));
     value_drop(list);
+    return expanded;
+}
+
+/* Of whole ones, a learned one for all, say. Owned. */
+static struct tensor *rows_of_whole(const struct shard_call *call, struct value probability) {
+    struct value expanded = expanded_like(probability, call, record_total(&call->record));
+    struct tensor *rows = rows_take(expanded.tensor, &call->record, call->record.dim);
     value_drop(expanded);
     return rows;
 }
 
+/* Are they the same rows, in the dimension that is broadcast to that of self? */
+static bool has_rows_of_lead(const struct shard_call *call, const struct argument *probability) {
+    int skipped = argument_dims(call->lead) - argument_dims(probability);
+    return probability->record.dim + skipped == call->record.dim && record_same_rows(&probability->record, &call->record);
+}
+
 /* Of probabilities with a history: theirs, in this rank's rows, owned; else NULL. */
-static struct tensor *history_of(const struct shard_call *call, const struct argument *probability) {
+static struct tensor *history_of(struct shard_call *call, const struct argument *probability) {
     if (!probability || !tensor_is_recorded(argument_tensor(probability)))
         return NULL;
     if (probability->record.kind != RECORD_SHARD)
-        return rows_of_whole(call, probability);
-    if (!record_same_rows(&probability->record, &call->record) || !has_sizes_of(argument_tensor(probability), argument_tensor(call->lead)))
-        refuse_write(call, "the probabilities have a history, and are not divided like it");
-    tensor_retain(argument_tensor(probability));
-    return argument_tensor(probability);
+        return rows_of_whole(call, *probability->slot);
+    if (has_rows_of_lead(call, probability))
+        return expanded_like(*probability->slot, call, record_local(&call->record)).tensor;
+    struct value whole = value_tensor(execute_gather_argument(call, probability));
+    struct tensor *rows = rows_of_whole(call, whole);
+    value_drop(whole);
+    return rows;
 }
 
 /* bernoulli_, normal_, uniform_... (self, numbers..., generator). Probabilities in a tensor: whole ones meet the whole draw. */

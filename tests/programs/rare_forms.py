@@ -136,6 +136,29 @@ def learned_probability():
     print(probability.grad.tolist())
 
 
+def computed_probability():
+    """Of each row, of each element, of rows in another order, of another dimension than the divided one."""
+    score, model = nn.Linear(8, 1), nn.Linear(8, 4)
+    single, square = nn.Linear(8, 1), nn.Linear(8, 12)
+    models = nn.ModuleList([score, model])
+    for gate in (
+        lambda: score(images),
+        lambda: score(images).expand(12, 4),
+        lambda: score(images).flip(0),
+        lambda: score(images)[:, 0].view(12, 1),
+    ):
+        hidden = model(images)
+        kept = torch.empty_like(hidden).bernoulli_(torch.sigmoid(gate()))
+        print(kept.sum().item(), kept.requires_grad)
+        tell("gated", (hidden * kept).pow(2).sum() + (hidden * kept * gate()).mean(), models)
+    hidden = square(images)  # 12 x 12
+    kept = torch.empty_like(hidden).bernoulli_(torch.sigmoid(single(images)[:, 0]))
+    tell("columns", (hidden * kept).pow(2).sum() + single(images).sum(), nn.ModuleList([single, square]))
+    hidden = square(images)
+    kept = torch.empty_like(hidden.t()).bernoulli_(torch.sigmoid(single(images)[:, 0]))
+    tell("turned", (hidden * kept.t()).pow(2).sum() + single(images).sum(), nn.ModuleList([single, square]))
+
+
 @torch.jit.script
 def joined(hidden: torch.Tensor, other: torch.Tensor, i: int):
     parts = [hidden, other]
@@ -180,6 +203,7 @@ complex_sums()
 derivatives_of_zeros()
 left_out()
 learned_probability()
+computed_probability()
 lists_of_scripts()
 named_dimensions()
 
