@@ -33,12 +33,42 @@ static bool has_no_gaps(const struct argument *argument) {
     return true;
 }
 
+/* The dimension of the whole, which lies as one process's does, that steps of `stride` move along: the outermost that they are whole steps of; -1: none. */
+static int dim_of_steps(const int64_t *strides, const int64_t *sizes, int dims, int64_t stride) {
+    int found = -1;
+    for (int i = 0; i < dims; i++)
+        if (sizes[i] > 1 && strides[i] <= stride && stride % strides[i] == 0 && (found < 0 || strides[i] > strides[found]))
+            found = i;
+    return found;
+}
+
+/* as_strided(self, size, stride): does it see elements of self alone, none of what lies in its gaps (frames of one channel: stft)? */
+static bool sees_own_elements(struct shard_call *call, const struct argument *self) {
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], counts[TORCH_DIMS_MAX], steps[TORCH_DIMS_MAX];
+    int dims = layout_told(argument_tensor(self), &self->record, sizes, strides), wanted = call_ints(call, 1, counts);
+    if (strcmp(call->op->short_name, "as_strided") || wanted < 0 || call_ints(call, 2, steps) != wanted)
+        return false;
+    for (int i = 0; i < dims; i++)
+        if (sizes[i] > 1 && strides[i] < 1) /* expanded */
+            return false;
+    for (int i = 0; i < wanted; i++) {
+        int dim = counts[i] > 1 && steps[i] ? dim_of_steps(strides, sizes, dims, steps[i]) : -1;
+        if (counts[i] < 1 || (dim < 0 && counts[i] > 1 && steps[i]))
+            return false;
+        if (dim >= 0)
+            sizes[dim] -= (counts[i] - 1) * (steps[i] / strides[dim]);
+        if (dim >= 0 && sizes[dim] < 1)
+            return false;
+    }
+    return true;
+}
+
 /* as_strided, view.dtype: what they see is the whole's memory. A part of a sum lies there as the whole does, but has other bits. */
 RULE_FUNCTION(memory) {
     const struct argument *self = call_argument(call, 0);
     bool has_place = call->value_count > 3 && !call_is_none(call, 3); /* counted from where the memory begins */
     if (self && self->record.kind == RECORD_SHARD && !strncmp(call->op->short_name, "as_strided", 10) &&
-        (!has_no_gaps(self) || (has_place && tensor_storage_offset(argument_tensor(self)))))
+        ((!has_no_gaps(self) && !sees_own_elements(call, self)) || (has_place && tensor_storage_offset(argument_tensor(self)))))
         shim_problem(
             "AR-STRIDES", "Take the strides of a tensor of its own (x.contiguous()), or index it instead.",
             "operator %s on a view of divided rows that are not all there is in their memory: what lies between them is elsewhere here",

@@ -15,6 +15,19 @@ def report(name, *values):
     print(name, *(f"{value:.5f}" if isinstance(value, float) else value for value in values))
 
 
+def frames():
+    waves = encoder(data).view(13, 2, 4)
+    for channel in 0, 1:
+        for turned in False, True:
+            wave = encoder(data).view(13, 2, 4)[:, channel]
+            spectrum = torch.stft(wave, 2, 1, center=False, window=torch.ones(2), return_complex=True)
+            windows = wave.as_strided((13, 2, 2), (wave.stride(0), 2, 1)) if not turned else wave.as_strided((4, 13), (1, wave.stride(0))).t()
+            encoder.zero_grad()
+            (spectrum.abs().pow(2).sum() + windows.pow(2).mean()).backward()
+            report("frames", channel, windows.stride(), windows.sum().item(), spectrum.abs().sum().item(), encoder.weight.grad.norm().item())
+    report("all", waves.as_strided((13, 4), (8, 1)).sum().item())
+
+
 def copies():
     ways = {"contiguous": lambda v: v.contiguous(), "reshape": lambda v: v.reshape(-1), "flatten": lambda v: v.flatten(), "ravel": lambda v: v.ravel(),
             "to": lambda v: v.to(torch.float32), "unfold": lambda v: v.unfold(0, 2, 2), "numpy": lambda v: torch.from_numpy(v.detach().numpy().reshape(-1)),
@@ -192,3 +205,4 @@ overlapping()
 two_columns()
 layouts()
 parts_of_a_written_batch()
+frames()
