@@ -46,6 +46,34 @@ static struct tensor *sparse_make(struct value indices, struct value values, str
     return made;
 }
 
+enum { FORM_BITS = 8 };
+
+/* How many entries each rank has, and how many sparse dimensions they have: those of the first rank that has any. */
+static int agree_on_form(struct tensor *indices, uint64_t *counts) {
+    uint64_t own = (uint64_t)tensor_size(indices, 0), form = 0;
+    comm_all_gather_words("size of a sparse gradient", (uint64_t)tensor_size(indices, 1) << FORM_BITS | own, counts);
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++) {
+        uint64_t dims = counts[rank] % (1 << FORM_BITS);
+        counts[rank] >>= FORM_BITS;
+        form = form || !counts[rank] ? form : dims;
+    }
+    return (int)(form ? form : own);
+}
+
+/* One without entries loses its dense dimensions when it is multiplied by a number (1.13). */
+static void make_empty_form(struct value *indices, struct value *values, struct tensor *gradient, int sparse_dims) {
+    int64_t none[2] = {sparse_dims, 0}, sizes[1 + TORCH_DIMS_MAX] = {0};
+    int dense = tensor_dims(gradient) - sparse_dims;
+    for (int i = 0; i < dense; i++)
+        sizes[1 + i] = tensor_size(gradient, sparse_dims + i);
+    struct value had[2] = {*indices, *values};
+    *indices = TORCH_CALL("aten::new_empty", "", had[0], value_int_list(none, 2), value_none(), value_none(), value_none(), value_none());
+    *values = TORCH_CALL("aten::new_empty", "", had[1], value_int_list(sizes, 1 + (size_t)dense), value_none(), value_none(), value_none(),
+                         value_none());
+    value_drop(had[0]);
+    value_drop(had[1]);
+}
+
 struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
     if (!tensor_is_sparse(gradient) || tensor_dims(gradient) > TORCH_DIMS_MAX)
         shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
@@ -57,7 +85,9 @@ struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
     struct value indices = TORCH_CALL("aten::_indices", "", value_tensor(gradient)),
                  values = TORCH_CALL("aten::_values", "", value_tensor(gradient));
     uint64_t counts[BOARD_RANKS_MAX];
-    comm_all_gather_words("size of a sparse gradient", (uint64_t)tensor_size(indices.tensor, 1), counts);
+    int sparse_dims = agree_on_form(indices.tensor, counts);
+    if (tensor_size(indices.tensor, 0) != sparse_dims)
+        make_empty_form(&indices, &values, gradient, sparse_dims);
     struct value all_indices = value_tensor(gather_along(indices.tensor, 1, counts));
     struct value all_values = value_tensor(gather_along(values.tensor, 0, counts));
     struct tensor *sum = sparse_make(all_indices, all_values, gradient);

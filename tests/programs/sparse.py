@@ -80,3 +80,11 @@ for word, loss_of_table in {"first": lambda: (table(words) * factors).sum(), "ad
     loss_of_table().backward(create_graph=True)
     show(f"recorded, {word}", table.weight.grad)
 show("recorded, asked", torch.autograd.grad((table(words) * factors).sum(), [table.weight], create_graph=True)[0])
+
+# entries that flow on from a hook, which has seen all of them
+hooks.pop().remove()
+found = (table(words) * factors).sum(2).abs().mul(7).long().flatten() % 40
+weight, table.weight.grad = table.weight * 2, None
+weight.register_hook(lambda gradient: gradient.coalesce())
+functional.embedding(found, weight, sparse=True).tanh().pow(2).mean().backward()
+show("doubled entries", table.weight.grad)
