@@ -138,6 +138,13 @@ static struct tensor *make_whole(struct tensor *returned) {
     return tensor_is_marked(returned) && !dispatch_in_transform() ? boundary_return(returned, &whole) : returned;
 }
 
+struct tensor *boundary_written(struct tensor *seen, const struct record *wanted) {
+    if (!tensor_is_sparse(seen) || wanted->kind != RECORD_PARTIAL)
+        return NULL;
+    tensor_retain(seen);
+    return return_sparse(seen);
+}
+
 void boundary_make_all_whole(const struct vector *returned) {
     for (size_t i = 0; i < vector_tensors(returned); i++)
         *vector_tensor(returned, i) = make_whole(*vector_tensor(returned, i));
@@ -151,8 +158,9 @@ static struct tensor *user_hook_called(struct tensor *gradient, void *data) {
     struct value seen = value_tensor(boundary_show(gradient, &wanted));
     struct fit_size size = fit_size_of(seen.tensor, &wanted);
     struct tensor *returned = user_call(hook, seen.tensor);
+    struct tensor *written = returned == torch_facts.undefined ? boundary_written(seen.tensor, &wanted) : NULL;
     value_drop(seen);
-    returned = boundary_return(fit_exact(returned, &size), &wanted);
+    returned = written ? written : boundary_return(fit_exact(returned, &size), &wanted);
     dispatch_client.hook_returned(hook->node, returned);
     return returned;
 }

@@ -78,6 +78,29 @@ static struct object *convert_returned(struct object *returned, const struct cus
     return converted;
 }
 
+/* The hook has returned nothing: what is in the gradients' place if it may have written to a sum that it was shown in place of one, else None. Takes none. */
+static struct object *convert_written(struct object *none, struct object *given, struct object *seen, const struct custom *custom,
+                                      bool of_inputs) {
+    const struct python_api *python = python_api();
+    int64_t count = python->tuple_size(given);
+    bool has_sum = false;
+    struct object *converted = python->tuple_new(count);
+    for (int64_t i = 0; i < count; i++) {
+        struct object *item = python->tuple_get(seen, i), *own = python->tuple_get(given, i);
+        struct custom_value value = value_of_gradient(custom, of_inputs, (size_t)i);
+        struct tensor *written = item == python->none ? NULL : boundary_written(python_tensor(item), &value.record);
+        if (written) {
+            own = python_object(written);
+            tensor_release(written);
+        } else
+            python->retain(own);
+        has_sum |= written != NULL;
+        python->tuple_set(converted, i, own);
+    }
+    python->release(has_sum ? none : converted);
+    return has_sum ? converted : none;
+}
+
 /* self: (the program's function, a node_hook); arguments: (gradients of inputs, gradients of outputs), or the latter alone. */
 static struct object *node_hook_called(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
@@ -98,8 +121,12 @@ static struct object *node_hook_called(struct object *self, struct object *argum
     struct opaque_scope level = boundary_enter();
     struct object *returned = python->call(function, shown);
     boundary_leave(&level);
+    if (returned == python->none) /* what may be returned instead is what the first argument holds, of either kind of hook */
+        returned = convert_written(returned, python->tuple_get(arguments, 0), python->tuple_get(shown, 0), custom, hook.kind == POST_HOOK);
+    else
+        returned = convert_returned(returned, custom, hook.kind == POST_HOOK);
     python->release(shown);
-    return convert_returned(returned, custom, hook.kind == POST_HOOK);
+    return returned;
 }
 
 static const struct python_method method = {"hook", node_hook_called, PYTHON_VARARGS, NULL};

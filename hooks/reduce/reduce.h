@@ -176,6 +176,9 @@ struct tensor *boundary_hand_out(struct tensor *whole);
 struct tensor *boundary_show(struct tensor *gradient, const struct record *record);
 /* Brings a value that the program gives (taken) into the form in which it flows on. Owned. A collective when the form differs. */
 struct tensor *boundary_return(struct tensor *returned, const struct record *wanted);
+/* What a hook that returns nothing may have written to the gradient that it was shown (borrowed), in that form: owned. NULL: it is an alias of the engine's
+   own, where all of that stands. */
+struct tensor *boundary_written(struct tensor *seen, const struct record *wanted);
 /* Python's hooks on tensors (python_hooks.c): notes of which tensor a hook object's gradient is. Interpreter's lock held. */
 void python_hook_met(struct tensor *tensor, void *const *holder);
 /* Of an object of Python for a node of the graph (python_nodes.c): how many words of memory its class has, from PYTHON_OBJECT_WORDS on its own; the node, if it

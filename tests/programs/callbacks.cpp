@@ -146,6 +146,26 @@ static void hook_comes_first() {
     }
 }
 
+/* Hooks that return nothing and write to the entries of a sparse gradient: of a table, and of what was computed from it. */
+static void sparse_entries() {
+    torch::manual_seed(4);
+    torch::nn::Embedding table(torch::nn::EmbeddingOptions(40, 6).sparse(true));
+    Tensor words = torch::randint(40, {23, 5});
+    table->weight.register_hook([](Tensor gradient) {
+        show("entries", gradient._values());
+        gradient._values().clamp_(-1e-3, 1e-3);
+    });
+    table->weight.register_hook([](Tensor gradient) { show("clamped entries", gradient._values()); });
+    table(words).tanh().pow(2).mean().backward();
+    show("clamped table", table->weight.grad().to_dense());
+    table->weight.mutable_grad() = Tensor();
+    Tensor doubled = table->weight * 2;
+    doubled.register_hook([](Tensor gradient) { gradient._values().mul_(100).clamp_(-1e-2, 1e-2); });
+    Tensor found = table(words).sum(2).abs().mul(7).to(torch::kLong).flatten() % 40;
+    torch::embedding(doubled, found, -1, false, true).tanh().pow(2).mean().backward();
+    show("clamped twice", table->weight.grad().to_dense());
+}
+
 int main() {
     hook_comes_first();
     torch::manual_seed(1);
@@ -187,6 +207,7 @@ int main() {
             }
         }
     }
+    sparse_entries();
     normalised(images);
     wrong_sizes(first, images);
 }

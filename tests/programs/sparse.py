@@ -88,3 +88,27 @@ weight, table.weight.grad = table.weight * 2, None
 weight.register_hook(lambda gradient: gradient.coalesce())
 functional.embedding(found, weight, sparse=True).tanh().pow(2).mean().backward()
 show("doubled entries", table.weight.grad)
+
+
+# hooks on a node that return nothing, and write to the entries
+class Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, weight):
+        return weight.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 1
+
+
+def limit(gradients):
+    gradients[0]._values().mul_(100).clamp_(-0.1, 0.1)
+
+
+for kind in ["register_hook", "register_prehook"]:
+    table.weight.grad = None
+    weight = Same.apply(table.weight)
+    if hasattr(weight.grad_fn, kind):  # of 2.0
+        getattr(weight.grad_fn, kind)(lambda gradients, *outputs: limit(gradients))
+        functional.embedding(found, weight, sparse=True).tanh().pow(2).mean().backward()
+        show(f"written, {kind}", table.weight.grad)
