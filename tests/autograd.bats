@@ -351,3 +351,15 @@ in_place_share() {
     same_errors
     cmp "$plain/out" "$ranks/out"
 }
+
+@test "parameters of complex types and of half precision that part by rounding are told of once, others stop the job" {
+    local type python
+    for type in float16:1.001 bfloat16:1.01 complex64:1.0000003 complex128:1.000000000000002; do
+        python=$(python_of debian)
+        [ "${type%%:*}" != float16 ] || python=$(python_of wheel)
+        run -0 "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/rounded.py" "${type%:*}" "${type#*:}"
+        contains "$output" AR-ROUNDING
+        run -125 "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/rounded.py" "${type%:*}" 1.2
+        contains "$output" AR-MODELS-PARTED
+    done
+}

@@ -19,7 +19,7 @@ enum { WINDOW_BYTES = 1024, SELDOM = 64 };
 static uint64_t backwards; /* whose gradients were summed: the same number on all ranks */
 static unsigned every = 1; /* backwards for each comparison; SELDOM, once hosts were seen to round otherwise */
 static bool is_said;
-static const double FAR = 1e-3, FAR_BFLOAT16 = 4e-2; /* of the largest value */
+static const double FAR = 1e-3, FAR_FLOAT16 = 5e-3, FAR_BFLOAT16 = 4e-2; /* of the largest value */
 static const double NEAR = 1e-6, NEAR_FLOAT64 = 1e-14;
 
 struct window {
@@ -91,22 +91,42 @@ static double distance(double a, double b) {
     return isfinite(a) && isfinite(b) ? larger(a - b, b - a) : HUGE_VAL;
 }
 
-static bool has_values(enum torch_dtype dtype) {
-    return dtype == DTYPE_FLOAT64 || dtype == DTYPE_FLOAT32 || dtype == DTYPE_BFLOAT16;
+/* A complex number is two real ones. */
+static enum torch_dtype type_of_parts(enum torch_dtype dtype) {
+    return dtype == DTYPE_COMPLEX64 ? DTYPE_FLOAT32 : dtype == DTYPE_COMPLEX128 ? DTYPE_FLOAT64 : dtype;
 }
 
-static double value_at(const struct window *window, const char *data, size_t index) {
+static double widen_float16(uint16_t half) {
+    enum { FRACTION_BITS = 10, INFINITE = 31, LOWEST = -24 }; /* its last digit is worth 2^LOWEST where the exponent is 0 or 1 */
+    int exponent = half >> FRACTION_BITS & INFINITE, fraction = half % (1 << FRACTION_BITS);
+    double value = exponent == INFINITE ? (fraction ? (double)NAN : HUGE_VAL)
+                                        : ldexp(fraction + (exponent ? 1 << FRACTION_BITS : 0), LOWEST + (exponent ? exponent - 1 : 0));
+    return half >> 15 ? -value : value;
+}
+
+/* Of a floating type. */
+static double value_at(enum torch_dtype dtype, const char *data, size_t index) {
     float single = 0;
     double value;
-    if (window->dtype == DTYPE_FLOAT64) {
-        memcpy(&value, data + index * sizeof value, sizeof value);
+    uint16_t half;
+    data += index * dtype_bytes(dtype);
+    if (dtype == DTYPE_FLOAT64) {
+        memcpy(&value, data, sizeof value);
         return value;
     }
-    if (window->dtype == DTYPE_BFLOAT16) /* the upper half of a float32 */
-        memcpy((char *)&single + sizeof single / 2, data + index * sizeof single / 2, sizeof single / 2);
+    if (dtype == DTYPE_FLOAT16) {
+        memcpy(&half, data, sizeof half);
+        return widen_float16(half);
+    }
+    if (dtype == DTYPE_BFLOAT16) /* the upper half of a float32 */
+        memcpy((char *)&single + sizeof single / 2, data, sizeof single / 2);
     else
-        memcpy(&single, data + index * sizeof single, sizeof single);
+        memcpy(&single, data, sizeof single);
     return (double)single;
+}
+
+static double far_of(enum torch_dtype dtype) {
+    return dtype == DTYPE_BFLOAT16 ? FAR_BFLOAT16 : dtype == DTYPE_FLOAT16 ? FAR_FLOAT16 : FAR;
 }
 
 /* May rounding have taken the values of two ranks that far apart, of which this is the largest? On one host they compute the same of the same: what
@@ -114,23 +134,24 @@ static double value_at(const struct window *window, const char *data, size_t ind
 static bool is_rounding(enum torch_dtype dtype, double difference, double largest) {
     if (!isfinite(difference))
         return false;
-    if (dtype == DTYPE_BFLOAT16 || shim_has_hosts())
-        return difference <= (dtype == DTYPE_BFLOAT16 ? FAR_BFLOAT16 : FAR) * largest;
+    if (dtype_is_narrow(dtype) || shim_has_hosts())
+        return difference <= far_of(dtype) * largest;
     double near = (dtype == DTYPE_FLOAT64 ? NEAR_FLOAT64 : NEAR) * largest;
     return difference * difference <= near * near * (double)backwards;
 }
 
 /* More than rounding? Types that are not looked into here are far when they differ. */
 static bool is_far(const struct window *window, const char *rank_0s) {
-    if (!has_values(window->dtype))
+    enum torch_dtype dtype = type_of_parts(window->dtype);
+    if (!dtype_is_floating(dtype))
         return memcmp(window->data, rank_0s, window->bytes) != 0;
     double largest = 0, difference = 0;
-    for (size_t i = 0; i < window->bytes / dtype_bytes(window->dtype); i++) {
-        double own = value_at(window, window->data, i), other = value_at(window, rank_0s, i);
+    for (size_t i = 0; i < window->bytes / dtype_bytes(dtype); i++) {
+        double own = value_at(dtype, window->data, i), other = value_at(dtype, rank_0s, i);
         largest = larger(larger(largest, own), -own);
         difference = larger(difference, distance(own, other));
     }
-    return !is_rounding(window->dtype, difference, largest);
+    return !is_rounding(dtype, difference, largest);
 }
 
 static void examine_numbers(const struct backward *backward) {
