@@ -314,6 +314,19 @@ const char *shim_file_at(const void *address) {
     return dladdr(address, &info) && info.dli_fname ? shim_base_of(info.dli_fname) : "";
 }
 
+/* Not libtorchvision.so, or libtorch_of_mine.so. */
+bool shim_is_file_of_libtorch(const char *file) {
+    static const char *const names[] = {
+        "libtorch",     "libtorch_cpu", "libtorch_cuda",   "libtorch_cuda_cpp",    "libtorch_cuda_cu", "libtorch_cuda_linalg",
+        "libtorch_hip", "libtorch_xpu", "libtorch_python", "libtorch_global_deps", "libc10",           "libc10_cuda",
+        "libc10_hip",   "libc10_xpu"};
+    size_t length = strcspn(file, ".-");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == length && !strncmp(file, names[i], length))
+            return true;
+    return false;
+}
+
 struct mapped {
     bool libtorch, python;
 };

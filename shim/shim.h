@@ -116,6 +116,7 @@ static inline const char *shim_base_of(const char *path) {
 }
 /* The program's or library's file that is mapped there, without its folders (a program may lie below one that is called as a library is); "": none. */
 const char *shim_file_at(const void *address);
+bool shim_is_file_of_libtorch(const char *file); /* its name */
 /* Does the address lie in what the module has mapped? For dl_iterate_phdr (symbols.c). */
 struct dl_phdr_info;
 bool shim_module_holds(const struct dl_phdr_info *module, const void *address);

@@ -363,3 +363,14 @@ in_place_share() {
         contains "$output" AR-MODELS-PARTED
     done
 }
+
+@test "a node of the program's own is refused by name also where its file, or its class, is called as if it were libtorch's" {
+    local mode
+    for mode in own_node own_node_of_torch; do
+        cp "$BUILD/programs/debian-O2/structures" "$BATS_TEST_TMPDIR/libtorch_$mode"
+        run -125 "$ACCEL_RUN" -n 2 "$BATS_TEST_TMPDIR/libtorch_$mode" "$mode"
+        contains "$output" AR-NODE
+        run -125 "$ACCEL_RUN" -n 2 "$BUILD/programs/debian-O2/structures" "$mode"
+        contains "$output" AR-NODE
+    done
+}

@@ -110,22 +110,11 @@ static void tell(struct modules *modules, struct module *module, bool is_torchs)
     }
 }
 
-/* Not libtorchvision.so, or libtorch_of_mine.so. */
-static bool is_librarys(const struct module *module) {
-    static const char *const names[] = {"libtorch",        "libtorch_cpu", "libtorch_cuda", "libtorch_hip", "libtorch_global_deps",
-                                        "libtorch_python", "libc10",       "libc10_cuda",   "libc10_hip"};
-    size_t length = strcspn(module->file, ".-");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == length && !strncmp(module->file, names[i], length))
-            return true;
-    return false;
-}
-
 void modules_tell_programs(struct modules *modules, const void *address) {
     for (size_t i = 0; i < modules->count; i++) {
         struct module *module = &modules->all[i];
         bool holds = (uintptr_t)address >= module->span.first && (uintptr_t)address < module->span.end;
-        if (is_librarys(module))
+        if (shim_is_file_of_libtorch(module->file))
             tell(modules, module, true);
         if (module->is_executable || holds)
             tell(modules, module, false);

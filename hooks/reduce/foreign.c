@@ -4,7 +4,6 @@
  * them stops the job by name. Custom functions (torch::autograd::Function) are nodes of libtorch's class CppNode, and have a file of their own.
  */
 #include <stdatomic.h>
-#include <string.h>
 
 #include "reduce.h"
 
@@ -13,23 +12,12 @@ enum { KNOWN = 256 };
 /* Tables of libtorch's own classes that were met: a few dozen in any program. What another thread writes over is looked up again. */
 static _Atomic(void *) known[KNOWN];
 
-static bool is_class_of_libtorch(void *object) {
-    static const char *const spaces[] = {"N5torch", "N2at", "N3c10", "N9functorch"};
-    const char *name = virtual_class(object);
-    for (size_t i = 0; name && i < sizeof spaces / sizeof *spaces; i++)
-        if (!strncmp(name, spaces[i], strlen(spaces[i])))
-            return true;
-    return false;
-}
-
-/* Its table is in a library of libtorch's, or is of libtorch's own class: a custom function's, or one that the linker has copied into the program. */
 static bool is_foreign(void *object) {
     void *table = *(void **)object;
     _Atomic(void *) *place = &known[((uintptr_t)table >> 4) * 0x9E3779B97F4A7C15ull >> 56];
     if (atomic_load_explicit(place, memory_order_relaxed) == table)
         return false;
-    const char *file = shim_file_at(table);
-    if (strncmp(file, "libtorch", 8) && strncmp(file, "libc10", 6) && !is_class_of_libtorch(object))
+    if (!virtual_is_of_libtorch(object))
         return true;
     atomic_store_explicit(place, table, memory_order_relaxed);
     return false;

@@ -402,6 +402,8 @@ void *virtual_replace(void *object, int slot, void *function);
 void virtual_write(void **slot, void *function);
 /* The class of an object with virtual functions, mangled, or as C++ writes it, allocated; NULL: it has no name. */
 const char *virtual_class(void *object);
+/* Is the class libtorch's own, be its table in the program, as that of a custom function's node? Not: called as if it were. */
+bool virtual_is_of_libtorch(void *object);
 char *virtual_class_shown(void *object);
 
 /* Says that this libtorch is not supported, naming the check that failed. */

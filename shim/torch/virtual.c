@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -47,6 +48,38 @@ const char *virtual_class(void *object) {
     void **type = (*(void ***)object)[TYPE_WORD];
     const char *name = type ? type[NAME_WORD] : NULL;
     return name && *name == '*' ? name + 1 : name;
+}
+
+/* Of classes that its headers alone have, so that each program has tables of its own: a custom function's node, and what adds up the gradients of
+   torch::nn::parallel's replicas. */
+static bool is_of_headers(const char *name) {
+    static const char *const begins[] = {"N5torch8autograd7CppNodeI", "N5torch2nn12_GLOBAL__N_19ReduceAddE"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (!strncmp(name, begins[i], strlen(begins[i])))
+            return true;
+    return false;
+}
+
+/* Of a class whose table the linker has copied into the program (a COPY relocation) libtorch has another. */
+static bool is_exported(const char *name) {
+    enum { SYMBOL_MAX = 1024 };
+    static const char *const libraries[] = {"libtorch_cpu", "libtorch_python", "libtorch_cuda", "libc10"};
+    char symbol[SYMBOL_MAX];
+    if ((size_t)snprintf(symbol, sizeof symbol, "_ZTV%s", name) >= sizeof symbol)
+        return false;
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        const void *table = resolve_function(libraries[i], symbol);
+        if (table && shim_is_file_of_libtorch(shim_file_at(table)))
+            return true;
+    }
+    return false;
+}
+
+bool virtual_is_of_libtorch(void *object) {
+    if (shim_is_file_of_libtorch(shim_file_at(*(void **)object)))
+        return true;
+    const char *name = virtual_class(object);
+    return name && (is_of_headers(name) || is_exported(name));
 }
 
 char *virtual_class_shown(void *object) {

@@ -2,7 +2,7 @@
 // its own, models that threads train one after the other or side by side, graphs that a thread makes and drops meanwhile.
 //
 //   structures own | own_by_base | lbfgs | thread | threads | threads_at_once | threads_make | beside | looks | often | tasks | taken
-//   structures node_hook | accumulator_hook | own_node    what it puts into the graph itself; with _aside, where a backward does not come by
+//   structures node_hook | accumulator_hook | own_node | own_node_of_torch    what it puts into the graph itself; with _aside, where a backward does not come by
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
@@ -336,6 +336,8 @@ struct Halved : torch::autograd::Node {
     }
 };
 
+namespace torch::autograd { struct OfTheProgram : Halved {}; } // called as if it were libtorch's
+
 // Nodes are held by std::shared_ptr at first, by c10::intrusive_ptr in later libtorches.
 template <class Own> static void hold(std::shared_ptr<Own> &pointer) {
     pointer = std::make_shared<Own>();
@@ -345,6 +347,13 @@ template <class Own> static void hold(c10::intrusive_ptr<Own> &pointer) {
 }
 template <class Own> static std::shared_ptr<Own> kind_of(const std::shared_ptr<torch::autograd::Node> &);
 template <class Own, class Any> static c10::intrusive_ptr<Own> kind_of(const Any &);
+template <class Own> static void put_node(torch::Tensor &hidden) {
+    decltype(kind_of<Own>(hidden.grad_fn())) node;
+    hold(node);
+    node->set_next_edges(torch::autograd::collect_next_edges(hidden));
+    hidden = hidden.detach().clone();
+    torch::autograd::create_gradient_edge(hidden, node);
+}
 
 static void put_into_graph(Net &net, Data &data, const char *mode) {
     torch::Tensor hidden = net.first(data.x).tanh();
@@ -354,11 +363,7 @@ static void put_into_graph(Net &net, Data &data, const char *mode) {
         net.first->weight.view_as(net.first->weight).grad_fn()->next_edge(0).function->add_post_hook(std::make_unique<Shown>());
         hidden = net.first(data.x).tanh();
     } else {
-        decltype(kind_of<Halved>(hidden.grad_fn())) node;
-        hold(node);
-        node->set_next_edges(torch::autograd::collect_next_edges(hidden));
-        hidden = hidden.detach().clone();
-        torch::autograd::create_gradient_edge(hidden, node);
+        std::strcmp(mode, "own_node_of_torch") ? put_node<Halved>(hidden) : put_node<torch::autograd::OfTheProgram>(hidden);
     }
     auto loss = torch::mse_loss(net.second(hidden).squeeze(1), data.y);
     if (std::strstr(mode, "_aside")) { // of a backward that does not run it
