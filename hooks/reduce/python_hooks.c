@@ -3,6 +3,7 @@
  * with one virtual function that calls what is in it; the graph's node may get another such object with the same dictionary without our seeing it. So the
  * function is replaced for the whole class, and the dictionary says which tensor's gradient it is.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "reduce.h"
@@ -167,21 +168,36 @@ void python_hook_met(struct tensor *tensor, void *const *holder) {
 /* ---- register_post_accumulate_grad_hook: called by AccumulateGrad when a parameter's gradient has arrived; the program makes its step there */
 
 typedef void accumulated_call(void *hook, struct tensor *const *tensor);
-static accumulated_call *original_accumulated_call;
 
-static void accumulated_hook_called(void *hook, struct tensor *const *tensor) {
-    backward_has_arrived();
-    BOUNDARY_SCOPE; /* makes it final */
-    original_accumulated_call(hook, tensor);
+/* What the tables of their classes had in the slot: Python has one class, a C++ program may have several. Read without the lock. */
+static struct pairs accumulated_calls;
+static pthread_mutex_t accumulated_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((constructor)) static void accumulated_start(void) {
+    threads_renew_in_child(&accumulated_mutex);
 }
 
-/* PostAccumulateGradHook has two destructors, then operator(); only Python makes one. */
+static void accumulated_hook_called(void *hook, struct tensor *const *tensor) {
+    accumulated_call *original = (accumulated_call *)pairs_get(&accumulated_calls, *(void **)hook);
+    backward_has_arrived();
+    BOUNDARY_SCOPE; /* makes it final */
+    original(hook, tensor);
+}
+
+static void replace_accumulated_call(void *hook) {
+    void *table = *(void **)hook;
+    pthread_mutex_lock(&accumulated_mutex);
+    if (!pairs_get(&accumulated_calls, table)) {
+        pairs_put(&accumulated_calls, table, ((void **)table)[CALL_SLOT]); /* before the first call */
+        virtual_replace(hook, CALL_SLOT, (void *)accumulated_hook_called);
+    }
+    pthread_mutex_unlock(&accumulated_mutex);
+}
+
+/* PostAccumulateGradHook has two destructors, then operator(). */
 void hook_post_accumulate_hooks(struct tensor *const *tensor, void *holder) {
     void *hook = *(void **)holder;
-    if (shim_active() && !dispatch_is_opaque() && hook) {
-        accumulated_call *had = (accumulated_call *)virtual_replace(hook, CALL_SLOT, (void *)accumulated_hook_called);
-        if (had)
-            original_accumulated_call = had;
-    }
+    if (shim_active() && !dispatch_is_opaque() && hook)
+        replace_accumulated_call(hook);
     ORIGINAL(post_accumulate_hooks)(tensor, holder);
 }

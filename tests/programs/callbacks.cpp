@@ -166,6 +166,42 @@ static void sparse_entries() {
     show("clamped twice", table->weight.grad().to_dense());
 }
 
+#if TORCH_VERSION_MAJOR >= 2 && !(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 1)
+struct Stepping : torch::autograd::PostAccumulateGradHook {
+    double rate;
+    explicit Stepping(double rate) : rate(rate) {}
+    void operator()(const Tensor &tensor) override {
+        show("step", tensor.grad());
+        torch::NoGradGuard no_grad;
+        Tensor parameter = tensor;
+        parameter.sub_(rate * tensor.grad());
+    }
+};
+
+struct Clipping : torch::autograd::PostAccumulateGradHook {
+    void operator()(const Tensor &tensor) override {
+        show("clip", tensor.grad());
+        tensor.grad().clamp_(-0.01, 0.01);
+    }
+};
+
+/* Two classes of hooks for gradients that have arrived. */
+static void accumulated(const Tensor &images) {
+    torch::manual_seed(5);
+    torch::nn::Linear layer(6, 3);
+    torch::autograd::impl::set_post_acc_grad_hooks(layer->weight, std::make_unique<Stepping>(0.1));
+    torch::autograd::impl::set_post_acc_grad_hooks(layer->bias, std::make_unique<Clipping>());
+    for (int step = 0; step < 3; step++) {
+        layer(images).pow(2).mean().backward();
+        show("stepped", layer->weight);
+        show("clipped", layer->bias.grad());
+        layer->zero_grad();
+    }
+}
+#else
+static void accumulated(const Tensor &) {}
+#endif
+
 int main() {
     hook_comes_first();
     torch::manual_seed(1);
@@ -208,6 +244,7 @@ int main() {
         }
     }
     sparse_entries();
+    accumulated(images);
     normalised(images);
     wrong_sizes(first, images);
 }
