@@ -6,10 +6,18 @@ UNIT_BINARIES := $(UNIT_TESTS:tests/unit/%.c=$(O)/unit/%)
 UNIT_SOURCES = $(shell sed -n 's|^// sources: ||p' $(1))
 UNIT_SANITIZE ?= -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
-.SECONDEXPANSION:
-$(O)/unit/%: tests/unit/%.c $(wildcard tests/unit/*.h) $$(call UNIT_SOURCES,tests/unit/%.c) $(wildcard config/*.h config/*.def launcher/*.h launcher/*/*.h shim/*.h shim/*/*.h)
+# Of a source that several tests name there is one object.
+UNIT_OBJECTS = $(patsubst %.c,$(O)/unit/obj/%.o,$(1) $(wildcard $(call UNIT_SOURCES,$(1))))
+
+$(O)/unit/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS_ALL) -Werror $(UNIT_SANITIZE) -o $@ $< $(call UNIT_SOURCES,$<) -lelf -lyaml -lm -lpthread
+	$(Q)$(CC) $(CFLAGS_ALL) -O1 -Werror $(UNIT_SANITIZE) -MMD -MP -c -o $@ $<
+
+.SECONDEXPANSION:
+$(UNIT_BINARIES): $(O)/unit/%: $$(call UNIT_OBJECTS,tests/unit/$$*.c)
+	$(Q)$(CC) $(CFLAGS_ALL) $(UNIT_SANITIZE) -o $@ $^ -lelf -lyaml -lm -lpthread
+
+-include $(shell find $(O)/unit/obj -name '*.d' 2>/dev/null)
 
 .PHONY: check-unit
 check-unit: $(UNIT_BINARIES)

@@ -207,7 +207,7 @@ TEST("caches: a rank has those that its share touches; fewer ranks than nodes ha
                 "rank 2              processors 4-5\n"
                 "rank 3              processors 6-7\n");
     for (int first = 0; first < 8; first += 2) {
-        char list[8];
+        char list[32];
         snprintf(list, sizeof list, "%d-%d\n", first, first + 1);
         node(first / 2, list);
     }
