@@ -121,6 +121,7 @@ same_output() {
         cmp "$plain/out" "$ranks/out"
         return
     fi
+    [ -s "$plain/out" ] && cmp -s "$plain/out" "$ranks/out" && return 0 # as most are: without an interpreter
     "$COMPARE" "$plain/out" "$ranks/out" && return 0
     line=$(first_difference "$plain" "$ranks")
     drifted=yes
