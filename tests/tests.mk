@@ -35,11 +35,12 @@ include tests/structures.mk
 # ---- the templates of hooks/null/
 include tests/templates.mk
 
-# ---- what a newcomer types. The wheel comes in while what needs it not is compiled; the last makes see the virtual environment which that has made.
+# ---- what a newcomer types. The wheel comes in while Debian's packages do and while what needs it not is compiled; the last makes see the virtual environment
+# which that has made.
 BATS_FILES := $(filter-out tests/matrix.bats tests/compilers.bats,$(sort $(wildcard tests/*.bats)))
 export O
 
-.PHONY: deps deps-wheel demo check check-programs check-all check-bats bench bench-all
+.PHONY: deps deps-wheel demo check check-debian check-programs check-all check-bats bench bench-all
 deps:
 	@tests/deps $(O)
 deps-wheel:
@@ -49,10 +50,14 @@ demo:
 	@tests/demo
 
 check:
-	@tests/deps $(O) packages
-	@$(MAKE) --no-print-directory -j$(JOBS) deps-wheel check-programs PROGRAM_TORCH=
+	@tests/deps $(O) pip
+	@$(MAKE) --no-print-directory -j$(JOBS) deps-wheel check-debian
 	@$(MAKE) --no-print-directory -j$(JOBS) check-programs
 	@$(MAKE) --no-print-directory check-all
+
+check-debian:
+	@tests/deps $(O) packages
+	@$(MAKE) --no-print-directory check-programs PROGRAM_TORCH=
 
 # A compiler of libtorch's headers takes up to 2 GB. nproc counts by OMP_NUM_THREADS, where that is set: it is for programs, not for compilers.
 JOBS ?= $(shell awk -v cores="$$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" '/^MemAvailable/ { m = int($$2 / 2097152); print m < 1 ? 1 : m < cores ? m : cores }' /proc/meminfo)
