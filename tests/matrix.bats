@@ -31,6 +31,21 @@ script() { same_run "$MATRIX_BUILD" "$1" 1 2 3; }
 @test "C++: autoencoder" { compiled autoencoder; }
 @test "C++: multi_model" { compiled multi_model; }
 
+# of_operators COMMAND ARGUMENT...: the programs of rules_a.bats and rules_b.bats
+of_operators() {
+    export OMP_NUM_THREADS=1
+    "$1" "$MATRIX_BUILD" "${@:2}"
+}
+
+@test "C++: operators of normalisation" { of_operators same_cases rule_normalise 1000; }
+@test "C++: operators that draw" { of_operators same_cases rule_random 400; }
+@test "C++: operators of recurrent layers" { of_operators same_cases rule_recurrent 2000; }
+@test "C++: attention" { of_operators sweep rule_attention; }
+@test "C++: memory that the program reads and writes" { of_operators sweep rule_read; }
+@test "C++: indices, and writes in place" { of_operators sweep rule_index; }
+@test "C++: layers and losses of torch::nn" { of_operators sweep rule_sweep; }
+@test "Python: modules, functions and expressions" { of_operators operators cases run 2,3; }
+
 @test "Python: classifier.py" { script classifier.py; }
 @test "Python: gpt.py" { script gpt.py; }
 @test "Python: vae.py" { script vae.py; }

@@ -7,7 +7,7 @@
 BUILDS ?= wheel-2.15.0 wheel-2.13.0 wheel-2.9.1 wheel-2.5.1 wheel-2.1.2 wheel-1.13.1 debian-12 debian-13 symbolic-2.13.0
 # What tests/matrix.bats, save.bats and seed.bats run.
 MATRIX_PROGRAMS := fashion mlp_loader index_loop gru transformer vae gan batchnorm accumulate l2 throws autoencoder multi_model \
-	callbacks scripted structures save_modes seed_draws seed_differs
+	callbacks scripted structures save_modes seed_draws seed_differs $(filter rule_%,$(PROGRAM_NAMES))
 
 # Wheels up to 2.6 have the string ABI of before C++11; the headers want C++20 since 2.13.
 matrix_version = $(lastword $(subst -, ,$(1)))

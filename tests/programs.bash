@@ -37,6 +37,14 @@ numbers_of() {
     esac
 }
 
+# alternate NUMBER COMMAND [ARGUMENT...]: COMMAND BUILD ARGUMENT..., for debian or wheel: of what alternates, the NUMBERth has the one build in this run of
+# `make check` and the other in the next commit's (tests/run-all sets CHECK_HALF to 0 or 1); both where CHECK_HALF is "all" or not set
+alternate() {
+    local build chosen=(debian wheel)
+    [ "${CHECK_HALF:-all}" = all ] || chosen=("${chosen[($1 + CHECK_HALF) % 2]}")
+    for build in "${chosen[@]}"; do "$2" "$build" "${@:3}" || return 1; done
+}
+
 # run_in FOLDER command...: in a new folder; a program that hangs is ended after two minutes (or $limit seconds) and has status 124
 run_in() {
     local folder=$1 status=0
@@ -174,6 +182,50 @@ same_run() {
         [ "$n" -eq 1 ] || ranks_run "$n" "$build" "$name"
         same_status && same_output "$build" "$name" "$n" && same_numbers "$n" && same_errors && same_files || return 1
     done
+}
+
+# divided_rows FILE OPERATOR...: what --explain said there: batches are divided, and these operators keep the rows where they are
+divided_rows() {
+    local said operator
+    said=$(cat "$1")
+    grep -Eq ' [1-9][0-9]* batches divided' "$1" || { show "$1" && return 1; }
+    for operator in "${@:2}"; do
+        lacks "$said" "operator aten::$operator gathered"
+    done
+}
+
+# rule_numbers BUILD: for the programs of single operators; `make check-matrix` has one rank, too
+rule_numbers() {
+    numbers_of "$1"
+    [ -z "${MATRIX_BUILD:-}" ] || numbers=(1 "${numbers[@]}")
+}
+
+# same_cases BUILD PROGRAM LINES [OPERATOR...]: plain against ranks, in so many lines at least; the operators are not gathered
+same_cases() {
+    local program=$BUILD/programs/$1-O2/$2 n
+    requires file "$(python_of "$1")"
+    cd "$BATS_TEST_TMPDIR" || return 1
+    "$program" >plain.out 2>plain.err
+    [ "$(wc -l <plain.out)" -ge "$3" ]
+    rule_numbers "$1"
+    for n in "${numbers[@]}"; do
+        "$ACCEL_RUN" -n "$n" --explain --log-level info "$program" >"$n.out" 2>"$n.err" || { show "$n.err" && return 1; }
+        "$COMPARE" plain.out "$n.out" --tolerance 5e-6 || return 1
+        [ "$n" -eq 1 ] || divided_rows "$n.err" "${@:4}"
+    done
+}
+
+# sweep BUILD PROGRAM: each of its cases by itself (tests/sweep)
+sweep() {
+    set_command "$1-O2" "$2"
+    rule_numbers "$1"
+    "$REPOSITORY/tests/sweep" "$ACCEL_RUN" "$(IFS=, && echo "${numbers[*]}")" "${command[@]}"
+}
+
+# operators BUILD cases|schemas check|run RANKS,RANKS... [argument...]
+operators() {
+    requires file "$(python_of "$1")"
+    "$REPOSITORY/tests/operators" "$ACCEL_RUN" "$(python_of "$1")" "${@:2}"
 }
 
 # cpu_seconds FOLDER: of each process from its first step to its end, one per line

@@ -72,58 +72,56 @@ same_model() {
     "$(python_of "$1")" "$COMPARE" --model --tolerance 2e-2 "$plain/model.pt" "$runs-$2/model.pt"
 }
 
-# ---- Debian's libtorch 1.13.1: 3 ranks, whose shares of a batch differ; some with 2, too, two with 4, where each of two cores has two; one rank, which is the
-# plain program, of each kind once
+# compiled BUILD NAME: with 3 ranks, whose shares of a batch differ
+compiled() { same_run "$1-O2" "$2" 3; }
+
+script() {
+    numbers_of "$1"
+    same_run "$1" "$2" "${numbers[@]}"
+}
+
+# ---- on both builds: some with 2 ranks, too, two with 4, where each of two cores has two; one rank, which is the plain program, of each kind once
 
 @test "fashion, and the model that it saves, debian" { same_run debian-O2 fashion 1 2 3 4; same_model debian-O2 3; }
 @test "mlp_loader, debian" { same_run debian-O2 mlp_loader 2 3; }
-@test "index_loop, debian" { same_run debian-O2 index_loop 3; }
 @test "gru, debian" { same_run debian-O2 gru 1 3 4; }
-@test "transformer, debian" { same_run debian-O2 transformer 3; }
-@test "vae, debian" { same_run debian-O2 vae 3; }
-@test "gan, debian" { same_run debian-O2 gan 3; }
 @test "batchnorm, debian" { same_run debian-O2 batchnorm 2 3; }
-@test "accumulate, debian" { same_run debian-O2 accumulate 3; }
-@test "l2, debian" { same_run debian-O2 l2 3; }
 @test "throws, debian" { same_run debian-O2 throws 1 3; }
-@test "autoencoder, debian" { same_run debian-O2 autoencoder 3; }
-@test "multi_model, debian" { same_run debian-O2 multi_model 3; }
+@test "classifier.py, debian" { same_run debian classifier.py 1 3; }
+@test "gpt.py, debian" { same_run debian gpt.py 2; }
+
+@test "fashion, and the model that it saves, wheel" { same_run wheel-O2 fashion 1 3; same_model wheel-O2 3; }
+@test "mlp_loader, wheel" { same_run wheel-O2 mlp_loader 2; }
+@test "gru, wheel" { same_run wheel-O2 gru 3; }
+@test "batchnorm, wheel" { same_run wheel-O2 batchnorm 3; }
+@test "throws, wheel" { same_run wheel-O2 throws 3; }
+@test "classifier.py, wheel" { same_run wheel classifier.py 1 2; }
+@test "gpt.py, wheel" { same_run wheel gpt.py 3; }
+
+# ---- on one build or the other; `make check-matrix` has them on each
+
+@test "index_loop" { alternate 0 compiled index_loop; }
+@test "transformer" { alternate 1 compiled transformer; }
+@test "vae" { alternate 0 compiled vae; }
+@test "gan" { alternate 1 compiled gan; }
+@test "accumulate" { alternate 0 compiled accumulate; }
+@test "l2" { alternate 1 compiled l2; }
+@test "autoencoder" { alternate 0 compiled autoencoder; }
+@test "multi_model" { alternate 1 compiled multi_model; }
+@test "vae.py" { alternate 0 script vae.py; }
+@test "batchnorm.py" { alternate 1 script batchnorm.py; }
+@test "lstm.py" { alternate 0 script lstm.py; }
+
 @test "not optimised: index_loop, mlp_loader, throws, debian" {
     same_run debian-O0 index_loop 3
     same_run debian-O0 mlp_loader 2
     same_run debian-O0 throws 2
 }
-@test "classifier.py, debian" { same_run debian classifier.py 1 3; }
-@test "gpt.py, debian" { same_run debian gpt.py 2; }
-@test "vae.py, debian" { same_run debian vae.py 3; }
-@test "batchnorm.py, debian" { same_run debian batchnorm.py 2; }
-@test "lstm.py, debian" { same_run debian lstm.py 3; }
-
-# ---- the official wheel: 3 ranks, in Python of half 2; 1 of two
-
-@test "fashion, and the model that it saves, wheel" { same_run wheel-O2 fashion 1 3; same_model wheel-O2 3; }
-@test "mlp_loader, wheel" { same_run wheel-O2 mlp_loader 2; }
-@test "index_loop, wheel" { same_run wheel-O2 index_loop 3; }
-@test "gru, wheel" { same_run wheel-O2 gru 3; }
-@test "transformer, wheel" { same_run wheel-O2 transformer 3; }
-@test "vae, wheel" { same_run wheel-O2 vae 3; }
-@test "gan, wheel" { same_run wheel-O2 gan 3; }
-@test "batchnorm, wheel" { same_run wheel-O2 batchnorm 3; }
-@test "accumulate, wheel" { same_run wheel-O2 accumulate 3; }
-@test "l2, wheel" { same_run wheel-O2 l2 3; }
-@test "throws, wheel" { same_run wheel-O2 throws 3; }
-@test "autoencoder, wheel" { same_run wheel-O2 autoencoder 3; }
-@test "multi_model, wheel" { same_run wheel-O2 multi_model 3; }
 @test "not optimised: index_loop, mlp_loader, throws, wheel" {
     same_run wheel-O0 index_loop 2
     same_run wheel-O0 mlp_loader 2
     same_run wheel-O0 throws 2
 }
-@test "classifier.py, wheel" { same_run wheel classifier.py 1 2; }
-@test "gpt.py, wheel" { same_run wheel gpt.py 3; }
-@test "vae.py, wheel" { same_run wheel vae.py 2; }
-@test "batchnorm.py, wheel" { same_run wheel batchnorm.py 3; }
-@test "lstm.py, wheel" { same_run wheel lstm.py 2; }
 
 # ---- what the comparison of one run cannot show
 

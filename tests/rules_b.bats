@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Single operators (tests/programs/rule_*): every case of N ranks prints what the plain program prints, or is stopped by name where the
-# list here says so. Nothing silently different, nothing that hangs.
+# document says so. Nothing silently different, nothing that hangs. C++ programs on one build or the other (alternate of programs.bash), on each by
+# `make check-matrix`.
 # Runs beside other files.
 
 bats_require_minimum_version 1.5.0
@@ -14,24 +15,12 @@ setup_file() {
     export OMP_NUM_THREADS=1
 }
 
-# sweep NAME [stopped]: 2 ranks on the one build and 3 on the other, and one rank once
-sweep() {
-    local build ranks=,1
-    for build in $(builds); do
-        set_command "$build" "$1"
-        numbers_of "$build"
-        echo "$build"
-        "$REPOSITORY/tests/sweep" "$ACCEL_RUN" "${numbers[0]}$ranks" --stopped "${2:-}" "${command[@]}"
-        ranks=
-    done
-}
-
 @test "attention by hand, fused and of torch::nn" {
-    sweep rule_attention
+    alternate 0 sweep rule_attention
 }
 
 @test "memory that the program reads and writes" {
-    sweep rule_read
+    alternate 1 sweep rule_read
 }
 
 @test "rows of tensors that share one memory, taken and kept one by one, are put together once, and written for all of them" {
@@ -46,25 +35,21 @@ sweep() {
 }
 
 @test "indices, and writes in place" {
-    sweep rule_index
+    alternate 2 sweep rule_index
 }
 
 @test "layers and losses of torch::nn" {
-    sweep rule_sweep
-}
-
-# operators BUILD cases|schemas check|run RANKS,RANKS...
-operators() {
-    requires file "$(python_of "$1")"
-    "$REPOSITORY/tests/operators" "$ACCEL_RUN" "$(python_of "$1")" "${@:2}"
+    alternate 3 sweep rule_sweep
 }
 
 @test "modules, functions and expressions in Python: 2 ranks, wheel, and docs/operators.md says what became of each" {
     operators wheel cases check 2
 }
 
-@test "modules, functions and expressions in Python: 3 ranks, debian" {
-    operators debian cases run 3
+@test "modules, functions and expressions in Python: 3 ranks, debian, of two cases one in this run and the other in the next" {
+    local half=()
+    [ "${CHECK_HALF:-all}" = all ] || half=(--half "$CHECK_HALF")
+    operators debian cases run 3 "${half[@]}"
 }
 
 @test "every class of torch.nn and every function of torch.nn.functional has a case" {

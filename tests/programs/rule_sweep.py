@@ -1,10 +1,10 @@
 """Operators of torch, each in a small network: a layer, the operator, a loss, backward. Prints the loss and what the gradients are, so that
 a run of several ranks can be compared with a plain one. Cases that are stopped by name can be left out:
 
-    rule_sweep.py [--schemas FILE [--every N]] [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce] [--mark] | --orders FILE | --complete | --names
+    rule_sweep.py [--schemas FILE [--every N]] [--half 0|1] [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce] [--mark] | --orders FILE | --complete | --names
 
 --schemas: the operators of libtorch with arguments made from their schemas (rule_sweep_schemas.py) instead of the cases written by hand.
---every: of each Nth operator only.
+--every: of each Nth operator only. --half: every second case, from this one on.
 --orders: for each line of FILE, "MUTANT NAME,NAME...", these cases with $ACCEL_MUTANT (tests/mutate).
 --complete: only says which modules and functions of this build have no case. --names: only names the cases.
 """
@@ -135,6 +135,8 @@ def main():
     if "--orders" in sys.argv:
         return follow(sys.argv[sys.argv.index("--orders") + 1])
     skip, only, first = names("--skip"), names("--only"), names("--from")
+    if "--half" in sys.argv:
+        only = list(CASES)[int(sys.argv[sys.argv.index("--half") + 1]) :: 2]
     for name in [name for name in CASES if teaches_time_first(name)]:
         CASES[name] = CASES.pop(name)
     numbers = {name: number for number, name in enumerate(name for name in CASES if not only or name in only)}
