@@ -56,14 +56,19 @@ def name_types():
     print(isinstance(weight, torch.FloatTensor), isinstance(weight, torch.DoubleTensor), tuple(weight.new(2, 3).shape), weight.new_tensor([1.0]).tolist())
 
 
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step(loss):
+    loss.backward()
+    with torch.no_grad():  # by hand: with an optimizer the wheel imports its compiler, which takes longer than torch itself
+        for parameter in model.parameters():
+            parameter -= 0.1 * parameter.grad
+            parameter.grad = None
+
+
 for epoch in range(2):
     for images, targets in torch.utils.data.DataLoader(Encoded(), batch_size=None, num_workers=2):
         output = model(images)
         loss = functional.cross_entropy(output, targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        step(loss)
         print(f"loss {loss.item():.4f}")
     in_child(evaluate)
 in_child(name_types)
@@ -86,9 +91,7 @@ class Pairs(torch.utils.data.Dataset):
 for dataset in (torch.utils.data.TensorDataset(features, TARGETS), Pairs()):
     for batch in torch.utils.data.DataLoader(dataset, batch_size=30, num_workers=2):
         loss = functional.cross_entropy(model(batch[0]), batch[-1]) + sum(part.sum() for part in batch[1:-1])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        step(loss)
         print(f"features {tuple(batch[0].shape)} loss {loss.item():.4f}")
 
 
