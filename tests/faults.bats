@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # What happens when something goes wrong while real ranks train: the job ends, the culprit is named, nothing is left.
+# Computes.
 bats_require_minimum_version 1.5.0
 load helpers
 load programs

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # kill -9 of a rank in every phase of training, with 2, 3 and 4 ranks: the job ends, the rank is named with what it did, nothing is left.
 # Which rank it is differs from phase to phase and from N to N; `make soak` tries them all.
+# Computes.
 
 bats_require_minimum_version 1.5.0
 load helpers

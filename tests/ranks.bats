@@ -321,10 +321,12 @@ is_going() {
 }
 
 @test "nothing is left: no guard, no file in /dev/shm or /tmp" {
-    before=$(ls /dev/shm)
     TMPDIR=$T/tmp && mkdir tmp && export TMPDIR
-    "$ACCEL_RUN" -n 2 sh -c 'grep -l accel-run-guard /proc/[0-9]*/comm 2>/dev/null | head -n 1' >guard
-    [ -s guard ]
-    [ "$(ls /dev/shm)" = "$before" ]
+    spawn_bg "$ACCEL_RUN" -n 2 sh -c 'pgrep -x accel-run-guard -P "$PPID"'
+    wait_bg
+    [ "$status" -eq 0 ]
+    [ "$(wc -l <out)" -eq 1 ]
+    wait_pids_gone "$(cat out)"
+    [ -z "$(find /dev/shm -name "*accel-run-$bg_pid-*")" ]
     [ -z "$(ls tmp)" ]
 }

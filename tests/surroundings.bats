@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # What surrounds a run: low limits, full disks, a container's first process, programs that do unusual things to their process, strangers.
+# Computes.
 
 bats_require_minimum_version 1.5.0
 load helpers
