@@ -16,11 +16,11 @@ $(O)/structures/host: tests/structures/host.c
 
 $(O)/structures/plugin.so: tests/structures/plugin.cpp
 	@mkdir -p $(@D)
-	$(Q)nice $(CXX) $(PROGRAM_FLAGS_debian) -O2 $(PROGRAM_WARN) -fPIC -shared -o $@ $< $(PROGRAM_LINK_debian)
+	$(Q)nice $(CXX) $(PROGRAM_FLAGS_debian) -O1 $(PROGRAM_WARN) -fPIC -shared -o $@ $< $(PROGRAM_LINK_debian)
 
 $(O)/structures/regions: tests/structures/regions.cpp
 	@mkdir -p $(@D)
-	$(Q)nice $(CXX) $(PROGRAM_FLAGS_debian) -O2 -fopenmp $(PROGRAM_WARN) -o $@ $< $(PROGRAM_LINK_debian)
+	$(Q)nice $(CXX) $(PROGRAM_FLAGS_debian) -O1 -fopenmp $(PROGRAM_WARN) -o $@ $< $(PROGRAM_LINK_debian)
 
 define structure_variant
 $(O)/structures/$(1): tests/programs/structures.cpp tests/programs/dump.h

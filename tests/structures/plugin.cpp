@@ -1,5 +1,10 @@
 // A model and its training in a shared library of its own, which a program loads when it runs: the program itself knows nothing of libtorch.
-#include <torch/torch.h>
+// Not all of torch/torch.h, which is compiled for nothing else in this way.
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adamw.h>
+#include <torch/serialize.h>
+#include <torch/utils.h>
 
 #include <cstdio>
 

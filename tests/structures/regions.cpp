@@ -3,7 +3,13 @@
 //   regions number    and for a number
 //   regions beside    while another thread trains
 //   regions kernels   two threads train with kernels that slice their tensors in regions (OMP_NUM_THREADS above 1)
-#include <torch/torch.h>
+// Not all of torch/torch.h, which is compiled for nothing else in this way.
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
 
 #include <iostream>
 #include <string>
