@@ -16,7 +16,6 @@ how, path = sys.argv[1], sys.argv[-1]
 limit = int(sys.argv[2]) if how == "until" else sys.maxsize
 torch.manual_seed(0)
 model = torch.nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 data, targets = torch.randn(12, 4), torch.randn(12, 2)
 told, steps = [], 0
 
@@ -40,9 +39,11 @@ def train():
     for rows, labels in batches():
         if told or steps >= limit:
             return
-        optimizer.zero_grad()
         ((model(rows) - labels) ** 2).mean().backward()
-        optimizer.step()
+        with torch.no_grad():  # by hand: with an optimizer the wheel imports its compiler, which takes longer than torch itself
+            for parameter in model.parameters():
+                parameter -= 0.01 * parameter.grad
+                parameter.grad = None
         steps += 1
         if steps == 20:
             print("begun", flush=True)
