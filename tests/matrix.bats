@@ -37,6 +37,12 @@ of_operators() {
     "$1" "$MATRIX_BUILD" "${@:2}"
 }
 
+@test "C++: not optimised, index_loop, mlp_loader and throws" {
+    local name
+    [ "$MATRIX_BUILD" = wheel ] || skip "of the wheel; Debian's are in every test run"
+    for name in index_loop mlp_loader throws; do same_run wheel-O0 "$name" 2; done
+}
+
 @test "C++: operators of normalisation" { of_operators same_cases rule_normalise 1000; }
 @test "C++: operators that draw" { of_operators same_cases rule_random 400; }
 @test "C++: operators of recurrent layers" { of_operators same_cases rule_recurrent 2000; }

@@ -42,4 +42,5 @@ check-matrix: deps
 	@NETWORKS=$(NETWORKS) tests/matrix/run $(BUILDS)
 
 # MATRIX_BUILD: one build, installed
-matrix-programs: $(MATRIX_PROGRAMS:%=$(O)/programs/$(MATRIX_BUILD)-O2/%)
+matrix-programs: $(MATRIX_PROGRAMS:%=$(O)/programs/$(MATRIX_BUILD)-O2/%) \
+	$(if $(filter wheel,$(MATRIX_BUILD)),$(PROGRAM_NAMES_O0:%=$(O)/programs/wheel-O0/%))

@@ -112,15 +112,10 @@ script() {
 @test "batchnorm.py" { alternate 1 script batchnorm.py; }
 @test "lstm.py" { alternate 0 script lstm.py; }
 
-@test "not optimised: index_loop, mlp_loader, throws, debian" {
+@test "not optimised: index_loop, mlp_loader, throws, debian" { # the wheel's: tests/matrix.bats
     same_run debian-O0 index_loop 3
     same_run debian-O0 mlp_loader 2
     same_run debian-O0 throws 2
-}
-@test "not optimised: index_loop, mlp_loader, throws, wheel" {
-    same_run wheel-O0 index_loop 2
-    same_run wheel-O0 mlp_loader 2
-    same_run wheel-O0 throws 2
 }
 
 # ---- what the comparison of one run cannot show

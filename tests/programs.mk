@@ -56,13 +56,13 @@ $(LOADER_TRACES): $(O)/structures/libdecoder.so
 $(LOADER_TRACES): PROGRAM_LINK_debian += -L$(O)/structures -Wl,-rpath,$(abspath $(O))/structures -ldecoder
 $(LOADER_TRACES): PROGRAM_LINK_wheel += -L$(O)/structures -Wl,-rpath,$(abspath $(O))/structures -ldecoder
 
-# What the tests use: all programs optimised, three of them not, on both builds, but for those that are run on one of the two alone; the wheel's only where the
-# wheel is installed.
+# What the tests use: all programs optimised on both builds, but for those that are run on one of the two alone, and three not optimised for Debian's (for the
+# wheel: tests/matrix.mk); the wheel's only where the wheel is installed.
 PROGRAM_BUILDS = debian $(if $(PROGRAM_TORCH),wheel)
 PROGRAM_NAMES_OTHER_debian := counted
 PROGRAM_NAMES_OTHER_wheel := structures faulty restless thread_first
-TEST_PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(patsubst %,$(O)/programs/$(build)-O2/%,$(filter-out $(PROGRAM_NAMES_OTHER_$(build)),$(PROGRAM_NAMES))) \
-	$(PROGRAM_NAMES_O0:%=$(O)/programs/$(build)-O0/%))
+TEST_PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(patsubst %,$(O)/programs/$(build)-O2/%,$(filter-out $(PROGRAM_NAMES_OTHER_$(build)),$(PROGRAM_NAMES)))) \
+	$(PROGRAM_NAMES_O0:%=$(O)/programs/debian-O0/%)
 
 # What tests/bench/peers times.
 BENCH_TRAINING = $(foreach build,$(PROGRAM_BUILDS),$(patsubst tests/bench/%.cpp,$(O)/bench/$(build)/%,$(wildcard tests/bench/*.cpp)))
