@@ -182,6 +182,7 @@ void change_hold(struct change *change) {
 int change_end(struct change *change, int result) {
     if (change->is_early && !result)
         early_note_change(change->kind, change->paths[0]);
+    bool is_own = change->is_met && scratch_has(change->real[0]); /* this rank's alone until now: each has drawn its name */
     if (change->ends_scratch && !result)
         scratch_forget(change->real[0]);
     if (!change->is_met)
@@ -199,7 +200,7 @@ int change_end(struct change *change, int result) {
     if (!error && change->is_brought)
         error = bring(change);
     for (int i = 0; i < 2 && !change->acts && !error && change->paths[i]; i++) {
-        if (!change->is_beside && !scratch_has(change->paths[i]))
+        if (!change->is_beside && !(is_own && !i))
             spelling_met(change->paths[i], change->meeting.paths[i], false);
         view_add_alias(change->paths[i], change->meeting.paths[i]);
     }

@@ -372,7 +372,5 @@ void view_replaced(const char *own, const char *rank_0s);
 
 /* What this rank calls by the one name rank 0 calls by the other. opens: to be written. Stops where both are files of the program. */
 void spelling_met(const char *name, const char *rank_0s_name, bool opens);
-/* Beside the training, where rank 0 has not come. */
-void spelling_not_met(const char *name);
 
 #endif

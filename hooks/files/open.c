@@ -135,8 +135,6 @@ static int open_copy_beside(struct beside *beside, struct written *file, const c
         sink_refuse(path);
     beside_come(beside);
     bool is_answered = beside_await(beside);
-    if (!is_answered)
-        spelling_not_met(path);
     if (is_answered && beside->error) {
         close(sink);
         errno = beside->error;

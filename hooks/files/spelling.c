@@ -3,8 +3,9 @@
  * another file the ranks have taken their files in different orders (a set of modules goes by their addresses, a parallel loop by who comes first): reading one
  * of them would give the other.
  *
- *  - Names of the same letters and other numbers may be both (feature_3 beside feature_5, the third second beside the fifth): only a name that each of the
- *    ranks has used for another file than the other one says so.
+ *  - One such name says nothing: a rank whose second has come earlier, or that has drawn once more, has the other's next name each time. Only a name that each
+ *    of the ranks has used, for another file than the other one.
+ *  - Or one of other letters that was there before the program: nobody draws it.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -14,7 +15,7 @@
 #include "files.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct pairs rank_0s; /* its names by their checksums: the checksum of what this rank has called the same file */
+static struct pairs rank_0s; /* its names, by their checksums */
 static struct pairs own;     /* this rank's, where they were not rank 0's */
 
 static void *key_of(const char *name) {
@@ -57,24 +58,13 @@ void spelling_met(const char *name, const char *rank_0s_name, bool opens) {
     bool is_same = mine == theirs || beside_spells_alike(whole, rank_0s_whole);
     pthread_mutex_lock(&mutex);
     bool was_rank_0s = pairs_get(&rank_0s, mine), was_own = pairs_get(&own, theirs);
-    pairs_put(&rank_0s, theirs, mine);
+    pairs_put(&rank_0s, theirs, theirs);
     if (!is_same)
         pairs_put(&own, mine, mine);
     pthread_mutex_unlock(&mutex);
     if (is_same)
         return;
-    bool is_taken =
-        differ_in_numbers(whole, rank_0s_whole) ? was_rank_0s && was_own : was_rank_0s || was_own || (opens && is_on_disk(whole));
-    if (is_taken)
+    bool is_programs = opens && !was_rank_0s && !differ_in_numbers(whole, rank_0s_whole) && is_on_disk(whole);
+    if ((was_rank_0s && was_own) || is_programs)
         refuse(name, rank_0s_name);
-}
-
-void spelling_not_met(const char *name) {
-    char whole[PATH_MAX];
-    void *mine = key_of(files_clean(name, whole) ? whole : name);
-    pthread_mutex_lock(&mutex);
-    void *called = pairs_get(&rank_0s, mine);
-    pthread_mutex_unlock(&mutex);
-    if (called && called != mine && pairs_get(&own, called))
-        refuse(name, "another file");
 }

@@ -27,22 +27,19 @@ static void note_place(struct backward *backward, size_t index) {
         pairs_put(&backward->places, backward->leaves[index].leaf, (void *)(index + 1));
 }
 
-static bool is_overlapping(struct tensor *one, struct tensor *other) {
-    const char *a = tensor_data(one), *b = tensor_data(other);
-    return a < b + tensor_bytes(other) && b < a + tensor_bytes(one);
+/* May it be, or lie in, another leaf's gradient, too? */
+static bool may_be_shared(struct tensor *gradient) {
+    return tensor_is_plain(gradient) && tensor_has_memory(gradient) &&
+           (tensor_owners(gradient) != 1 || storage_owners(tensor_storage(gradient)) != 1);
 }
 
 /* The program has given another leaf the same memory for its gradient, and this rank's part of that is there already: whether it is all zeros says nothing,
-   and is not the same on all ranks. */
+   and is not the same on all ranks. Programs that keep all gradients in one buffer ask for each of thousands: so addresses alone are compared. */
 static bool is_written_to(const struct backward *backward, struct tensor *gradient) {
-    if (!tensor_is_plain(gradient) || !tensor_has_memory(gradient))
-        return false;
-    if (tensor_owners(gradient) == 1 && storage_owners(tensor_storage(gradient)) == 1)
-        return false;
+    const char *memory = tensor_data(gradient), *end = memory + tensor_bytes(gradient);
     for (size_t i = 0; i < backward->count; i++) {
         const struct leaf_gradient *leaf = &backward->leaves[i];
-        struct tensor *other = leaf->was_zero && leaf_has_ordinal(leaf->leaf, leaf->ordinal) ? leaf_gradient_of(leaf) : NULL;
-        if (other && tensor_is_plain(other) && tensor_has_memory(other) && is_overlapping(other, gradient))
+        if (leaf->memory < end && memory < leaf->memory + leaf->bytes && leaf_has_ordinal(leaf->leaf, leaf->ordinal))
             return true;
     }
     return false;
@@ -58,7 +55,8 @@ void reached_add(struct backward *backward, struct tensor *leaf, const void *thr
     before_settle(leaf);
     struct tensor **slot = tensor_grad_slot(leaf);
     bool has_gradient = *slot && *slot != torch_facts.undefined;
-    bool was_zero = has_gradient && !is_written_to(backward, *slot) && before_is_left_in_place(leaf, *slot);
+    bool is_shared = has_gradient && may_be_shared(*slot);
+    bool was_zero = has_gradient && !(is_shared && is_written_to(backward, *slot)) && before_is_left_in_place(leaf, *slot);
     bool put_aside = has_gradient && !was_zero;
     backward->leaves[backward->count++] = (struct leaf_gradient){.leaf = leaf,
                                                                  .ordinal = leaf_ordinal(leaf),
@@ -66,6 +64,8 @@ void reached_add(struct backward *backward, struct tensor *leaf, const void *thr
                                                                  .thread = thread,
                                                                  .before = put_aside ? *slot : NULL,
                                                                  .was_zero = was_zero,
+                                                                 .memory = was_zero && is_shared ? tensor_data(*slot) : NULL,
+                                                                 .bytes = was_zero && is_shared ? tensor_bytes(*slot) : 0,
                                                                  .copy = put_aside ? reached_copy(leaf, *slot) : NULL,
                                                                  .is_half = pairs_get(&backward->halves, leaf)};
     note_place(backward, backward->count - 1);

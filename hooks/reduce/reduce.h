@@ -27,11 +27,13 @@ struct leaf_gradient {
     const void *thread;    /* to which it came: the address of something of its own */
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
     bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
-    struct tensor *copy;   /* owned: of `before`, to whose memory DistributedDataParallel may write meanwhile (backward.c); NULL: none */
-    bool is_copied;        /* it has, and the copy is `before` now */
-    bool is_shown;         /* `before` is back, for a hook that runs before the new gradient is there */
-    bool is_half;          /* the gradient passes through float16 */
-    bool is_settled;       /* what stands in the leaf's slot is final, whatever becomes of the others */
+    const char *memory;    /* that is there, where others may have a part of it; NULL: nobody has */
+    size_t bytes;
+    struct tensor *copy; /* owned: of `before`, to whose memory DistributedDataParallel may write meanwhile (backward.c); NULL: none */
+    bool is_copied;      /* it has, and the copy is `before` now */
+    bool is_shown;       /* `before` is back, for a hook that runs before the new gradient is there */
+    bool is_half;        /* the gradient passes through float16 */
+    bool is_settled;     /* what stands in the leaf's slot is final, whatever becomes of the others */
 };
 
 struct backward {

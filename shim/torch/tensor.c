@@ -62,9 +62,9 @@ static enum living retain_but_pythons(struct tensor *tensor) {
     return GONE;
 }
 
-/* With the interpreter's lock, as weak_intrusive_ptr::lock of c10/util/intrusive_ptr.h does since 2.13. Its Python object may be ending all the same: it gives up
-   that lock before it lets go of the tensor (THPVariable_clear), and to retain it then was a crash, once in some hundred runs on a busy machine. Before
-   2.13 the tensor has no count of its object's. */
+/* With the interpreter's lock, as weak_intrusive_ptr::lock of c10/util/intrusive_ptr.h does since 2.13. Its Python object may be ending all the same: it gives
+   up that lock before it lets go of the tensor (THPVariable_clear), and to retain it then was a crash, once in some hundred runs on a busy machine. Before 2.13
+   the tensor has no count of its object's. */
 static enum living retain_with_object(struct tensor *tensor) {
     if (!torch_functions.try_incref_pyobject || !torch_functions.decref_pyobject) {
         tensor_retain(tensor);
@@ -73,7 +73,8 @@ static enum living retain_with_object(struct tensor *tensor) {
     if (!torch_functions.try_incref_pyobject(tensor))
         return GONE;
     uint64_t *counts = (uint64_t *)((char *)tensor + STRONG_COUNT);
-    if ((uint32_t)__atomic_fetch_add(counts, 1, __ATOMIC_ACQ_REL) != 1) /* whoever was the second owner has retained the object, too */
+    uint64_t had = __atomic_fetch_add(counts, 1, __ATOMIC_ACQ_REL);
+    if ((uint32_t)had != 1) /* whoever was the second owner has retained the object, too */
         torch_functions.decref_pyobject(tensor);
     return RETAINED;
 }
