@@ -148,25 +148,36 @@ open("ours", "w")'
 order = ["first.pt", "second.pt"][:: -1 if os.environ["ACCEL_RUN_RANK"] == "1" else 1]
 how = os.environ["HOW"]
 for name in order:
-    if how.startswith("save"):
+    if how == "save":
         torch.save({"name": name}, name)
     elif how == "numbers":
         open(str(int(name == "first.pt")) + ".txt", "w").write(name)
     elif how == "moved":
         os.rename(name, name + ".old")
     else:
-        open(name, "w").write(name)
-    if how.endswith("once"):
-        break'
+        open(name, "w").write(name)'
     cd "$RANKS"
-    for how in save write numbers moved save-once write-once; do
+    for how in save write numbers moved; do
         rm -f ./*.pt ./*.txt ./*.old
-        case $how in moved | *-once) touch first.pt second.pt ;; esac
+        [ $how != moved ] || touch first.pt second.pt
         HOW=$how run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
         [ "$status" -eq 125 ] || return 1
         contains "$output" AR-FILE-PARTED || return 1
         contains "$output" "and both are files of the program" || return 1
     done
+}
+
+@test "a rank whose drawn names are one ahead of rank 0's keeps the newest, and removes the oldest, as one process does" {
+    program '
+ahead = int(os.environ.get("ACCEL_RUN_RANK", "0"))
+drawn = ["drawn_" + letter for letter in "abcdefgh"][ahead:]
+for step in range(5):
+    open(drawn[step], "w").write(str(step))
+    if step > 1:
+        os.remove(drawn[step - 2])
+        open(drawn[step - 1], "a").write(" again")
+    print([open(name).read() for name in drawn[max(step - 1, 0) : step + 1]])'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
 @test "what a child writes to a file that the program has closed meanwhile is read whole when the child has ended" {

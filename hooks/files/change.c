@@ -201,7 +201,7 @@ int change_end(struct change *change, int result) {
         error = bring(change);
     for (int i = 0; i < 2 && !change->acts && !error && change->paths[i]; i++) {
         if (!change->is_beside && !(is_own && !i))
-            spelling_met(change->paths[i], change->meeting.paths[i], false);
+            spelling_met(change->paths[i], change->meeting.paths[i]);
         view_add_alias(change->paths[i], change->meeting.paths[i]);
     }
     errno = error ? error : errno;

@@ -193,6 +193,8 @@ bool mapped_keep(struct written *file);
 bool mapped_may_be_kept(void);
 /* All ranks have come here: what rank 0 wrote through memory is in its file, which others may write to. So copies go that are not mapped any more. */
 void mapped_settle(void);
+/* Rank 0 has run a command for all, which may have written to what children were given before. */
+void mapped_command_has_run(void);
 /* Of a copy that was kept for a child: was it given none, or has rank 0's file all of it now? The copy is gone then. */
 bool mapped_is_behind(struct written *file);
 /* The name is to be another file's, or nobody's. */
@@ -370,7 +372,7 @@ void view_replaced(const char *own, const char *rank_0s);
 
 /* ---- names that differ between the ranks (spelling.c); any rank but 0 */
 
-/* What this rank calls by the one name rank 0 calls by the other. opens: to be written. Stops where both are files of the program. */
-void spelling_met(const char *name, const char *rank_0s_name, bool opens);
+/* What this rank calls by the one name rank 0 calls by the other. Stops where both are files of the program. */
+void spelling_met(const char *name, const char *rank_0s_name);
 
 #endif

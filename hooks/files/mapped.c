@@ -31,6 +31,8 @@ void *hook_mmap64(void *address, unsigned long bytes, int protection, int flags,
 }
 
 static void let_go(struct written *file) {
+    if (!__atomic_exchange_n(&file->is_kept, false, __ATOMIC_ACQ_REL)) /* another thread has */
+        return;
     int kept = file->descriptor;
     bool is_ours = written_is_open(file);
     written_drop(file);
@@ -67,7 +69,12 @@ static void make_room(void) {
         let_go(kept.oldest);
 }
 
-static _Atomic bool may_be_kept;
+static _Atomic bool may_be_kept, is_settling;
+
+static void let_go_of_not_given(struct written *file, const void *unused) {
+    if (file->is_kept && !file->is_mapped && !written_is_perhaps_given(file))
+        let_go(file);
+}
 
 bool mapped_may_be_kept(void) {
     return atomic_load_explicit(&may_be_kept, memory_order_relaxed);
@@ -80,6 +87,8 @@ bool mapped_keep(struct written *file) {
     if (!(file->is_mapped || written_is_perhaps_given(file)) || !file->is_own || !file->path[0])
         return false;
     written_each(let_go_of_older, file);
+    if (!atomic_load(&is_settling))
+        written_each(let_go_of_not_given, NULL);
     make_room();
     int kept = fcntl(file->descriptor, F_DUPFD_CLOEXEC, ABOVE);
     if (kept < 0)
@@ -115,19 +124,33 @@ void mapped_settle(void) {
         return;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
+    atomic_store(&is_settling, true);
     written_each(set_unmapped, NULL);
     readers_any_mapped(note_mapped, NULL);
     written_each(let_go_of_unmapped, NULL);
+    atomic_store(&is_settling, false);
+    errno = saved_errno;
+}
+
+static void let_go_of_given(struct written *file, const void *unused) {
+    if (file->is_kept && written_is_given(file))
+        let_go(file);
+}
+
+void mapped_command_has_run(void) {
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    written_each(let_go_of_given, NULL);
     errno = saved_errno;
 }
 
 bool mapped_is_behind(struct written *file) {
     struct stat own, now;
     char buffer[PATH_MAX];
-    if (!file->is_kept || file->is_mapped)
+    if (!file->is_kept || file->is_mapped || atomic_load(&is_settling))
         return false;
     bool may_be_ahead = written_is_given(file) && !fstat(file->descriptor, &own);
-    if (may_be_ahead && (away_stat_disk(view_alias(file->path, buffer), 0, &now) || now.st_size < own.st_size))
+    if (may_be_ahead && !away_stat_disk(view_alias(file->path, buffer), 0, &now) && now.st_size < own.st_size)
         return false;
     let_go(file);
     return true;

@@ -99,7 +99,7 @@ static int open_copy(struct meeting *meeting, struct written *file, const char *
     }
     file->is_own = true;
     file->rank_0s = meeting->answer;
-    spelling_met(path, meeting->paths[0], true);
+    spelling_met(path, meeting->paths[0]);
     view_add_alias(path, meeting->paths[0]);
     return sink;
 }

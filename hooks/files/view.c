@@ -77,7 +77,7 @@ void view_replaced(const char *own, const char *rank_0s) {
     files_locate(own, real);
     for (struct written *file; (file = written_find_path(real));)
         file->path[0] = 0;
-    spelling_met(own, rank_0s, true);
+    spelling_met(own, rank_0s);
     view_add_alias(own, rank_0s);
 }
 

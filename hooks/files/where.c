@@ -85,11 +85,23 @@ static bool is_plain(const char *path) {
     return !path || shim_files_aside_now || !is_seen;
 }
 
+/* On other hosts than the first each part of the name would be asked of that, software and scratch folders' own, too. */
+static bool is_here(const char *path, char *found) {
+    SHIM_FILES_ASIDE;
+    int saved_errno = errno;
+    bool is_known = atomic_load_explicit(&away_asks, memory_order_relaxed) && ORIGINAL(realpath)(path, found);
+    errno = saved_errno;
+    return is_known;
+}
+
 char *hook_realpath(const char *path, char *resolved) {
     char found[PATH_MAX];
     if (is_plain(path))
         return resolved ? ORIGINAL(realpath)(path, resolved) : ORIGINAL(canonicalize_file_name)(path);
-    int saved_errno = errno, error = follow(path, found);
+    int saved_errno = errno;
+    if (is_here(path, found))
+        return resolved ? strcpy(resolved, found) : strdup(found);
+    int error = follow(path, found);
     errno = error ? error : saved_errno;
     if (error)
         return NULL;

@@ -29,7 +29,14 @@ static uint16_t index_of(const struct written *file) {
 
 /* Which have been given to children as their own (dup2 in them, before they become other programs): by index, in memory that a fork()ed child shares. */
 static _Atomic(_Atomic uint8_t *) given;
-enum { GIVEN = 1, MAY_BE_GIVEN = 2 };
+enum { GIVEN = 1, MAY_BE_GIVEN = 2, GIVES_MS = 2000 }; /* a forked child makes it its own soon, or never */
+static _Atomic uint64_t forked_at;
+
+static uint64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
 
 static void forget_given(int index) {
     _Atomic uint8_t *all = atomic_load_explicit(&given, memory_order_relaxed), *none = NULL;
@@ -54,6 +61,7 @@ void written_give(int descriptor) {
 
 void written_may_be_given(void) {
     _Atomic uint8_t *all = atomic_load(&given);
+    atomic_store(&forked_at, now_ms());
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); all && i < end; i++)
         if (atomic_load(&files[i].state) == SHOWN && files[i].is_own)
             atomic_fetch_or(&all[i], MAY_BE_GIVEN);
@@ -69,7 +77,8 @@ bool written_is_given(const struct written *file) {
 }
 
 bool written_is_perhaps_given(const struct written *file) {
-    return given_of(file);
+    uint8_t how = given_of(file);
+    return how & GIVEN || (how && now_ms() < atomic_load(&forked_at) + GIVES_MS);
 }
 
 uint32_t written_place(const struct written *file) {

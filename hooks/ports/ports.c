@@ -17,11 +17,13 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../../shim/shim.h"
 
-enum { PORTS = 64, PRIVILEGED = 1024 };
+enum { PORTS = 64, PRIVILEGED = 1024, PATIENCE_S = 60 };
 
 struct table {
     _Atomic uint64_t ports[PORTS]; /* one word each: asked << 32 | own << 16 | type of socket; 0: free. Network byte order. */
@@ -98,10 +100,25 @@ static uint64_t find(uint16_t port, int descriptor, uint16_t (*number_of)(uint64
     return find_in(entries(), port, descriptor, number_of);
 }
 
-/* Does rank 0 listen there, or has it, and this rank never? */
+/* Has this process children, one of which may be the server that is not up yet? One that rank 0 alone has started, by a command for all, is for all. */
+static bool has_children(void) {
+    siginfo_t unused;
+    return !waitid(P_ALL, 0, &unused, WEXITED | WNOHANG | WNOWAIT);
+}
+
+/* Does rank 0 listen there, or has it, and this rank not yet? It has a while to begin. */
 static bool is_rank_0s(uint16_t port, int descriptor) {
-    bool may_be = is_other_rank() && shim_job_name() && socket_type(descriptor) == SOCK_STREAM;
-    return may_be && find_in(shared_table_of(&rank_0s, false), port, descriptor, asked_of);
+    static _Atomic uint64_t refused; /* the port, and since when, in seconds */
+    if (!is_other_rank() || !shim_job_name() || socket_type(descriptor) != SOCK_STREAM || !has_children() ||
+        !find_in(shared_table_of(&rank_0s, false), port, descriptor, asked_of))
+        return false;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t first = atomic_load(&refused);
+    if (first >> 48 == port)
+        return (uint64_t)now.tv_sec < (first & 0xffffffffffffull) + PATIENCE_S;
+    atomic_store(&refused, (uint64_t)port << 48 | (uint64_t)now.tv_sec);
+    return true;
 }
 
 static void remember(struct table *table, uint64_t entry) {

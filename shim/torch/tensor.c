@@ -46,7 +46,9 @@ void tensor_retain(struct tensor *tensor) {
    that knows the interpreter, whose lock goes from thread to thread then. */
 static bool is_pythons_alone(uint64_t counts) {
     const struct python_api *python = (uint32_t)counts == 1 ? python_api() : NULL;
-    return python && (counts >> 63 || (python->is_alive() && python->own_state()));
+    if (!python || torch_functions.try_incref_pyobject)
+        return python && counts >> 63;
+    return python->is_alive() && python->own_state();
 }
 
 enum living { GONE, PYTHONS_ALONE, RETAINED };
