@@ -21,6 +21,7 @@
 
 #include "checksum.h"
 #include "comm/arena.h"
+#include "comm/clock.h"
 #include "comm/comm.h"
 #include "first_host.h"
 #include "beside.h"

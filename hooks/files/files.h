@@ -365,6 +365,9 @@ static inline bool view_is_copy(const char *path) {
 }
 /* Rank 0's spelling of it: path, or buffer[PATH_MAX]. */
 const char *view_alias(const char *path, char *buffer);
+/* The same of the program's name, in a child, too: path, or buffer[PATH_MAX], a whole path. What a link's text says of an open file is the program's. Keeps
+   errno. */
+const char *view_spelled(int directory, const char *path, char *buffer);
 /* Rank 0 spells this one differently, or not. Both whole paths. */
 void view_add_alias(const char *own, const char *rank_0s);
 /* The same, of a file that has taken the place of another one. */

@@ -199,7 +199,7 @@ int hook_closedir(void *stream) {
 static const char *spelled(const char *path, char *buffer) {
     char here[PATH_MAX];
     int saved_errno = errno;
-    const char *found = path && !shim_files_aside_now && files_place() >= FILES_MEET ? view_alias(path, buffer) : path;
+    const char *found = view_spelled(AT_FDCWD, path, buffer);
     const char *below = found != path && *path != '/' && getcwd(here, sizeof here) ? files_below(found, here) : NULL;
     errno = saved_errno;
     return below ? below : found;

@@ -71,7 +71,8 @@ static void make_room(void) {
 
 static _Atomic bool may_be_kept, is_settling;
 
-static void let_go_of_not_given(struct written *file, const void *unused) {
+/* Neither in memory nor in a child's hands. */
+static void let_go_of_idle(struct written *file, const void *unused) {
     if (file->is_kept && !file->is_mapped && !written_is_perhaps_given(file))
         let_go(file);
 }
@@ -88,7 +89,7 @@ bool mapped_keep(struct written *file) {
         return false;
     written_each(let_go_of_older, file);
     if (!atomic_load(&is_settling))
-        written_each(let_go_of_not_given, NULL);
+        written_each(let_go_of_idle, NULL);
     make_room();
     int kept = fcntl(file->descriptor, F_DUPFD_CLOEXEC, ABOVE);
     if (kept < 0)
@@ -114,11 +115,6 @@ static bool note_mapped(dev_t device, ino_t inode, const void *unused) {
     return false;
 }
 
-static void let_go_of_unmapped(struct written *file, const void *unused) {
-    if (file->is_kept && !file->is_mapped && !written_is_perhaps_given(file))
-        let_go(file);
-}
-
 void mapped_settle(void) {
     if (!mapped_may_be_kept() || shim_rank() == 0)
         return;
@@ -127,7 +123,7 @@ void mapped_settle(void) {
     atomic_store(&is_settling, true);
     written_each(set_unmapped, NULL);
     readers_any_mapped(note_mapped, NULL);
-    written_each(let_go_of_unmapped, NULL);
+    written_each(let_go_of_idle, NULL);
     atomic_store(&is_settling, false);
     errno = saved_errno;
 }

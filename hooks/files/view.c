@@ -115,8 +115,7 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     return path;
 }
 
-/* The name itself, as rank 0 spells it: what the link text says of an open file is the program's. */
-static const char *spelled(int directory, const char *path, char *buffer) {
+const char *view_spelled(int directory, const char *path, char *buffer) {
     char whole[PATH_MAX];
     if (!path || shim_files_aside_now || !atomic_load_explicit(&youngest, memory_order_relaxed))
         return path;
@@ -129,7 +128,7 @@ static const char *spelled(int directory, const char *path, char *buffer) {
 long hook_readlink(const char *path, char *text, unsigned long room) {
     char buffer[PATH_MAX];
     long away;
-    path = spelled(AT_FDCWD, path, buffer);
+    path = view_spelled(AT_FDCWD, path, buffer);
     if (away_link(AT_FDCWD, path, text, room, &away))
         return away;
     return NEXT(readlink) ? NEXT(readlink)(path, text, room) : syscall(SYS_readlink, path, text, room);
@@ -138,7 +137,7 @@ long hook_readlink(const char *path, char *text, unsigned long room) {
 long hook_readlinkat(int directory, const char *path, char *text, unsigned long room) {
     char buffer[PATH_MAX];
     long away;
-    path = spelled(directory, path, buffer);
+    path = view_spelled(directory, path, buffer);
     if (away_link(directory, path, text, room, &away))
         return away;
     return NEXT(readlinkat) ? NEXT(readlinkat)(directory, path, text, room) : syscall(SYS_readlinkat, directory, path, text, room);
@@ -175,7 +174,7 @@ const char *view_to_open(int directory, const char *path, int *flags, char *buff
     if (viewed == path || !(*flags & O_NOFOLLOW) || !view_is_copy(viewed))
         return viewed;
     if (is_link(directory, path))
-        return spelled(directory, path, buffer);
+        return view_spelled(directory, path, buffer);
     *flags &= ~O_NOFOLLOW;
     return viewed;
 }

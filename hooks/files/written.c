@@ -32,12 +32,6 @@ static _Atomic(_Atomic uint8_t *) given;
 enum { GIVEN = 1, MAY_BE_GIVEN = 2, GIVES_MS = 2000 }; /* a forked child makes it its own soon, or never */
 static _Atomic uint64_t forked_at;
 
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void forget_given(int index) {
     _Atomic uint8_t *all = atomic_load_explicit(&given, memory_order_relaxed), *none = NULL;
     if (!all) {
@@ -61,7 +55,7 @@ void written_give(int descriptor) {
 
 void written_may_be_given(void) {
     _Atomic uint8_t *all = atomic_load(&given);
-    atomic_store(&forked_at, now_ms());
+    atomic_store(&forked_at, clock_ms());
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); all && i < end; i++)
         if (atomic_load(&files[i].state) == SHOWN && files[i].is_own)
             atomic_fetch_or(&all[i], MAY_BE_GIVEN);
@@ -78,7 +72,7 @@ bool written_is_given(const struct written *file) {
 
 bool written_is_perhaps_given(const struct written *file) {
     uint8_t how = given_of(file);
-    return how & GIVEN || (how && now_ms() < atomic_load(&forked_at) + GIVES_MS);
+    return how & GIVEN || (how && clock_ms() < atomic_load(&forked_at) + GIVES_MS);
 }
 
 uint32_t written_place(const struct written *file) {
