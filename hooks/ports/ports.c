@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../shim/shim.h"
@@ -106,19 +105,17 @@ static bool has_children(void) {
     return !waitid(P_ALL, 0, &unused, WEXITED | WNOHANG | WNOWAIT);
 }
 
-/* Does rank 0 listen there, or has it, and this rank not yet? It has a while to begin. */
+/* Does rank 0 listen there, or has it, and this rank not yet? */
 static bool is_rank_0s(uint16_t port, int descriptor) {
-    static _Atomic uint64_t refused; /* the port, and since when, in seconds */
-    if (!is_other_rank() || !shim_job_name() || socket_type(descriptor) != SOCK_STREAM || !has_children() ||
-        !find_in(shared_table_of(&rank_0s, false), port, descriptor, asked_of))
-        return false;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t first = atomic_load(&refused);
-    if (first >> 48 == port)
-        return (uint64_t)now.tv_sec < (first & 0xffffffffffffull) + PATIENCE_S;
-    atomic_store(&refused, (uint64_t)port << 48 | (uint64_t)now.tv_sec);
-    return true;
+    bool may_be = is_other_rank() && shim_job_name() && socket_type(descriptor) == SOCK_STREAM && has_children();
+    return may_be && find_in(shared_table_of(&rank_0s, false), port, descriptor, asked_of);
+}
+
+/* Its own server has a while to begin, from when it was asked for first. */
+static bool may_begin_yet(uint16_t port) {
+    static _Atomic uint32_t asked[UINT16_MAX + 1]; /* when, in seconds */
+    uint32_t now = (uint32_t)(clock_ms() / 1000), first = 0;
+    return atomic_compare_exchange_strong(&asked[port], &first, now) || now < first + PATIENCE_S;
 }
 
 static void remember(struct table *table, uint64_t entry) {
@@ -219,7 +216,7 @@ int hook_connect(int descriptor, const void *address, unsigned length) {
     struct sockaddr_storage own;
     const void *whom = meant(descriptor, address, length, &own);
     const uint16_t *port = port_in(address, length);
-    if (whom == address && port && is_rank_0s(*port, descriptor) && is_here(address)) {
+    if (whom == address && port && is_rank_0s(*port, descriptor) && is_here(address) && may_begin_yet(*port)) {
         errno = ECONNREFUSED;
         return -1;
     }
