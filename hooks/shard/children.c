@@ -185,7 +185,7 @@ static void become_whole(struct tensor *tensor, const struct record *record) {
 static void become_view(struct tensor *tensor) {
     struct tensor *source, *seen, *whole;
     struct record record;
-    if (!window_find(tensor_storage(tensor), &source, &record, &seen) || tensor_requires_grad(tensor) || tensor_requires_grad(source))
+    if (!window_find(tensor_own_storage(tensor), &source, &record, &seen) || tensor_requires_grad(tensor) || tensor_requires_grad(source))
         return;
     whole = pairs_get(&wholes, source);
     if (!whole && !copies_place(tensor_storage(source)))

@@ -52,8 +52,8 @@ static struct copy *copy_make(struct tensor *tensor, struct record record) {
     return copy;
 }
 
-static bool same_shape(struct tensor *one, struct tensor *other) {
-    return tensor_data(one) == tensor_data(other) && tensor_same_layout(one, other);
+static bool same_shape(struct tensor *alias, struct tensor *tensor) {
+    return tensor_data(alias) == tensor_own_data(tensor) && tensor_same_layout(alias, tensor);
 }
 
 typedef bool copy_fits(const struct copy *copy, struct tensor *tensor, const struct record *record);
@@ -75,14 +75,14 @@ static bool is_of_its_storage(const struct copy *copy, struct tensor *tensor, co
 
 /* The copy of this memory that fits; *others: the same memory has copies that do not. */
 static struct copy *copy_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others) {
-    const void *storage = tensor_storage(tensor);
-    struct copy *found = copies_with_whole(storage); /* lent to another thread (shim/torch/loan.c) */
-    const struct place *place = copies_place(storage);
+    const void *lent = tensor_lent_storage(tensor); /* to this thread; whether to others, too, differs between the ranks */
+    struct copy *found = lent ? copies_with_whole(lent) : NULL;
+    const struct place *place = copies_place(tensor_own_storage(tensor));
     *others = false;
     LIST_EACH (struct copy, copy, place ? place->copies : NULL, of_place) {
         if (fits(copy, tensor, record))
             found = copy;
-        else
+        else if (copy != found)
             *others = true;
     }
     return found;
@@ -177,7 +177,7 @@ static const void *source_of(const void *storage) {
 
 /* What was written to watched copies: those that are hasty, and those of the memory that a tensor is of. */
 static void take_for(struct tensor *tensor) {
-    const void *storage = tensor_storage(tensor), *source = source_of(storage);
+    const void *storage = tensor_own_storage(tensor), *source = source_of(storage);
     take_hasty();
     take_watched_of(source ? copies_family(source) : NULL);
     take_watched_of(copies_family(storage));
@@ -185,7 +185,7 @@ static void take_for(struct tensor *tensor) {
 
 /* For a tensor's memory, and for that of which it is a view. False: there are no copies of either. */
 static bool tensor_settle(struct tensor *tensor) {
-    const void *storage = tensor_storage(tensor), *source = source_of(storage);
+    const void *storage = tensor_own_storage(tensor), *source = source_of(storage);
     const struct family *families[] = {source ? copies_family(source) : NULL, copies_family(storage)};
     const struct place *places[] = {source ? copies_place(source) : NULL, copies_place(storage)};
     for (int i = 0; i < 2; i++)
@@ -226,7 +226,7 @@ static void sweep_family(const struct family *family) {
 }
 
 static void sweep_for(struct tensor *tensor) {
-    const void *storage = tensor_storage(tensor), *source = source_of(storage);
+    const void *storage = tensor_own_storage(tensor), *source = source_of(storage);
     sweep_family(source ? copies_family(source) : NULL);
     sweep_family(copies_family(storage));
 }
@@ -345,7 +345,7 @@ struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record 
         return NULL;
     COPIES_SCOPE;
     OPAQUE_SCOPE;
-    if (from_its_beginning && tensor_storage_offset(tensor))
+    if (from_its_beginning && tensor_own_offset(tensor))
         return NULL;
     bool others;
     take_for(tensor);
@@ -395,7 +395,7 @@ struct tensor *read_stand_in(struct tensor *tensor) {
         tensor_settle(tensor);
     if (record.kind == RECORD_GATHERED &&
         !shim_has_python()) /* whose arrays keep the view; and what it has seen may stay its own for good (2.13) */
-        window_keep(tensor_storage(tensor));
+        window_keep(tensor_own_storage(tensor));
     if (!copy) {
         explain_note("read", "memory of a divided tensor", "put together from all ranks");
         copy = copy_make(tensor, record);

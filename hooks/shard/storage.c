@@ -39,7 +39,7 @@ static int64_t storage_bytes(const void *storage) {
 }
 
 static int64_t storage_elements(struct tensor *tensor) {
-    int64_t known = storage_bytes(tensor_storage(tensor)), bytes = (int64_t)dtype_bytes(tensor_dtype(tensor));
+    int64_t known = storage_bytes(tensor_own_storage(tensor)), bytes = (int64_t)dtype_bytes(tensor_dtype(tensor));
     return known > 0 && bytes ? known / bytes : 0;
 }
 

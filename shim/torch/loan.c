@@ -60,16 +60,47 @@ static void lend(struct tensor *tensor, struct tensor *whole, int64_t offset) {
     pthread_mutex_unlock(&loans_mutex);
 }
 
-int64_t tensor_own_offset(struct tensor *tensor) {
-    int64_t offset = *offset_slot(tensor);
-    if (!atomic_load_explicit(&loan_count, memory_order_relaxed))
-        return offset;
+/* Where a tensor's own memory is, and what of another's this thread has been lent for it. One look at all of it: another thread may be lent the same tensor's
+   meanwhile, and what is found by half of each is found on one rank only. */
+struct own {
+    void *storage;
+    int64_t offset; /* elements */
+    void *lent;     /* a storage; NULL: nothing */
+};
+
+static struct own own_of(struct tensor *tensor) {
+    if (!shim_has_threads() && !atomic_load_explicit(&loan_count, memory_order_relaxed))
+        return (struct own){*storage_slot(tensor), *offset_slot(tensor), NULL};
     pthread_mutex_lock(&loans_mutex);
-    for (const struct loan *loan = loans; loan; loan = loan->next) /* the oldest has its own */
-        if (loan->tensor == tensor)
-            offset = loan->offset;
+    struct own own = {*storage_slot(tensor), *offset_slot(tensor), NULL};
+    for (const struct loan *loan = loans; loan; loan = loan->next) { /* the oldest has its own */
+        if (loan->tensor != tensor)
+            continue;
+        if (!own.lent && pthread_equal(loan->thread, pthread_self()))
+            own.lent = own.storage;
+        own.storage = loan->storage;
+        own.offset = loan->offset;
+    }
     pthread_mutex_unlock(&loans_mutex);
-    return offset;
+    return own;
+}
+
+int64_t tensor_own_offset(struct tensor *tensor) {
+    return own_of(tensor).offset;
+}
+
+void *tensor_own_storage(struct tensor *tensor) {
+    return own_of(tensor).storage;
+}
+
+void *tensor_own_data(struct tensor *tensor) {
+    struct own own = own_of(tensor);
+    char *base = *(char **)((char *)own.storage + torch_facts.storage_data);
+    return base + own.offset * (int64_t)dtype_bytes(tensor_dtype(tensor));
+}
+
+void *tensor_lent_storage(struct tensor *tensor) {
+    return own_of(tensor).lent;
 }
 
 /* A younger loan of the same tensor goes on, and gives back what this one would have. */

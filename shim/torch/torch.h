@@ -157,7 +157,10 @@ int64_t tensor_elements(struct tensor *tensor); /* local */
 void *tensor_data(struct tensor *tensor);
 void *tensor_storage(struct tensor *tensor);          /* identity of the storage */
 int64_t tensor_storage_offset(struct tensor *tensor); /* elements */
-int64_t tensor_own_offset(struct tensor *tensor);     /* the same, also while it is lent other memory (loan.c) */
+void *tensor_own_data(struct tensor *tensor);         /* the same three, also while it is lent other memory (loan.c) */
+void *tensor_own_storage(struct tensor *tensor);
+int64_t tensor_own_offset(struct tensor *tensor);
+void *tensor_lent_storage(struct tensor *tensor); /* that this thread is lent for it; NULL: none */
 bool tensor_is_on_host(struct tensor *tensor);
 static inline bool tensor_is_sparse(struct tensor *tensor) { /* indices and values (COO) */
     return *tensor_key_set(tensor) & torch_facts.bit_sparse;
