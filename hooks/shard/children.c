@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "copies.h"
+#include "window.h"
 
 static const char code[] = "import functools, os, sys, types\n"
                            "most, scalars = 50000, (str, bytes, int, float, complex, type(None))\n"

@@ -9,6 +9,8 @@
 #include "window.h"
 
 struct list_kept copies;
+_Atomic unsigned copies_made;
+pthread_mutex_t copies_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct pairs places, families, wholes; /* by storage */
 static struct list_node *hasty;
 static unsigned windows_seen;
@@ -29,6 +31,43 @@ struct copy *copies_with_whole(const void *whole) {
 
 struct list_node *copies_hasty(void) {
     return hasty;
+}
+
+static bool same_shape(struct tensor *alias, struct tensor *tensor) {
+    return tensor_data(alias) == tensor_own_data(tensor) && tensor_same_layout(alias, tensor);
+}
+
+bool copies_is_same(const struct copy *copy, struct tensor *tensor, const struct record *record) {
+    return copy->record.kind == record->kind && copy->record.dim == record->dim &&
+           (record->kind != RECORD_SHARD || record_same_rows(&copy->record, record)) && same_shape(copy->alias, tensor);
+}
+
+bool copies_is_of_storage(const struct copy *copy, struct tensor *tensor, const struct record *record) {
+    struct layout_block block;
+    if (!copy->is_of_storage || copy->record.kind != record->kind || tensor_dtype(copy->alias) != tensor_dtype(tensor))
+        return false;
+    return record->kind == RECORD_PARTIAL || (layout_block(tensor, record, &block) && record_same_rows(&copy->record, record) &&
+                                              tensor_strides(copy->alias).data[1] == block.row);
+}
+
+struct copy *copies_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others) {
+    const void *lent = tensor_lent_storage(tensor); /* to this thread; whether to others, too, differs between the ranks */
+    struct copy *found = lent ? copies_with_whole(lent) : NULL;
+    const struct place *place = copies_place(tensor_own_storage(tensor));
+    *others = false;
+    LIST_EACH (struct copy, copy, place ? place->copies : NULL, of_place) {
+        if (fits(copy, tensor, record))
+            found = copy;
+        else if (copy != found)
+            *others = true;
+    }
+    return found;
+}
+
+const void *copies_source_of(const void *storage) {
+    struct tensor *source, *whole;
+    struct record record;
+    return window_find(storage, &source, &record, &whole) ? tensor_storage(source) : NULL;
 }
 
 /* ---- what the program has written */
@@ -166,6 +205,7 @@ void copies_add(struct copy *copy) {
         pairs_put(&wholes, tensor_storage(copy->whole), copy);
     family_join(copy);
     look_add(copy);
+    atomic_fetch_add(&copies_made, 1);
 }
 
 void copies_remove(struct copy *copy) {
@@ -192,4 +232,12 @@ void copies_follow_windows(void) {
             family_leave(copy);
             family_join(copy);
         }
+}
+
+void copies_unlock(int *unused) {
+    pthread_mutex_unlock(&copies_mutex);
+}
+
+__attribute__((constructor)) static void copies_start(void) {
+    threads_renew_in_child(&copies_mutex);
 }

@@ -1,6 +1,8 @@
-/* The copies that stand in for divided memory (read.c), found by what they are of. All of it within the scope of read.c's lock. */
+/* The copies that stand in for divided memory (read.c), found by what they are of. All of it within COPIES_SCOPE. */
 #ifndef ACCEL_HOOKS_SHARD_COPIES_H
 #define ACCEL_HOOKS_SHARD_COPIES_H
+
+#include <pthread.h>
 
 #include "list.h"
 #include "shard.h"
@@ -35,6 +37,10 @@ struct copy {
 };
 
 extern struct list_kept copies;
+extern _Atomic unsigned copies_made; /* ever */
+extern pthread_mutex_t copies_mutex;
+void copies_unlock(int *unused);
+#define COPIES_SCOPE __attribute__((cleanup(copies_unlock), unused)) int copies_scope_ = (python_lock(&copies_mutex), 0)
 
 /* What the program sees of a copy, and whether it has written there. All of them lie side by side: a backward may read what any of them is of, so it looks
    through all, and the program may have kept one of each step. */
@@ -49,6 +55,13 @@ static inline bool copy_is_watched(const struct copy *copy) {
     return copy->whole == copy->alias;
 }
 
+/* Is the copy of this tensor, in this shape; of all of the storage that the tensor lies in? */
+typedef bool copy_fits(const struct copy *copy, struct tensor *tensor, const struct record *record);
+copy_fits copies_is_same, copies_is_of_storage;
+/* The copy of the tensor's memory that fits; *others: the same memory has copies that do not. */
+struct copy *copies_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others);
+/* The storage of what this one's is a view of (h[3] of h); NULL: none. */
+const void *copies_source_of(const void *storage);
 struct place *copies_place(const void *storage);   /* NULL: there are none of it */
 struct family *copies_family(const void *source);  /* the same */
 struct copy *copies_with_whole(const void *whole); /* the one whose whole has this storage; NULL: none */
@@ -67,6 +80,13 @@ void copies_follow_windows(void);
    known of which it is a view. The first one's node `hasty`. */
 struct list_node *copies_hasty(void);
 
+/* Has the copy any of what was written? Beside other threads those of other parts of the storage may be there on some ranks only. */
+bool copies_is_met(const struct copy *copy, const struct written *written);
+/* read_turn.c, as read_turn(): around what makes a copy of the tensor where there is none; makes those anew that have any of what was written; takes back what
+   was written through pointers, before a call, or a look at a tensor (NULL and NULL: all of it). */
+bool read_turn_to_make(struct tensor *tensor, const struct record *record);
+bool read_turn_to_renew(const struct written *written);
+bool read_turn_to_settle(const struct shard_call *call, struct tensor *tensor);
 /* children.c: what the program sees of a storage's copies is one memory from now on. In a forked child. */
 void children_unite(const struct place *place);
 /* storage.c: where a storage begins; NULL: it has no memory, or not so many bytes. */

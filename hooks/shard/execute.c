@@ -212,7 +212,8 @@ struct tensor *execute_sum_parts(const struct shard_call *call, struct tensor *t
 }
 
 struct tensor *execute_gather_argument(struct shard_call *call, const struct argument *argument) {
-    struct tensor *tensor = argument_tensor(argument), *seen = argument->record.kind == RECORD_SHARD ? window_whole(tensor) : NULL;
+    struct tensor *tensor = argument_tensor(argument),
+                  *seen = argument->record.kind == RECORD_SHARD ? window_whole(tensor, call->op) : NULL;
     if (seen)
         return seen;
     if (argument->record.kind == RECORD_PARTIAL && !call_writes(call, argument)) /* a number that is read, above all */

@@ -13,20 +13,12 @@
  *    (window.c); into another gathered value it stops the program instead of being lost.
  *  - Writes are raw, as the program's were: no version counter moves.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "copies.h"
+#include "window.h"
 
 static _Atomic int copy_count;
-static _Atomic unsigned copies_made; /* ever */
-static pthread_mutex_t copies_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static void copies_unlock(int *unused) {
-    pthread_mutex_unlock(&copies_mutex);
-}
-#define COPIES_SCOPE __attribute__((cleanup(copies_unlock), unused)) int copies_scope_ = (python_lock(&copies_mutex), 0)
-
 /* ---- copies */
 
 /* Of what lies there: whoever looks conjugates or negates by himself. */
@@ -48,44 +40,7 @@ static struct copy *copy_make(struct tensor *tensor, struct record record) {
     copy->whole = record.kind == RECORD_GATHERED ? copy->alias : gather_as_seen(copy->alias, &copy->record);
     copies_add(copy);
     atomic_fetch_add(&copy_count, 1);
-    atomic_fetch_add(&copies_made, 1);
     return copy;
-}
-
-static bool same_shape(struct tensor *alias, struct tensor *tensor) {
-    return tensor_data(alias) == tensor_own_data(tensor) && tensor_same_layout(alias, tensor);
-}
-
-typedef bool copy_fits(const struct copy *copy, struct tensor *tensor, const struct record *record);
-
-/* Of this tensor, in this shape. */
-static bool is_same(const struct copy *copy, struct tensor *tensor, const struct record *record) {
-    return copy->record.kind == record->kind && copy->record.dim == record->dim &&
-           (record->kind != RECORD_SHARD || record_same_rows(&copy->record, record)) && same_shape(copy->alias, tensor);
-}
-
-/* Of all of the storage that the tensor lies in. */
-static bool is_of_its_storage(const struct copy *copy, struct tensor *tensor, const struct record *record) {
-    struct layout_block block;
-    if (!copy->is_of_storage || copy->record.kind != record->kind || tensor_dtype(copy->alias) != tensor_dtype(tensor))
-        return false;
-    return record->kind == RECORD_PARTIAL || (layout_block(tensor, record, &block) && record_same_rows(&copy->record, record) &&
-                                              tensor_strides(copy->alias).data[1] == block.row);
-}
-
-/* The copy of this memory that fits; *others: the same memory has copies that do not. */
-static struct copy *copy_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others) {
-    const void *lent = tensor_lent_storage(tensor); /* to this thread; whether to others, too, differs between the ranks */
-    struct copy *found = lent ? copies_with_whole(lent) : NULL;
-    const struct place *place = copies_place(tensor_own_storage(tensor));
-    *others = false;
-    LIST_EACH (struct copy, copy, place ? place->copies : NULL, of_place) {
-        if (fits(copy, tensor, record))
-            found = copy;
-        else if (copy != found)
-            *others = true;
-    }
-    return found;
 }
 
 /* Makes the copy anew at its address. A collective. */
@@ -168,16 +123,9 @@ static void take_hasty(void) {
         take_watched_of(family);
 }
 
-/* The storage of what this one's is a view of (h[3] of h); NULL: none. */
-static const void *source_of(const void *storage) {
-    struct tensor *source, *whole;
-    struct record record;
-    return window_find(storage, &source, &record, &whole) ? tensor_storage(source) : NULL;
-}
-
 /* What was written to watched copies: those that are hasty, and those of the memory that a tensor is of. */
 static void take_for(struct tensor *tensor) {
-    const void *storage = tensor_own_storage(tensor), *source = source_of(storage);
+    const void *storage = tensor_own_storage(tensor), *source = copies_source_of(storage);
     take_hasty();
     take_watched_of(source ? copies_family(source) : NULL);
     take_watched_of(copies_family(storage));
@@ -185,7 +133,7 @@ static void take_for(struct tensor *tensor) {
 
 /* For a tensor's memory, and for that of which it is a view. False: there are no copies of either. */
 static bool tensor_settle(struct tensor *tensor) {
-    const void *storage = tensor_own_storage(tensor), *source = source_of(storage);
+    const void *storage = tensor_own_storage(tensor), *source = copies_source_of(storage);
     const struct family *families[] = {source ? copies_family(source) : NULL, copies_family(storage)};
     const struct place *places[] = {source ? copies_place(source) : NULL, copies_place(storage)};
     for (int i = 0; i < 2; i++)
@@ -226,65 +174,9 @@ static void sweep_family(const struct family *family) {
 }
 
 static void sweep_for(struct tensor *tensor) {
-    const void *storage = tensor_own_storage(tensor), *source = source_of(storage);
+    const void *storage = tensor_own_storage(tensor), *source = copies_source_of(storage);
     sweep_family(source ? copies_family(source) : NULL);
     sweep_family(copies_family(storage));
-}
-
-/* ---- turns */
-
-static bool none_was_made(const void *seen) {
-    return atomic_load(&copies_made) == *(const unsigned *)seen;
-}
-
-/* Who waits for a collective must not have the list: the thread whose turn it is may need it on its way there. So the turn is taken first, where a collective
-   is certain: a copy is made, or made anew. Of several threads that look at one tensor another one comes first on each rank: whoever waits gives up its
-   turn when the copy is there. (What the program has written through pointers while other threads compute may still be waited for with it.) */
-static bool turn_take(bool (*is_needed)(struct tensor *tensor, const void *context), struct tensor *tensor, const void *context) {
-    while (shim_has_threads()) {
-        unsigned seen = atomic_load(&copies_made);
-        {
-            COPIES_SCOPE;
-            OPAQUE_SCOPE;
-            if (!is_needed(tensor, context))
-                return false;
-        }
-        if (shim_comm_lock_while(none_was_made, &seen))
-            return true;
-    }
-    return false;
-}
-
-void read_turn_end(const bool *is_taken) {
-    if (*is_taken)
-        shim_comm_unlock(NULL);
-}
-#define TURN_SCOPE(...) __attribute__((cleanup(read_turn_end), unused)) bool turn_scope_ = turn_take(__VA_ARGS__)
-
-static bool has_copies(struct tensor *unused, const void *storage) {
-    const struct place *place = copies_place(storage);
-    LIST_EACH (const struct copy, copy, place ? place->copies : NULL, of_place)
-        if (!copy_is_watched(copy))
-            return true;
-    return false;
-}
-
-static bool is_to_be_made(struct tensor *tensor, const void *record) {
-    bool others;
-    return ((const struct record *)record)->kind != RECORD_GATHERED && !copy_find(tensor, record, is_same, &others);
-}
-
-static bool is_to_be_made_of_storage(struct tensor *tensor, const void *record) {
-    bool others;
-    return !copy_find(tensor, record, is_of_its_storage, &others);
-}
-
-static bool is_to_be_made_of_either(struct tensor *tensor, const void *record) {
-    return is_to_be_made_of_storage(tensor, record) && is_to_be_made(tensor, record);
-}
-
-bool read_turn(struct tensor *tensor, const struct record *record, bool of_storage) {
-    return turn_take(of_storage ? is_to_be_made_of_storage : is_to_be_made_of_either, tensor, record);
 }
 
 /* ---- what the rest of hooks/shard calls */
@@ -292,6 +184,7 @@ bool read_turn(struct tensor *tensor, const struct record *record, bool of_stora
 bool read_before_call(const struct shard_call *call) {
     if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
         return false;
+    TURN_SCOPE(turn, read_turn_to_settle(call, NULL));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     take_hasty();
@@ -305,16 +198,22 @@ bool read_before_call(const struct shard_call *call) {
     return is_met;
 }
 
-void read_after_write(void *storage) {
-    TURN_SCOPE(has_copies, NULL, storage);
+void read_after_write(const struct written *written) {
+    if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
+        return;
+    TURN_SCOPE(turn, read_turn_to_renew(written));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
-    renew_all_of(copies_place(storage));
+    const struct place *place = copies_place(written->storage);
+    LIST_EACH (struct copy, copy, place ? place->copies : NULL, of_place)
+        if (copies_is_met(copy, written))
+            copy_renew(copy);
 }
 
 void read_settle(void) {
     if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
         return;
+    TURN_SCOPE(turn, read_turn_to_settle(NULL, NULL));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     take_hasty();
@@ -343,13 +242,14 @@ struct tensor *read_stand_in_of_storage(struct tensor *divided) {
 struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning) {
     if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
         return NULL;
+    TURN_SCOPE(turn, read_turn_to_settle(NULL, tensor));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     if (from_its_beginning && tensor_own_offset(tensor))
         return NULL;
     bool others;
     take_for(tensor);
-    struct copy *found = copy_find(tensor, record, is_of_its_storage, &others);
+    struct copy *found = copies_find(tensor, record, copies_is_of_storage, &others);
     if (found && others)
         tensor_settle(tensor);
     return found ? found->whole : NULL;
@@ -359,14 +259,10 @@ struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *rec
     bool others;
     COPIES_SCOPE;
     OPAQUE_SCOPE;
-    struct copy *copy = copy_find(tensor, record, is_same, &others);
+    struct copy *copy = copies_find(tensor, record, copies_is_same, &others);
     if (copy && shim_is_worker())
         children_unite(copy->place);
     return copy ? copy->whole : NULL;
-}
-
-__attribute__((constructor)) static void read_start(void) {
-    threads_renew_in_child(&copies_mutex);
 }
 
 /* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */
@@ -385,17 +281,19 @@ struct tensor *read_stand_in(struct tensor *tensor) {
         shim_problem(
             "AR-DEVICE", "Take it to the CPU first (x.cpu()), or run with -n 1.",
             "the program takes a pointer to, or the storage of, a tensor on an accelerator whose rows are divided among the ranks");
-    TURN_SCOPE(is_to_be_made, tensor, &record);
+    if (record.kind == RECORD_GATHERED)
+        window_refresh(tensor);
+    TURN_SCOPE(turn_to_make, read_turn_to_make(tensor, &record));
+    TURN_SCOPE(turn_to_settle, read_turn_to_settle(NULL, tensor));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     bool others;
     take_for(tensor);
-    struct copy *copy = copy_find(tensor, &record, is_same, &others);
+    struct copy *copy = copies_find(tensor, &record, copies_is_same, &others);
     if (others || record.kind == RECORD_GATHERED)
         tensor_settle(tensor);
-    if (record.kind == RECORD_GATHERED &&
-        !shim_has_python()) /* whose arrays keep the view; and what it has seen may stay its own for good (2.13) */
-        window_keep(tensor_own_storage(tensor));
+    if (record.kind == RECORD_GATHERED) /* Python's arrays keep the view; and what it has seen may stay its own for good (2.13) */
+        window_keep(tensor_own_storage(tensor), !shim_has_python());
     if (!copy) {
         explain_note("read", "memory of a divided tensor", "put together from all ranks");
         copy = copy_make(tensor, record);

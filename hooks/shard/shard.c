@@ -245,7 +245,7 @@ static struct all_written find_written(const struct shard_call *call) {
         struct written *one = &written.list[written.count++];
         *one = window_region(argument_tensor(&call->arguments[i]));
         if (call->op->is_out) /* it may be made larger */
-            one->dims = -1;
+            one->extent.dims = one->told.dims = -1;
     }
     return written;
 }
@@ -278,8 +278,8 @@ static void shard_call(struct dispatch_call *dispatch) {
         written = find_written(&call);
     call_execute(&call, rule);
     for (int i = 0; i < written.count; i++) {
-        if (is_read)
-            read_after_write(written.list[i].storage);
+        if (is_read || shim_has_threads()) /* another one may have come to look meanwhile */
+            read_after_write(&written.list[i]);
         if (has_windows)
             window_after_write(&written.list[i]);
     }

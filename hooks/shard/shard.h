@@ -349,9 +349,8 @@ struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record 
    program, as long as nobody else has made it. */
 bool read_turn(struct tensor *tensor, const struct record *record, bool of_storage);
 void read_turn_end(const bool *is_taken);
-#define READ_TURN_SCOPE(...) __attribute__((cleanup(read_turn_end), unused)) bool read_turn_scope_ = read_turn(__VA_ARGS__)
+#define TURN_SCOPE(name, is_taken) __attribute__((cleanup(read_turn_end), unused)) bool name = is_taken
 bool read_before_call(const struct shard_call *call);
-void read_after_write(void *storage);
 void read_settle(void); /* everything the program wrote */
 
 /* ---- views of gathered rows (window.c) */
@@ -365,26 +364,24 @@ void window_stand_for(struct tensor *source, struct tensor *whole);
 void window_written(struct tensor *tensor);
 /* Before x.data = y, and after it: copies of what x has had are not x's any more. */
 void window_replaced(struct tensor *source, bool is_done);
-/* The copy that there is of a tensor, or NULL. Owned. */
-struct tensor *window_whole(struct tensor *source);
+/* The copy that there is of a tensor, for an operator that reads it, or only makes views of it; NULL: none. Owned. May be a collective. */
+struct tensor *window_whole(struct tensor *source, const struct operator *op);
 /* Before an operator; true: there are windows, which what it writes may matter to. Refuses what cannot be written back. */
 bool window_before_call(struct shard_call *call);
-/* What an operator is about to write: a tensor's elements in a storage. dims -1: unknown, all of it. */
-struct written {
-    void *storage, *tensor; /* which may be gone when it has been written */
-    enum torch_dtype dtype;
+/* Elements of a storage. dims -1: unknown, all of it. */
+struct extent {
     int dims;
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], offset;
 };
+/* What an operator is about to write. */
+struct written {
+    void *storage, *tensor; /* which may be gone when it has been written */
+    enum torch_dtype dtype;
+    struct extent extent, told; /* as this rank has it; of divided rows, and beside other threads: as one process has it */
+};
 struct written window_region(struct tensor *tensor);
 void window_after_write(const struct written *written);
-/* The window whose copy has this storage: borrowed; false: none. */
-bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
-/* The program has a pointer into the copy that has this storage: that stays where it is as long as its source. */
-void window_keep(const void *storage);
-bool window_is_kept(const void *storage); /* so that what is written there is still looked for */
-/* Other copies of a storage are brought up to date after one has been written. A collective. */
-void window_renew_others(const void *source, const void *up_to_date);
+void read_after_write(const struct written *written);
 
 const struct rule *rule_find(const struct operator *op); /* in the table, by name (rules.c) */
 /* Element by element, or a view: such a kernel cuts no batch and calls none that does, so parameters alone are none of our business. */

@@ -118,7 +118,7 @@ struct tensor *storage_stand_in(struct tensor *tensor) {
     struct blocks blocks;
     if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || is_empty(tensor) || shim_is_worker())
         return read_stand_in(tensor);
-    READ_TURN_SCOPE(tensor, &record, true);
+    TURN_SCOPE(turn, read_turn(tensor, &record, true));
     struct tensor *whole = read_stand_in_at_hand(tensor, &record, false);
     if (whole)
         return whole;
@@ -138,7 +138,7 @@ struct tensor *memory_stand_in(struct tensor *tensor) {
     struct blocks blocks;
     if (record.kind != RECORD_SHARD || !tensor_is_on_host(tensor) || shim_is_worker())
         return read_stand_in(tensor);
-    READ_TURN_SCOPE(tensor, &record, false);
+    TURN_SCOPE(turn, read_turn(tensor, &record, false));
     struct tensor *whole = read_stand_in_at_hand(tensor, &record, true);
     if (whole)
         return whole;

@@ -5,28 +5,15 @@
  * parts of it but for those as another type, whose bits no sum of parts has: for them the copy is the sum.
  *
  * Threads of the program may each write other rows at one time: each has windows of its own (whose there are others of is another on each rank), and what one
- * writes is carried to the others' copies element by element: the rest of these may just be written. A copy may have been gathered before such a write reached
- * this rank's rows: so it takes them anew when it becomes a window.
+ * writes is carried to the others' copies element by element: the rest of these may just be written (window_beside.c). A copy may have been gathered before
+ * such a write reached this rank's rows: so it takes them anew when it becomes a window.
+ *
+ * Nobody waits for a collective with the list in hand, which the thread whose turn it is may need on its way there: where one is due the turn is taken first.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "window.h"
-
-struct window {
-    struct list_node all, of_whole, of_source, of_memory;
-    const void *memory, *own; /* storages of the source and of the copy, as they are listed */
-    struct tensor *source;    /* owned: the divided tensor, or the sum, that was gathered */
-    struct record record;
-    struct tensor *whole; /* owned: the copy */
-    uint64_t thread;      /* whose it is */
-    uint64_t backwards;   /* that the thread had run when it was opened: they free what its history needs */
-    int idle;             /* calls since a view of the copy was last asked for */
-    bool is_kept;         /* a pointer into the copy was given away */
-    bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
-    bool is_of_many;      /* the source is one of several views of one operator: once their base is written autograd refuses to use them */
-    bool is_spent;        /* and it has been written: the copy has its values, without their history */
-};
 
 /* Reading element by element (z[i][j].item()) drops each view before the next: a small copy stays for the next few calls, unless something is written. Not
    beside other threads, where whose call comes next is another on each rank. */
@@ -51,7 +38,7 @@ void window_open(struct tensor *source, const struct record *record, struct tens
         window_take_rows(source, record, whole);
     struct window *window = malloc(sizeof *window);
     *window = (struct window){.source = source, .record = *record, .whole = whole, .is_of_many = window_is_of_many(source)};
-    window->memory = tensor_storage(source);
+    window->memory = tensor_own_storage(source);
     window->own = tensor_storage(whole);
     window->thread = threads_own();
     window->backwards = report_backwards();
@@ -110,6 +97,7 @@ static void close_window(struct window *window) {
     list_take_out(&of_wholes, window->own, &window->of_whole);
     list_take_out(&of_sources, window->source, &window->of_source);
     list_take_out(&of_memories, window->memory, &window->of_memory);
+    window_catch_up(window);
     tensor_release(window->whole);
     tensor_release(window->source);
     free(window);
@@ -134,11 +122,9 @@ static bool is_there(const struct window *window) {
     return !window->is_left && !(shim_has_threads() && is_left_over(window));
 }
 
-struct tensor *window_whole(struct tensor *source) {
-    if (!atomic_load_explicit(&window_count, memory_order_relaxed))
-        return NULL;
+static struct tensor *find_whole(struct tensor *source) {
     WINDOWS_SCOPE;
-    LIST_EACH (struct window, window, list_of(&of_memories, tensor_storage(source)), of_memory)
+    LIST_EACH (struct window, window, list_of(&of_memories, tensor_own_storage(source)), of_memory)
         if ((window->source == source || window_is_twin(window->source, &window->record, source)) && is_there(window) &&
             tensor_requires_grad(window->whole) == tensor_is_recorded(source) && window->thread == threads_own() &&
             (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
@@ -147,6 +133,26 @@ struct tensor *window_whole(struct tensor *source) {
             return window->whole;
         }
     return NULL;
+}
+
+/* Such an operator reads nothing: of the views that it makes, others may. */
+static bool makes_views(const struct operator *op) {
+    static const char *const names[] = {"select",  "slice",     "narrow",     "view",     "t",       "transpose", "permute",
+                                        "squeeze", "unsqueeze", "expand",     "diagonal", "unbind",  "split",     "chunk",
+                                        "detach",  "alias",     "as_strided", "unfold",   "view_as", "expand_as", "movedim"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(op->short_name, names[i]))
+            return true;
+    return false;
+}
+
+struct tensor *window_whole(struct tensor *source, const struct operator *op) {
+    if (!atomic_load_explicit(&window_count, memory_order_relaxed))
+        return NULL;
+    struct tensor *whole = find_whole(source);
+    if (whole && !makes_views(op))
+        window_refresh(whole);
+    return whole;
 }
 
 /* Another tensor may have the memory, too (x = h.detach()): what is written to one still reaches the other. */
@@ -196,27 +202,19 @@ unsigned window_changes(void) {
     return atomic_load(&changes);
 }
 
-void window_keep(const void *storage) {
+void window_keep(const void *storage, bool as_its_source) {
     WINDOWS_SCOPE;
     struct window *window = window_onto(storage);
-    if (window)
-        window->is_kept = true;
+    if (!window)
+        return;
+    window->is_pointed = true;
+    window->is_kept |= as_its_source;
 }
 
 bool window_is_kept(const void *storage) {
     WINDOWS_SCOPE;
     const struct window *window = window_onto(storage);
     return window && may_be_pointed_to(window);
-}
-
-static bool has_history_of(const struct window *window) {
-    return grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
-}
-
-/* Does each element of one copy stand for what the one at the same place in the other stands for? Their sources may be different columns. */
-static bool have_same_place(const struct window *one, const struct window *other) {
-    return window_are_one(one->whole, other->whole) && window_are_one(one->source, other->source) && !tensor_is_lazy(one->source) &&
-           !tensor_is_lazy(other->source) && one->record.kind == other->record.kind;
 }
 
 /* As libtorch refuses the source, and views of it: all but their values. */
@@ -236,14 +234,6 @@ static bool writes_through_view(const struct shard_call *call, const struct argu
     return argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered && call_writes(call, argument);
 }
 
-static struct value part_of(struct tensor *whole, const struct written *written) {
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(whole));
-    struct value part = TORCH_CALL("aten::as_strided", "", plain, value_int_list(written->sizes, (size_t)written->dims),
-                                   value_int_list(written->strides, (size_t)written->dims), value_int(written->offset));
-    value_drop(plain);
-    return part;
-}
-
 /* What is read through a view of another copy of what is written is read from that one: they may have elements in common, in whose order libtorch writes
    (h[:, 0][1:] += h[:, 0][:-1]), or which it refuses. */
 static void read_from_written(const struct shard_call *call, struct argument *argument) {
@@ -253,11 +243,11 @@ static void read_from_written(const struct shard_call *call, struct argument *ar
             continue;
         const struct window *from = window_onto(tensor_storage(read)),
                             *to = window_onto(tensor_storage(argument_tensor(&call->arguments[i])));
-        if (tensor_dims(read) <= TORCH_DIMS_MAX && from && to && from != to && !from->is_left && !to->is_left && !has_history_of(from) &&
-            !has_history_of(to) && tensor_storage(from->source) == tensor_storage(to->source) &&
-            tensor_dtype(from->whole) == tensor_dtype(to->whole) && have_same_place(from, to)) {
+        if (tensor_dims(read) <= TORCH_DIMS_MAX && from && to && from != to && !from->is_left && !to->is_left &&
+            !window_has_history(from) && !window_has_history(to) && tensor_storage(from->source) == tensor_storage(to->source) &&
+            tensor_dtype(from->whole) == tensor_dtype(to->whole) && window_have_same_place(from, to)) {
             struct written region = window_region(read);
-            struct value part = part_of(to->whole, &region);
+            struct value part = window_part(to->whole, &region.extent);
             mark_gathered(part.tensor, true);
             value_replace(argument->slot, part);
             return;
@@ -267,10 +257,15 @@ static void read_from_written(const struct shard_call *call, struct argument *ar
 
 bool window_before_call(struct shard_call *call) {
     bool through_view = false, is_written = false;
+    for (int i = 0; i < call->argument_count && call->gathered && window_any_behind() && !makes_views(call->op); i++)
+        if (call->arguments[i].record.kind == RECORD_GATHERED)
+            window_refresh(argument_tensor(&call->arguments[i]));
+    for (int i = 0; i < call->argument_count; i++)
+        is_written |= call_writes(call, &call->arguments[i]);
     for (int i = 0; i < call->argument_count && call->gathered; i++)
         through_view |= writes_through_view(call, &call->arguments[i]);
     if (!through_view && !atomic_load_explicit(&window_count, memory_order_relaxed))
-        return false;
+        return is_written && shim_has_threads(); /* one may be opened meanwhile */
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
@@ -283,84 +278,47 @@ bool window_before_call(struct shard_call *call) {
     for (int i = 0; i < call->argument_count && through_view; i++)
         if (call->arguments[i].record.kind == RECORD_GATHERED && !call_writes(call, &call->arguments[i]))
             read_from_written(call, &call->arguments[i]);
-    for (int i = 0; i < call->argument_count; i++)
-        is_written |= call_writes(call, &call->arguments[i]);
-    return windows.first && is_written;
+    return is_written && (windows.first || shim_has_threads());
 }
 
-/* h.t_() and the like turn the rows of a tensor around while its views stay as they are. */
-static void check_unturned(const struct window *window) {
-    struct record now = record_get(window->source);
-    bool is_rows = window->record.kind == RECORD_SHARD;
-    if (now.kind != window->record.kind || (is_rows && (now.dim != window->record.dim || !record_same_rows(&now, &window->record))) ||
-        tensor_dims(window->source) != tensor_dims(window->whole))
-        shim_problem("AR-WRITE", "Make a new tensor (h = h.t() instead of h.t_()), or take the view anew (h[3] again).",
-                     "a divided tensor has changed its shape in place while a view of some of its rows is still in use");
-}
+/* What a write to a source's memory, through the window that is up to date (NULL: in some other way), means for another window of it. */
+enum { STAYS, IS_CARRIED, IS_BROUGHT, IS_RENEWED };
 
-/* Each rank takes its part of what was written to the copy; the history of the part is then that of the copy. */
-static void write_back(struct window *window) {
-    check_unturned(window);
-    struct value part = own_part(window->whole, &window->record);
-    layout_copy(value_tensor(window->source), part);
-    value_drop(part);
-    record_set(window->source, window->record);
-}
-
-/* With its history, or the values alone. Owned. */
-static struct value seen(struct tensor *tensor, bool has_history) {
-    if (!has_history)
-        return TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    tensor_retain(tensor);
-    return value_tensor(tensor);
-}
-
-/* Does what was written to one copy lie at the same place in the other? */
-static bool is_at_same_place(const struct window *window, const struct window *through, const struct written *written) {
-    return written->dims >= 0 && tensor_dtype(window->whole) == tensor_dtype(through->whole) &&
-           written->dtype == tensor_dtype(window->whole) && have_same_place(window, through);
-}
-
-/* From copy to copy: all ranks have the same. */
-static void carry(const struct window *window, const struct window *through, const struct written *written) {
-    check_unturned(window);
-    struct value to = part_of(window->whole, written), from = part_of(through->whole, written);
-    value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
-    value_drop(to);
-    value_drop(from);
-}
-
-/* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. */
-static void renew(struct window *window) {
-    check_unturned(window);
-    bool has_history = has_history_of(window) && !window->is_of_many;
-    window->is_spent |= has_history_of(window) && window->is_of_many;
-    struct record mark = record_get(window->whole);
-    struct value source = seen(window->source, has_history), whole = seen(window->whole, has_history);
-    struct value fresh =
-        value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", source.tensor, &window->record)
-                                                         : gather_partial("view of a sum after a write", source.tensor));
-    layout_copy(whole, fresh);
-    if (mark.kind == RECORD_NONE)
-        record_clear(window->whole);
-    else
-        record_set(window->whole, mark);
-    value_drop(source);
-    value_drop(fresh);
-    value_drop(whole);
+/* A window of another thread is there on one rank and gone, or not there yet, on the next: none of it may be exchanged but by who uses it. Nor where it was
+   through a pointer, which another thread's backward may be the first to notice. What has given a pointer away stays, and nobody sees when that is used. */
+static int fate_of(const struct window *window, const void *source, const struct window *up_to_date, const struct written *written) {
+    if (window == up_to_date || window->is_left || tensor_own_storage(window->source) != source)
+        return STAYS;
+    if (up_to_date && written && !window_has_history(window) && window_is_at_same_place(window, up_to_date, written))
+        return IS_CARRIED;
+    bool may_be_late = window->thread != threads_own() || (!written && !window_has_history(window));
+    return shim_has_threads() && may_be_late && !window->is_pointed ? IS_BROUGHT : IS_RENEWED;
 }
 
 /* written: through the window that is up to date; NULL: all of it, in some other way. */
 static void renew_others(const void *source, const struct window *up_to_date, const struct written *written) {
     sweep_of(source, up_to_date);
     LIST_EACH (struct window, window, list_of(&of_memories, source), of_memory) {
-        if (window == up_to_date || window->is_left || tensor_storage(window->source) != source)
-            continue;
-        if (up_to_date && written && !has_history_of(window) && is_at_same_place(window, up_to_date, written))
-            carry(window, up_to_date, written);
-        else
-            renew(window);
+        int fate = fate_of(window, source, up_to_date, written);
+        if (fate == IS_CARRIED)
+            window_carry(window, up_to_date, written);
+        else if (fate == IS_BROUGHT)
+            window_bring(window, up_to_date, written);
+        else if (fate == IS_RENEWED)
+            window_renew(window);
     }
+}
+
+static bool renews_others(const void *source, const struct window *up_to_date, const struct written *written) {
+    LIST_EACH (const struct window, window, list_of(&of_memories, source), of_memory)
+        if (fate_of(window, source, up_to_date, written) == IS_RENEWED && !is_left_over(window))
+            return true;
+    return false;
+}
+
+bool window_others_are_due(const void *source, const void *up_to_date) {
+    WINDOWS_SCOPE;
+    return renews_others(source, window_onto(up_to_date), NULL);
 }
 
 void window_renew_others(const void *source, const void *up_to_date) {
@@ -368,6 +326,26 @@ void window_renew_others(const void *source, const void *up_to_date) {
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     renew_others(source, window_onto(up_to_date), NULL);
+}
+
+static bool is_to_be_refreshed(struct tensor *tensor) {
+    WINDOWS_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    OPAQUE_SCOPE;
+    const struct window *window = window_onto(tensor_own_storage(tensor));
+    return window && !window->is_left && window_is_behind(window, tensor);
+}
+
+void window_refresh(struct tensor *tensor) {
+    if (!window_any_behind() || !is_to_be_refreshed(tensor))
+        return;
+    SHIM_COMM_SCOPE;
+    WINDOWS_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    OPAQUE_SCOPE;
+    struct window *window = window_onto(tensor_own_storage(tensor));
+    if (window)
+        window_renew(window);
 }
 
 static void list_anew(struct pairs *lists, const void **key, const void *storage, struct list_node *node) {
@@ -381,35 +359,60 @@ static void list_anew(struct pairs *lists, const void **key, const void *storage
 /* The operator has given what it has written another storage (d.set_(x)). */
 static void follow(const struct written *written) {
     LIST_EACH (struct window, window, list_of(&of_sources, written->tensor), of_source)
-        list_anew(&of_memories, &window->memory, tensor_storage(window->source), &window->of_memory);
+        list_anew(&of_memories, &window->memory, tensor_own_storage(window->source), &window->of_memory);
     LIST_EACH_LEAVING (struct window, window, list_of(&of_wholes, written->storage), of_whole)
         list_anew(&of_wholes, &window->own, tensor_storage(window->whole), &window->of_whole);
 }
 
-/* The storage that was written in the end: the source's, where it was written through a view. */
-static void *carry_over(const struct written *written) {
+/* The source's storage, where it was written through a view. */
+static void *storage_of(const struct written *written, const struct window *through) {
+    return through ? tensor_own_storage(through->source) : written->storage;
+}
+
+/* Takes the thread's turn where copies of its own will be gathered anew. */
+static bool take_turn(const struct written *written) {
+    bool is_due;
+    {
+        WINDOWS_SCOPE;
+        OPAQUE_SCOPE;
+        follow(written);
+        const struct window *through = window_onto(written->storage);
+        is_due = !(through && through->is_left) && renews_others(storage_of(written, through), through, written);
+    }
+    if (is_due)
+        shim_comm_lock();
+    return is_due;
+}
+
+/* What was written in the end: of the source, where it was written through a view. */
+static struct written carry_over(const struct written *written) {
+    TURN_SCOPE(turn, shim_has_threads() && take_turn(written));
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     follow(written);
     struct window *through = window_onto(written->storage);
+    struct written in_the_end = *written;
     if (through && through->is_left)
-        return written->storage;
-    if (through)
-        write_back(through);
-    void *source = through ? tensor_storage(through->source) : written->storage;
-    renew_others(source, through, written);
-    return source;
+        return in_the_end;
+    in_the_end.storage = storage_of(written, through);
+    if (through) {
+        window_take_back(through, written);
+        if (!shim_has_threads() || !window_told_of_part(through, &written->extent, &in_the_end.told))
+            in_the_end.told.dims = -1;
+    }
+    renew_others(in_the_end.storage, through, written);
+    return in_the_end;
 }
 
 void window_written(struct tensor *tensor) {
     struct written written = window_region(tensor);
-    read_after_write(written.storage);
+    read_after_write(&written);
     window_after_write(&written);
 }
 
 void window_after_write(const struct written *written) {
-    void *source = carry_over(written);
-    if (source != written->storage)
-        read_after_write(source);
+    struct written in_the_end = carry_over(written);
+    if (in_the_end.storage != written->storage)
+        read_after_write(&in_the_end);
 }

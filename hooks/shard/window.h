@@ -6,18 +6,84 @@
 
 #include "shard.h"
 
+struct window {
+    struct list_node all, of_whole, of_source, of_memory;
+    const void *memory, *own; /* storages of the source and of the copy, as they are listed */
+    struct tensor *source;    /* owned: the divided tensor, or the sum, that was gathered */
+    struct record record;
+    struct tensor *whole; /* owned: the copy */
+    uint64_t thread;      /* whose it is */
+    uint64_t backwards;   /* that the thread had run when it was opened: they free what its history needs */
+    int idle;             /* calls since a view of the copy was last asked for */
+    bool is_pointed;      /* a pointer into the copy was given away; and it may outlive the views */
+    bool is_kept;
+    bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
+    bool is_of_many;      /* the source is one of several views of one operator: once their base is written autograd refuses to use them */
+    bool is_spent;        /* and it has been written: the copy has its values, without their history */
+    bool is_stale;        /* other threads have written to the source what the copy has not: any of it */
+    struct tensor *stale; /* owned: or these elements, as the copy lies; NULL: none */
+};
+
+/* The window whose copy has this storage: borrowed; false: none. */
+bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
+/* The program has a pointer into the copy that has this storage, which stays where it is: as long as its source, too? */
+void window_keep(const void *storage, bool as_its_source);
+bool window_is_kept(const void *storage); /* so that what is written there is still looked for */
+/* What a tensor of the program's is a view of has been written by other threads: is gathered anew, a collective, where the tensor has any of it. */
+void window_refresh(struct tensor *tensor);
+/* Other copies of a storage are brought up to date after one has been written: a collective, if so it is due. */
+bool window_others_are_due(const void *source, const void *up_to_date);
+void window_renew_others(const void *source, const void *up_to_date);
 /* How often windows have got other sources, or these other memory (x.data = y, x.set_(y)). */
 unsigned window_changes(void);
-/* window_source.c: it is one of several views that one operator has made. */
+
+/* ---- window_values.c */
+
+/* Does the program's autograd follow what is written to it now? */
+bool window_has_history(const struct window *window);
+/* Does each element of one copy stand for what the one at the same place in the other stands for? Their sources may be different columns. */
+bool window_have_same_place(const struct window *one, const struct window *other);
+/* Does what was written to one copy lie at the same place in the other? */
+bool window_is_at_same_place(const struct window *window, const struct window *through, const struct written *written);
+/* Each rank takes its part of what was written to the copy; the history of the part is then that of the copy. */
+void window_take_back(struct window *window, const struct written *written);
+/* From copy to copy: all ranks have the same. */
+void window_carry(const struct window *window, const struct window *through, const struct written *written);
+/* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. */
+void window_renew(struct window *window);
+
+/* ---- window_source.c */
+
+/* It is one of several views that one operator has made. */
 bool window_is_of_many(struct tensor *source);
 /* The whole gets the rows of the source as they are now. No collective. */
 void window_take_rows(struct tensor *source, const struct record *record, struct tensor *whole);
-
 /* Expanded, with a history: a view (gather_shard). */
 bool window_is_expanded(struct tensor *whole);
 /* Elements at the same places of a memory each. */
 bool window_are_one(struct tensor *one, struct tensor *other);
 /* Is it another tensor of the same memory as the one whose rows were gathered, without a history of its own? Each `h.detach()` or `h.data` is a new one. */
 bool window_is_twin(struct tensor *source, const struct record *record, struct tensor *other);
+/* A view of that much of the tensor's memory, without its history. Owned. */
+struct value window_part(struct tensor *tensor, const struct extent *extent);
+
+/* ---- window_beside.c: within the scope of window.c's lock */
+
+/* Have the divided tensor, or sum, and elements that lie so in one process any in common? Asked of whole rows: the same on all ranks. Any thread. */
+bool window_extent_meets(struct tensor *tensor, const struct record *record, const struct extent *told);
+/* Where a part of a window's copy lies in one process; false: the copy lies in another way. */
+bool window_told_of_part(const struct window *window, const struct extent *part, struct extent *told);
+/* Brings a window of another thread up to date with what was written through this thread's, or (NULL) in another way: no collective. */
+void window_bring(struct window *window, const struct window *through, const struct written *written);
+/* Has the tensor, a view of its copy, what other threads have written? */
+bool window_is_behind(const struct window *window, struct tensor *tensor);
+/* Its copy has been gathered anew, or ends. */
+void window_catch_up(struct window *window);
+/* Is any behind? */
+bool window_any_behind(void);
+/* Writes to this rank's rows what is another value than it was before, and nothing else. */
+void window_put_changed(struct tensor *tensor, struct value before, struct value values);
+/* Takes back to the source what was written through the window, and leaves the rest to those who write there now. False: it is not to be told apart. */
+bool window_write_back(const struct window *window, const struct extent *written);
 
 #endif

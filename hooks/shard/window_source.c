@@ -20,13 +20,19 @@ bool window_is_of_many(struct tensor *source) {
 
 struct written window_region(struct tensor *tensor) {
     struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
-    struct written written = {.tensor = tensor, .storage = tensor_storage(tensor), .dtype = tensor_dtype(tensor), .dims = -1};
+    struct written written = {.tensor = tensor, .storage = tensor_own_storage(tensor), .dtype = tensor_dtype(tensor)};
+    written.extent.dims = written.told.dims = -1;
     if (sizes.count > TORCH_DIMS_MAX)
         return written;
-    written.dims = (int)sizes.count;
-    written.offset = tensor_storage_offset(tensor);
-    memcpy(written.sizes, sizes.data, sizes.count * sizeof *sizes.data);
-    memcpy(written.strides, strides.data, sizes.count * sizeof *strides.data);
+    written.extent.dims = (int)sizes.count;
+    written.extent.offset = tensor_own_offset(tensor);
+    memcpy(written.extent.sizes, sizes.data, sizes.count * sizeof *sizes.data);
+    memcpy(written.extent.strides, strides.data, sizes.count * sizeof *strides.data);
+    struct record record = shim_has_threads() ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
+    if (record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL) {
+        written.told.dims = layout_told(tensor, &record, written.told.sizes, written.told.strides);
+        written.told.offset = layout_told_offset(tensor, &record);
+    }
     return written;
 }
 
@@ -39,7 +45,15 @@ bool window_is_expanded(struct tensor *whole) {
 }
 
 bool window_are_one(struct tensor *one, struct tensor *other) {
-    return tensor_same_layout(one, other) && tensor_storage_offset(one) == tensor_storage_offset(other);
+    return tensor_same_layout(one, other) && tensor_own_offset(one) == tensor_own_offset(other);
+}
+
+struct value window_part(struct tensor *tensor, const struct extent *extent) {
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    struct value part = TORCH_CALL("aten::as_strided", "", plain, value_int_list(extent->sizes, (size_t)extent->dims),
+                                   value_int_list(extent->strides, (size_t)extent->dims), value_int(extent->offset));
+    value_drop(plain);
+    return part;
 }
 
 /* What is written to one counts for the other, or what is written to either counts for nobody else (h.data). */
@@ -50,7 +64,7 @@ static bool count_alike(struct tensor *one, struct tensor *other) {
 
 bool window_is_twin(struct tensor *source, const struct record *record, struct tensor *other) {
     struct record now = record_get(source), others = record_get(other);
-    if (tensor_storage(source) != tensor_storage(other) || now.kind != RECORD_SHARD || others.kind != RECORD_SHARD ||
+    if (tensor_own_storage(source) != tensor_own_storage(other) || now.kind != RECORD_SHARD || others.kind != RECORD_SHARD ||
         others.dim != record->dim || !record_same_rows(&others, record) || tensor_is_recorded(source) || tensor_is_recorded(other))
         return false;
     return window_are_one(source, other) && tensor_dtype(source) == tensor_dtype(other) && !tensor_is_lazy(source) &&

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "shard.h"
+#include "window.h"
 
 /* aten::batch_norm and its like write their running statistics, arguments 3 and 4, though their schemas do not say so. */
 static bool is_statistic(const struct shard_call *call, const struct argument *argument) {
@@ -29,9 +29,10 @@ static bool same_shape(struct tensor *whole, struct tensor *own, const struct re
     return same;
 }
 
-/* One tensor that is written. Both owned. */
+/* One tensor that is written. Owned. */
 struct target {
     struct tensor *own, *whole;
+    struct tensor *before; /* what the whole was, where other threads may write other elements of it meanwhile; else NULL */
     struct record record;
 };
 
@@ -44,6 +45,7 @@ static void free_targets(struct targets *targets) {
     for (int i = 0; i < targets->count; i++) {
         tensor_release(targets->list[i].own);
         tensor_release(targets->list[i].whole);
+        tensor_release(targets->list[i].before);
     }
     free(targets->list);
 }
@@ -104,6 +106,14 @@ static void put_whole(const struct shard_call *call, struct tensor *own, struct 
     }
 }
 
+static struct tensor *values_before(struct tensor *whole, struct tensor *own) {
+    if (!shim_has_threads() || tensor_requires_grad(whole) || tensor_is_recorded(own) || tensor_is_lazy(own))
+        return NULL;
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(whole)), before = TORCH_CALL("aten::clone", "", plain, value_none());
+    value_drop(plain);
+    return before.tensor;
+}
+
 /* Puts wholes into the places of all that is written. */
 static struct targets gather_targets(struct shard_call *call) {
     struct targets targets = {.list = malloc((size_t)call->argument_count * sizeof *targets.list)};
@@ -118,7 +128,7 @@ static struct targets gather_targets(struct shard_call *call) {
             refuse_write(call, "it has the elements of packed sequences, of which each rank has its own");
         struct tensor *whole = execute_gather_argument(call, argument);
         tensor_retain(own);
-        targets.list[targets.count++] = (struct target){own, whole, record};
+        targets.list[targets.count++] = (struct target){own, whole, record.kind == RECORD_SHARD ? values_before(whole, own) : NULL, record};
         put_whole(call, own, whole, &record);
     }
     call_collect(call);
@@ -173,7 +183,12 @@ static void take_back(struct shard_call *call, const struct target *target) {
     if (!same_shape(target->whole, target->own, &target->record))
         refuse_write(call, "its rows are divided among the ranks and its shape changes");
     struct value own = own_part(target->whole, &target->record);
-    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(target->own), own, value_bool(false)));
+    if (target->before && !tensor_requires_grad(target->whole)) {
+        struct value before = own_part(target->before, &target->record);
+        window_put_changed(target->own, before, own);
+        value_drop(before);
+    } else
+        value_drop(TORCH_CALL("aten::copy_", "", value_tensor(target->own), own, value_bool(false)));
     value_drop(own);
     record_set(target->own, target->record);
 }
@@ -193,8 +208,8 @@ static void unlock_if(const bool *is_locked) {
         shim_comm_unlock(NULL);
 }
 
-static bool is_gathered_anew(const struct argument *argument) {
-    struct tensor *seen = argument->record.kind == RECORD_SHARD ? window_whole(argument_tensor(argument)) : NULL;
+static bool is_gathered_anew(const struct argument *argument, const struct operator *op) {
+    struct tensor *seen = argument->record.kind == RECORD_SHARD ? window_whole(argument_tensor(argument), op) : NULL;
     tensor_release(seen);
     return argument->record.kind == RECORD_PARTIAL || (argument->record.kind == RECORD_SHARD && !seen);
 }
@@ -204,7 +219,7 @@ static bool is_gathered_anew(const struct argument *argument) {
 static bool lock_for_threads(const struct shard_call *call) {
     bool is_collective = false;
     for (int i = 0; i < call->argument_count && shim_has_threads(); i++)
-        is_collective |= is_gathered_anew(&call->arguments[i]);
+        is_collective |= is_gathered_anew(&call->arguments[i], call->op);
     if (is_collective)
         shim_comm_lock();
     return is_collective;

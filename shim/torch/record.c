@@ -16,7 +16,8 @@ struct entry {
     struct entry *older, *younger; /* of its list */
     bool is_in_graph;
     struct record record;
-    struct record_told told; /* once the program asks; dims -1: not yet */
+    struct record_told told; /* as of when the program last asked: another thread may be reading it */
+    bool is_told;            /* it is still so */
 };
 
 static struct entry **table; /* open addressing, a power of two */
@@ -86,6 +87,7 @@ static void list_remove(struct entry *entry) {
 /* A new entry at a hole. Lock held. */
 static struct entry *table_add(size_t place) {
     struct entry *entry = malloc(sizeof *entry);
+    entry->told.dims = -1;
     table[place] = entry;
     table_used++;
     list_add(entry, false);
@@ -195,7 +197,7 @@ void record_set(struct tensor *tensor, struct record record) {
         struct entry *entry = table[place] ? table[place] : table_add(place);
         entry->tensor = tensor;
         entry->record = record;
-        entry->told.dims = -1;
+        entry->is_told = false;
         if (entry->is_in_graph != is_in_graph) {
             list_remove(entry);
             list_add(entry, is_in_graph);
@@ -344,13 +346,23 @@ void record_each(bool in_graph, record_visit *visit, void *context) {
 
 /* ---- the whole batch's */
 
+/* What has not changed is not written: a thread that reads the sizes while another writes rows (and marks the tensor anew) sees no moment in between. */
+static void tell(struct entry *entry, struct tensor *tensor) {
+    struct record_told now;
+    now.dims = layout_told(tensor, &entry->record, now.sizes, now.strides);
+    size_t bytes = (size_t)now.dims * sizeof *now.sizes;
+    if (now.dims != entry->told.dims || memcmp(now.sizes, entry->told.sizes, bytes) || memcmp(now.strides, entry->told.strides, bytes))
+        entry->told = now;
+    entry->is_told = true;
+}
+
 const struct record_told *record_told(struct tensor *tensor) {
     TABLE_SCOPE;
     struct entry *entry = table[table_place(tensor)];
     if (!entry || entry->record.kind != RECORD_SHARD)
         return NULL;
-    if (entry->told.dims < 0)
-        entry->told.dims = layout_told(tensor, &entry->record, entry->told.sizes, entry->told.strides);
+    if (!entry->is_told)
+        tell(entry, tensor);
     return &entry->told;
 }
 

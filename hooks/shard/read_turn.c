@@ -1,0 +1,157 @@
+/*
+ * Turns around what read.c does. Who waits for a collective must not have the list of copies, which the thread whose turn it is may need on its way there. So
+ * the turn is taken first, where a collective is certain: a copy is made, or made anew. A turn that is taken must be used (write.c): each function here that
+ * asks whether it will be sees what its counterpart in read.c is going to do.
+ *
+ * Of several threads that look at one tensor another one comes first on each rank: whoever waits gives up its turn when the copy is there.
+ */
+#include "copies.h"
+#include "window.h"
+
+/* ---- will taking back what the program has written through pointers exchange anything? */
+
+/* A written copy that is watched, to what it is a view of. */
+static bool through_is_due(const struct copy *copy) {
+    const void *source = copy->family->source;
+    const struct place *place = copies_place(source);
+    LIST_EACH (const struct copy, other, place ? place->copies : NULL, of_place)
+        if (!copy_is_watched(other))
+            return true;
+    return window_others_are_due(source, copy->place->storage);
+}
+
+static bool family_is_due(const struct family *family) {
+    LIST_EACH (const struct copy, copy, family && family->watched ? family->copies : NULL, of_family)
+        if (copy_is_watched(copy) && copies_is_written(copy) && through_is_due(copy))
+            return true;
+    return false;
+}
+
+static bool place_is_due(const struct place *place) {
+    bool is_changed = false, are_others = false;
+    LIST_EACH (const struct copy, copy, place ? place->copies : NULL, of_place) {
+        bool is_written = copies_is_written(copy);
+        if (is_written && copy_is_watched(copy) && through_is_due(copy))
+            return true;
+        is_changed |= is_written;
+        are_others |= !is_written && !copy_is_watched(copy);
+    }
+    return is_changed && (are_others || window_others_are_due(place->storage, NULL));
+}
+
+static bool storage_is_due(const void *storage) {
+    return storage && (family_is_due(copies_family(storage)) || place_is_due(copies_place(storage)));
+}
+
+static bool are_due(const void *storage, const void *source) {
+    return storage_is_due(source) || storage_is_due(storage);
+}
+
+static bool hasty_are_due(void) {
+    copies_follow_windows();
+    LIST_EACH (const struct family, family, copies_hasty(), hasty)
+        if (family_is_due(family))
+            return true;
+    return false;
+}
+
+static bool all_are_due(void) {
+    if (hasty_are_due())
+        return true;
+    if (!copies_any_written())
+        return false;
+    LIST_EACH (const struct copy, copy, copies.first, all)
+        if (copy->place->copies == &copy->of_place && place_is_due(copy->place))
+            return true;
+    return false;
+}
+
+/* ---- turns */
+
+static bool none_was_made(const void *seen) {
+    return atomic_load(&copies_made) == *(const unsigned *)seen;
+}
+
+static bool turn_take(bool (*is_needed)(struct tensor *tensor, const void *context), struct tensor *tensor, const void *context) {
+    while (shim_has_threads()) {
+        unsigned seen = atomic_load(&copies_made);
+        {
+            COPIES_SCOPE;
+            OPAQUE_SCOPE;
+            if (!is_needed(tensor, context))
+                return false;
+        }
+        if (shim_comm_lock_while(none_was_made, &seen))
+            return true;
+    }
+    return false;
+}
+
+void read_turn_end(const bool *is_taken) {
+    if (*is_taken)
+        shim_comm_unlock(NULL);
+}
+
+bool copies_is_met(const struct copy *copy, const struct written *written) {
+    return written->told.dims < 0 || written->dtype != tensor_dtype(copy->alias) ||
+           window_extent_meets(copy->alias, &copy->record, &written->told);
+}
+
+static bool is_due_of(struct tensor *tensor) {
+    const void *storage = tensor_own_storage(tensor);
+    return are_due(storage, copies_source_of(storage));
+}
+
+static bool is_due_for_call(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind != RECORD_NONE && is_due_of(argument_tensor(&call->arguments[i])))
+            return true;
+    return false;
+}
+
+bool read_turn_to_settle(const struct shard_call *call, struct tensor *tensor) {
+    bool is_due = false;
+    if (shim_has_threads()) {
+        COPIES_SCOPE;
+        OPAQUE_SCOPE;
+        is_due = !call && !tensor ? all_are_due() : hasty_are_due() || (call ? is_due_for_call(call) : is_due_of(tensor));
+    }
+    if (is_due)
+        shim_comm_lock();
+    return is_due;
+}
+
+static bool has_copies(struct tensor *unused, const void *written) {
+    const struct place *place = copies_place(((const struct written *)written)->storage);
+    LIST_EACH (const struct copy, copy, place ? place->copies : NULL, of_place)
+        if (!copy_is_watched(copy) && copies_is_met(copy, written))
+            return true;
+    return false;
+}
+
+static bool is_to_be_made(struct tensor *tensor, const void *record) {
+    bool others;
+    return ((const struct record *)record)->kind != RECORD_GATHERED && !copies_find(tensor, record, copies_is_same, &others);
+}
+
+static bool is_to_be_made_of_storage(struct tensor *tensor, const void *record) {
+    bool others;
+    return !copies_find(tensor, record, copies_is_of_storage, &others);
+}
+
+static bool is_to_be_made_of_either(struct tensor *tensor, const void *record) {
+    bool is_at_hand = !tensor_own_offset(tensor) && !is_to_be_made_of_storage(tensor, record); /* as memory_stand_in() takes it */
+    return !is_at_hand && is_to_be_made(tensor, record);
+}
+
+bool read_turn(struct tensor *tensor, const struct record *record, bool of_storage) {
+    return turn_take(of_storage ? is_to_be_made_of_storage : is_to_be_made_of_either, tensor, record);
+}
+
+bool read_turn_to_make(struct tensor *tensor, const struct record *record) {
+    return turn_take(is_to_be_made, tensor, record);
+}
+
+bool read_turn_to_renew(const struct written *written) {
+    return turn_take(has_copies, NULL, written);
+}

@@ -1,0 +1,207 @@
+/*
+ * Windows of several threads (window.c). What one thread writes while another has a view of the same memory is nobody's race as long as they touch other
+ * elements; whether the other's view is there at that moment is another matter on each rank. So the writer exchanges nothing for it:
+ *  - what was written through a view all ranks know, and it is put where the other's copy has the same elements, and nowhere else;
+ *  - of other writes it is only noted which elements they were (those of all ranks' rows), and who uses these later, which the program must have ordered, has
+ *    the copy gathered anew;
+ *  - a rank takes back what was written, not the rest of the copy, which may be older than what the other thread has written to the rows.
+ * Elements are told apart by where they lie in one process. What cannot be told apart counts as all of it.
+ */
+#include "window.h"
+
+static _Atomic int behind;
+
+bool window_any_behind(void) {
+    return atomic_load_explicit(&behind, memory_order_relaxed);
+}
+
+static int64_t end_of(const struct extent *extent) {
+    int64_t end = extent->offset + 1;
+    for (int i = 0; i < extent->dims; i++) {
+        if (!extent->sizes[i])
+            return 0;
+        end += (extent->sizes[i] - 1) * extent->strides[i];
+    }
+    return end;
+}
+
+static bool repeats(const struct extent *extent) {
+    for (int i = 0; i < extent->dims; i++)
+        if (!extent->strides[i] && extent->sizes[i] > 1)
+            return true;
+    return false;
+}
+
+static struct extent extent_of(struct tensor *tensor) {
+    struct written seen = window_region(tensor);
+    return seen.extent;
+}
+
+/* Of all ranks' elements, in one process. */
+static struct extent told_of(struct tensor *tensor, const struct record *record) {
+    struct extent told = {.offset = layout_told_offset(tensor, record)};
+    told.dims = layout_told(tensor, record, told.sizes, told.strides);
+    return told;
+}
+
+bool window_told_of_part(const struct window *window, const struct extent *part, struct extent *told) {
+    struct extent all = told_of(window->source, &window->record), lies = extent_of(window->whole);
+    for (int i = 0; i < all.dims; i++)
+        if (all.dims != lies.dims || all.sizes[i] != lies.sizes[i] || (all.sizes[i] > 1 && all.strides[i] != lies.strides[i]))
+            return false;
+    *told = *part;
+    told->offset += all.offset - lies.offset;
+    return part->dims >= 0;
+}
+
+/* Zeros that lie as far as `end` says, of the tensor's type or as flags. Owned. */
+static struct value blank(struct tensor *tensor, int64_t end, bool as_flags) {
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    struct value made = TORCH_CALL("aten::new_zeros", "", plain, value_int_list(&end, 1), as_flags ? value_int(DTYPE_BOOL) : value_none(),
+                                   value_none(), value_none(), value_none());
+    value_drop(plain);
+    return made;
+}
+
+/* Which of the elements `of` are among the others? As a tensor of flags. Owned. */
+static struct value flags_of(struct tensor *tensor, const struct extent *others, const struct extent *of) {
+    int64_t end = end_of(others) > end_of(of) ? end_of(others) : end_of(of);
+    struct value all = blank(tensor, end, true), part = window_part(all.tensor, others);
+    value_drop(TORCH_CALL("aten::fill_", "Scalar", part, value_int(1)));
+    value_drop(part);
+    part = window_part(all.tensor, of);
+    value_drop(all);
+    return part;
+}
+
+/* Writes the values where the flags are set, and nothing else. */
+static void put_flagged(struct tensor *tensor, struct value flags, struct value values) {
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    struct value chosen = TORCH_CALL("aten::masked_select", "", values, flags);
+    value_drop(TORCH_CALL("aten::masked_scatter_", "", plain, flags, chosen));
+    value_drop(chosen);
+    value_drop(plain);
+}
+
+void window_put_changed(struct tensor *tensor, struct value before, struct value values) {
+    struct value flags = TORCH_CALL("aten::ne", "Tensor", values, before);
+    put_flagged(tensor, flags, values);
+    value_drop(flags);
+}
+
+static bool is_any(struct value flags) {
+    struct value any = TORCH_CALL("aten::any", "", flags), is_any = TORCH_CALL("aten::is_nonzero", "", any);
+    value_drop(any);
+    return value_flag(&is_any);
+}
+
+bool window_extent_meets(struct tensor *tensor, const struct record *record, const struct extent *told) {
+    struct extent of = told_of(tensor, record);
+    if (!end_of(&of) || !end_of(told))
+        return false;
+    OUTSIDE_TRANSFORM_SCOPE;
+    struct value flags = flags_of(tensor, told, &of);
+    bool is_met = is_any(flags);
+    value_drop(flags);
+    return is_met;
+}
+
+/* ---- what a window misses */
+
+void window_catch_up(struct window *window) {
+    if (window->is_stale || window->stale)
+        atomic_fetch_sub(&behind, 1);
+    if (window->stale)
+        tensor_release(window->stale);
+    window->stale = NULL;
+    window->is_stale = false;
+}
+
+/* flags: as its source's sizes are. */
+static void miss(struct window *window, struct value flags) {
+    struct extent lies = extent_of(window->whole);
+    if (window->is_stale)
+        return;
+    if (!window->stale) {
+        atomic_fetch_add(&behind, 1);
+        struct value all = blank(window->whole, end_of(&lies), true);
+        window->stale = window_part(all.tensor, &lies).tensor;
+        value_drop(all);
+    }
+    value_drop(TORCH_CALL("aten::logical_or_", "", value_tensor(window->stale), flags));
+}
+
+static void miss_all(struct window *window) {
+    window_catch_up(window);
+    window->is_stale = true;
+    atomic_fetch_add(&behind, 1);
+}
+
+bool window_is_behind(const struct window *window, struct tensor *tensor) {
+    struct extent asked = extent_of(tensor);
+    if (!window->stale || window->is_stale || asked.dims < 0)
+        return window->is_stale || window->stale;
+    if (!end_of(&asked))
+        return false;
+    struct value flags = window_part(window->stale, &asked);
+    bool is_behind = is_any(flags);
+    value_drop(flags);
+    return is_behind;
+}
+
+/* ---- what one thread's write means for another's window */
+
+/* Where the elements are that have been written; false: nobody knows. */
+static bool find_written(const struct window *window, const struct window *through, const struct written *written, struct extent *told) {
+    struct extent lies = extent_of(window->whole);
+    if (!written || written->dtype != tensor_dtype(window->whole) || lies.dims < 0 || repeats(&lies))
+        return false;
+    if (through)
+        return tensor_dtype(through->whole) == written->dtype && window_told_of_part(through, &written->extent, told);
+    *told = written->told;
+    return told->dims >= 0;
+}
+
+void window_bring(struct window *window, const struct window *through, const struct written *written) {
+    struct extent told, of = told_of(window->source, &window->record);
+    if (!find_written(window, through, written, &told)) {
+        miss_all(window);
+        return;
+    }
+    if (!end_of(&told) || !end_of(&of))
+        return;
+    struct value flags = flags_of(window->whole, &told, &of);
+    if (is_any(flags) && through && !tensor_requires_grad(window->whole)) {
+        int64_t end = end_of(&told) > end_of(&of) ? end_of(&told) : end_of(&of);
+        struct value all = blank(window->whole, end, false), to = window_part(all.tensor, &told),
+                     from = window_part(through->whole, &written->extent);
+        value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
+        value_drop(to);
+        value_drop(from);
+        struct value values = window_part(all.tensor, &of);
+        put_flagged(window->whole, flags, values);
+        value_drop(values);
+        value_drop(all);
+    } else if (is_any(flags))
+        miss(window, flags);
+    value_drop(flags);
+}
+
+bool window_write_back(const struct window *window, const struct extent *written) {
+    struct extent lies = extent_of(window->whole), source = extent_of(window->source);
+    if (written->dims < 0 || lies.dims < 0 || repeats(&lies) || repeats(&source))
+        return false;
+    if (!end_of(written) || !end_of(&lies))
+        return true;
+    struct value flags = flags_of(window->whole, written, &lies), values = own_part(window->whole, &window->record);
+    if (window->record.kind == RECORD_SHARD) {
+        struct tensor *own = rows_take(flags.tensor, &window->record, window->record.dim);
+        value_drop(flags);
+        flags = value_tensor(own);
+    }
+    put_flagged(window->source, flags, values);
+    value_drop(flags);
+    value_drop(values);
+    record_set(window->source, window->record);
+    return true;
+}

@@ -1,0 +1,72 @@
+/* What the copy of a window (window.c) has, and its source: taken back, carried to other copies, gathered anew. Within the scope of window.c's lock. */
+#include "window.h"
+
+bool window_has_history(const struct window *window) {
+    return grad_mode_is_enabled() && (tensor_requires_grad(window->whole) || tensor_is_recorded(window->source));
+}
+
+bool window_have_same_place(const struct window *one, const struct window *other) {
+    return window_are_one(one->whole, other->whole) && window_are_one(one->source, other->source) && !tensor_is_lazy(one->source) &&
+           !tensor_is_lazy(other->source) && one->record.kind == other->record.kind;
+}
+
+/* h.t_() and the like turn the rows of a tensor around while its views stay as they are. */
+static void check_unturned(const struct window *window) {
+    struct record now = record_get(window->source);
+    bool is_rows = window->record.kind == RECORD_SHARD;
+    if (now.kind != window->record.kind || (is_rows && (now.dim != window->record.dim || !record_same_rows(&now, &window->record))) ||
+        tensor_dims(window->source) != tensor_dims(window->whole))
+        shim_problem("AR-WRITE", "Make a new tensor (h = h.t() instead of h.t_()), or take the view anew (h[3] again).",
+                     "a divided tensor has changed its shape in place while a view of some of its rows is still in use");
+}
+
+void window_take_back(struct window *window, const struct written *written) {
+    check_unturned(window);
+    if (shim_has_threads() && !window_has_history(window) && window_write_back(window, &written->extent))
+        return;
+    struct value part = own_part(window->whole, &window->record);
+    layout_copy(value_tensor(window->source), part);
+    value_drop(part);
+    record_set(window->source, window->record);
+}
+
+/* With its history, or the values alone. Owned. */
+static struct value seen(struct tensor *tensor, bool has_history) {
+    if (!has_history)
+        return TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    tensor_retain(tensor);
+    return value_tensor(tensor);
+}
+
+bool window_is_at_same_place(const struct window *window, const struct window *through, const struct written *written) {
+    return written->extent.dims >= 0 && tensor_dtype(window->whole) == tensor_dtype(through->whole) &&
+           written->dtype == tensor_dtype(window->whole) && window_have_same_place(window, through);
+}
+
+void window_carry(const struct window *window, const struct window *through, const struct written *written) {
+    check_unturned(window);
+    struct value to = window_part(window->whole, &written->extent), from = window_part(through->whole, &written->extent);
+    value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
+    value_drop(to);
+    value_drop(from);
+}
+
+void window_renew(struct window *window) {
+    check_unturned(window);
+    bool has_history = window_has_history(window) && !window->is_of_many;
+    window->is_spent |= window_has_history(window) && window->is_of_many;
+    struct record mark = record_get(window->whole);
+    struct value source = seen(window->source, has_history), whole = seen(window->whole, has_history);
+    struct value fresh =
+        value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", source.tensor, &window->record)
+                                                         : gather_partial("view of a sum after a write", source.tensor));
+    layout_copy(whole, fresh);
+    window_catch_up(window);
+    if (mark.kind == RECORD_NONE)
+        record_clear(window->whole);
+    else
+        record_set(window->whole, mark);
+    value_drop(source);
+    value_drop(fresh);
+    value_drop(whole);
+}
