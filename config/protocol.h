@@ -22,6 +22,11 @@
 #define PROTOCOL_ENV_RANK "ACCEL_RUN_RANK"     /* the rank this process tree may claim: 0 .. world size - 1 */
 #define PROTOCOL_ENV_HOSTS "ACCEL_RUN_HOSTS"   /* how many hosts the job has; only where there are several */
 
+/* How the socket's name ends, where /proc tells: the boot's id and the number of the network namespace, within which alone the name is known. */
+#define PROTOCOL_PLACE "%.4s%08llx"
+#define PROTOCOL_PLACE_BOOT 4
+#define PROTOCOL_PLACE_CHARS 12
+
 /* Set by `accel-run doctor` alone: the rank's first process claims at once, exchanges known numbers with the other ranks, says what it cost, and goes on as
    a process without a launcher (shim/exchange.c). */
 #define PROTOCOL_ENV_EXCHANGE "ACCEL_RUN_TEST_EXCHANGE"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,13 +17,27 @@
 /* More than a socket's buffer holds: what a dead rank has left there is read to its end. */
 #define MESSAGES_MAX 4096
 
+/* "" where /proc does not tell. */
+static void find_place(char *place, size_t size) {
+    struct stat network;
+    char boot[PROTOCOL_PLACE_BOOT + 1] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    bool is_known = fd >= 0 && read(fd, boot, PROTOCOL_PLACE_BOOT) == PROTOCOL_PLACE_BOOT && !stat("/proc/self/ns/net", &network);
+    *place = 0;
+    if (is_known)
+        snprintf(place, size, "-" PROTOCOL_PLACE, boot, (unsigned long long)network.st_ino);
+    if (fd >= 0)
+        close(fd);
+}
+
 int claims_open(struct claims *claims) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char random[17];
+    char random[17], place[PROTOCOL_PLACE_CHARS + 10];
     claims->listener = claims->lifeline[0] = claims->lifeline[1] = -1;
     if (pipe2(claims->lifeline, O_CLOEXEC) || secret_make(random, 8) || secret_make(claims->cookie, PROTOCOL_COOKIE_CHARS / 2))
         return -1;
-    int n = snprintf(claims->name, sizeof claims->name, "accel-run-%d-%s", (int)getpid(), random);
+    find_place(place, sizeof place);
+    int n = snprintf(claims->name, sizeof claims->name, "accel-run-%d-%s%s", (int)getpid(), random, place);
     memcpy(address.sun_path + 1, claims->name, (size_t)n);
     claims->connections = calloc(CLAIMS_CONNECTIONS_MAX, sizeof *claims->connections);
     claims->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

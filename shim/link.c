@@ -25,6 +25,7 @@
 #include "joined.h"
 #include "last_words.h"
 #include "link.h"
+#include "process.h"
 #include "shim.h"
 
 enum { NAME_CHARS = 100, CLAIM_SECONDS = 30, LOOK_MS = 100 };
@@ -181,6 +182,15 @@ __attribute__((noreturn)) static void claim_failed(const char *what, int error) 
                  "rank %u cannot speak to accel-run: %s%s%s", slot, what, error ? ": " : "", error ? strerror(error) : "");
 }
 
+/* It would train by itself, as N others do: abstract sockets belong to a network namespace. */
+__attribute__((noreturn)) static void claim_apart(void) {
+    shim_problem(
+        "AR-CLAIM",
+        "start accel-run inside of what keeps the program from the network (unshare -n, bwrap, firejail, a container), or leave it the "
+        "network; a process that is to be no rank is started by 'env -u LD_PRELOAD'",
+        "rank %u cannot speak to accel-run: it is in another network namespace", slot);
+}
+
 static void map_segment(const struct protocol_grant *grant, int memory) {
     segment = mmap(NULL, grant->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     close(memory);
@@ -260,9 +270,11 @@ int link_claim(struct protocol_grant *grant) {
         return claim_joined(grant);
     bool is_attached = link_is_attached() && own_is_there(&connection);
     if (!is_attached && connect_to(&connection)) {
-        if (errno == ECONNREFUSED) /* the launcher has gone: nobody else is a rank either */
-            return 0;
-        claim_failed("no connection", errno);
+        if (errno != ECONNREFUSED)
+            claim_failed("no connection", errno);
+        if (process_is_apart(socket_name))
+            claim_apart();
+        return 0; /* the launcher has gone: what is still there, or was started with its variables (at, sbatch), is no part of a job */
     }
     struct protocol_claim claim = own_claim();
     int passed[PROTOCOL_DESCRIPTORS_MOST];

@@ -346,3 +346,13 @@ END
     contains "$stderr" "AR-CLAIM"
     [ -z "$output" ]
 }
+
+@test "training in another network than accel-run's is refused by name, not done N times" {
+    unshare -rn true || skip "no network name spaces"
+    for_training faulty
+    run --separate-stderr timeout 60 "$ACCEL_RUN" -n 2 unshare -rn "${command[@]}"
+    [ "$status" -eq 125 ]
+    contains "$stderr" "AR-CLAIM"
+    contains "$stderr" "another network"
+    [ -z "$output" ]
+}

@@ -185,6 +185,23 @@ TEST("without a launcher a process goes on as if there were none") {
     EXPECT(serve_until_end(start("0", claim_nobody)) == 0);
 }
 
+TEST("a process that was given another network ends, on another machine, to which a batch system has carried the variables, it goes on") {
+    open_launcher();
+    close(claims.listener);
+    claims.listener = -1;
+    char name[sizeof claims.name];
+    memcpy(name, claims.name, sizeof name);
+    char *place = strrchr(name, '-') + 1;
+    EXPECT(strlen(place) == PROTOCOL_PLACE_CHARS);
+    memset(place + PROTOCOL_PLACE_BOOT, '1', PROTOCOL_PLACE_CHARS - PROTOCOL_PLACE_BOOT);
+    setenv(PROTOCOL_ENV_SOCKET, name, 1);
+    EXPECT(serve_until_end(start("0", claim_nobody)) == 125);
+    EXPECT(stderr_says("AR-CLAIM"));
+    memset(place, 'x', PROTOCOL_PLACE_BOOT);
+    setenv(PROTOCOL_ENV_SOCKET, name, 1);
+    EXPECT(serve_until_end(start("0", claim_nobody)) == 0);
+}
+
 /* ---- descriptors */
 
 static int claim_without_descriptors(void) {
