@@ -105,6 +105,15 @@ void board_words(struct job *job, uint32_t rank, char *text, size_t size) {
     watch_words(&job->watch[rank], text, size);
 }
 
+uint64_t board_progress(struct job *job) {
+    uint64_t progress = 0;
+    for (uint32_t i = job->first; i < job->first + job->local_size; i++) {
+        board_line(job, i, &job->lines[i]);
+        progress += job->lines[i].generation + job->lines[i].step + job->lines[i].collective + job->lines[i].meetings;
+    }
+    return progress;
+}
+
 static void early(struct job *job, const struct watch_result *result) {
     char words[160];
     struct problem problem;

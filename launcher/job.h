@@ -80,8 +80,9 @@ struct job {
     uint32_t ended;         /* ranks */
     int first_failed;       /* -1: none */
     char failed_where[160];
-    int interrupts;      /* Ctrl-C */
-    int requests_to_end; /* of the user: Ctrl-C counts one, SIGTERM, SIGHUP and SIGQUIT two */
+    int interrupts;                          /* Ctrl-C, of one wish to end */
+    uint64_t interrupted_ms, interrupted_at; /* the last one: when, and what board_progress() was */
+    int requests_to_end;                     /* of the user: Ctrl-C counts one, SIGTERM, SIGHUP and SIGQUIT two */
     struct asked asked;
     int kills;          /* rounds of SIGKILL that have left the same processes: */
     char unkilled[512]; /* names of those still there at the last round */
@@ -139,6 +140,8 @@ void board_look(struct job *job, uint64_t now_ms);
 void board_words(struct job *job, uint32_t rank, char *text, size_t size);
 /* A rank of this host, for the others. */
 void board_line(struct job *job, uint32_t rank, struct together_line *line);
+/* Goes up when ranks of this host do. */
+uint64_t board_progress(struct job *job);
 /* Have ranks that ended well thrown in other operators than rank 0? Then the problem says which. */
 bool board_threw_apart(struct job *job, struct problem *problem);
 /* After a stop of the whole job (Ctrl-Z) nobody was slow. */

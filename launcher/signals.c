@@ -60,10 +60,22 @@ static void pass_on(struct job *job, int signal, bool is_of_process) {
         signal_all(job, signal);
 }
 
+/* The program has handled the last one, and trains on: another one, hours later, is not the impatience of who waits for it to end. One rank, which is the plain
+   program, shows no steps. */
+static bool has_gone_on(const struct job *job, uint64_t now_ms, uint64_t progress) {
+    return job->state == LIFECYCLE_INTERRUPTED && now_ms - job->interrupted_ms >= job->config->grace_ms &&
+           (job->world_size == 1 || progress > job->interrupted_at);
+}
+
 /* Ranks are in groups of their own, so the terminal's Ctrl-C comes to us alone: each gets it once (L10). The impatient press again (L14).
  */
 static void interrupt(struct job *job, bool ranks_have_it) {
     static const enum lifecycle_event events[] = {LIFECYCLE_INTERRUPT, LIFECYCLE_INTERRUPT_2, LIFECYCLE_INTERRUPT_3};
+    uint64_t now_ms = clock_ms(), progress = job->state <= LIFECYCLE_INTERRUPTED ? board_progress(job) : 0;
+    if (job->interrupts && has_gone_on(job, now_ms, progress))
+        job->interrupts = 0;
+    job->interrupted_ms = now_ms;
+    job->interrupted_at = progress;
     int count = job->interrupts < 2 ? job->interrupts : 2;
     job->interrupts++;
     job->requests_to_end++;

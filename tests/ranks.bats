@@ -228,6 +228,47 @@ END
     [ "$(grep -cx INT got.0)" -eq 1 ]
 }
 
+has_lines() {
+    [ "$(wc -l <"$1")" -eq "$2" ]
+}
+
+is_over() { # FILE SECONDS: is it that old?
+    [ $(($(date +%s%N) - $(date -r "$1" +%s%N))) -gt $(($2 * 1000000000)) ]
+}
+
+@test "a Ctrl-C long after one that the program has handled is a first one again, where it trains on" {
+    cat >handle <<'END'
+trap "echo INT >>got.$ACCEL_RUN_RANK" INT
+trap "echo TERM >>got.$ACCEL_RUN_RANK; exit 0" TERM
+(trap '' INT; exec "$CLAIMER" claim meet step=1 touch=ready.%r await=go step=2 touch=further.%r await=leave) &
+until [ -e leave ]; do read -r -t 0.05 <>fifo; done
+exit 0
+END
+    mkfifo fifo
+    export CLAIMER
+    spawn_bg "$ACCEL_RUN" -n 2 --grace 1 bash handle
+    await_files ready.0 ready.1
+    kill -INT "$bg_pid"
+    await_files got.0 got.1
+    touch go
+    await_files further.0 further.1
+    retry 100 0.1 is_over further.0 1
+    kill -INT "$bg_pid"
+    for rank in 0 1; do retry 100 0.05 has_lines got.$rank 2; done
+    touch leave
+    job_ends
+    [ "$status" -eq 0 ]
+    rm leave go ready.* further.* got.*
+    spawn_bg "$ACCEL_RUN" -n 2 --grace 1 bash handle # it does not go on
+    await_files ready.0 ready.1
+    kill -INT "$bg_pid"
+    await_files got.0 got.1
+    retry 100 0.1 is_over got.0 1
+    kill -INT "$bg_pid"
+    job_ends
+    grep -qx TERM got.0
+}
+
 @test "SIGTERM to the launcher ends the ranks: 143" {
     spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" pause
     await_files pid.0 pid.1
