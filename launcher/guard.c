@@ -18,6 +18,7 @@
 #include "shared_names.h"
 
 #define ENVIRONMENT_BYTES (1 << 20)
+#define NAME "ranks-guard"    /* without the launcher's: it outlives 'pkill -9 accel-run', also with -f */
 #define MOST_DESCRIPTORS 1024 /* of a process that has no limit of its own, where /proc does not list them */
 
 /* Does the process carry NAME=value in its environment? */
@@ -96,7 +97,8 @@ int guard_start(struct guard *guard, const char *name) {
         setpgid(0, 0);
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, NULL);
-        prctl(PR_SET_NAME, "accel-run-guard");
+        prctl(PR_SET_NAME, NAME);
+        strncpy(program_invocation_name, NAME, strlen(program_invocation_name));
         close(ends[1]); /* the pipe ends when nobody can write into it: never, if this process could */
         dup2(ends[0], 0);
         close_others();

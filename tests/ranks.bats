@@ -167,6 +167,19 @@ setup() {
     wait_pids_gone "$(cat a.0)" "$(cat a.1)" "$(cat b.0)" "$(cat b.1)"
 }
 
+@test "who kills all that is named accel-run leaves the guard, which ends what a script has started" {
+    spawn_bg "$ACCEL_RUN" sh -c "\"$CLAIMER\" touch=child pause & wait"
+    await_files child
+    local named=()
+    for pid in $(pgrep -P "$bg_pid") "$bg_pid"; do # as pkill, with -f and without
+        case "$(cat "/proc/$pid/comm") $(tr '\0' '\n' <"/proc/$pid/cmdline" | head -n 1)" in *accel-run*) named+=("$pid") ;; esac
+    done
+    kill -9 "${named[@]}"
+    wait_bg
+    [ "$status" -eq 137 ]
+    wait_pids_gone "$(cat child)"
+}
+
 @test "a process that outlives its rank is ended and named, also in another session" {
     ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr "$ACCEL_RUN" sh -c "setsid \"$CLAIMER\" touch=stray pause >/dev/null 2>&1 & \"$CLAIMER\" await=stray"
     contains "$stderr" "AR-STRAY"
@@ -363,7 +376,7 @@ is_going() {
 
 @test "nothing is left: no guard, no file in /dev/shm or /tmp" {
     TMPDIR=$T/tmp && mkdir tmp && export TMPDIR
-    spawn_bg "$ACCEL_RUN" -n 2 sh -c 'pgrep -x accel-run-guard -P "$PPID"'
+    spawn_bg "$ACCEL_RUN" -n 2 sh -c 'pgrep -x ranks-guard -P "$PPID"'
     wait_bg
     [ "$status" -eq 0 ]
     [ "$(wc -l <out)" -eq 1 ]
