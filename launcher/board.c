@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "job.h"
+#include "process.h"
 
 /* Has the process that trained ended, while the rank's first process (a shell) lives? */
 static bool trainer_is_gone(const struct job *job, const struct rank *rank) {
@@ -16,13 +17,8 @@ static bool trainer_is_gone(const struct job *job, const struct rank *rank) {
 
 /* As in /proc/PID/stat; 0: unknown. */
 static uint32_t process_state(pid_t pid) {
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-        state = 0;
-    if (file)
-        fclose(file);
+    char state;
+    process_started(pid, NULL, &state);
     return (unsigned char)state;
 }
 

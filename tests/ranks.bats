@@ -126,6 +126,19 @@ setup() {
     [ "$status" -eq 0 ]
 }
 
+@test "a rank that was stopped is said to be, whatever its program is called" {
+    cp "$CLAIMER" "train (a) R"
+    spawn_bg "$ACCEL_RUN" -n 2 --log-level warn --stall-timeout 0.3 "./train (a) R" claim collective=3 meet touch=pid.%r \
+        only=0 collective=4 waiting=1 await=go waiting=0 all only=1 await=go collective=4 all
+    await_files pid.0 pid.1
+    kill -STOP "$(cat pid.1)"
+    retry 200 0.1 grep -q "rank 1 (process .*) has made no progress .*; it was stopped by a signal" err
+    kill -CONT "$(cat pid.1)"
+    touch go
+    wait_bg
+    [ "$status" -eq 0 ]
+}
+
 @test "a killed rank is named with what it did; the others are told and end" {
     spawn_bg "$ACCEL_RUN" -n 3 "$CLAIMER" claim phase=3 step=16 where=conv meet "touch=pid.%r" only=2 err:last-words pause all abort pause
     await_files pid.0 pid.1 pid.2

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../process.h"
+
 #define FILE_BYTES_MAX (256 << 10)
 
 /* All of /proc/PID/NAME, terminated, owned; NULL when it may not be read. */
@@ -30,30 +32,13 @@ static char *read_file(pid_t pid, const char *name, size_t *bytes) {
     return text;
 }
 
-uint64_t ancestors_started(pid_t pid, pid_t *parent, char *state) {
-    size_t bytes;
-    char *text = read_file(pid, "stat", &bytes);
-    char *after = text ? strrchr(text, ')') : NULL, letter = 0; /* the name in brackets may hold anything */
-    unsigned long long started = 0;
-    int above = 0;
-    if (!after || sscanf(after + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &letter, &above,
-                         &started) != 3)
-        started = 0;
-    free(text);
-    if (parent)
-        *parent = above;
-    if (state)
-        *state = letter;
-    return started;
-}
-
 void ancestors_read(struct ancestors *ancestors) {
     memset(ancestors, 0, sizeof *ancestors);
     pid_t above = getppid();
     for (uint32_t i = 0; i < ANCESTORS_MAX && above > 0; i++) {
         struct engine_process *process = &ancestors->list[i];
         process->pid = above;
-        process->started = ancestors_started(process->pid, &above, NULL);
+        process->started = process_started(process->pid, &above, NULL);
         if (!process->started)
             return;
         process->words = ancestors->texts[2 * i] = read_file(process->pid, "cmdline", &process->words_bytes);

@@ -18,7 +18,4 @@ struct ancestors {
 void ancestors_read(struct ancestors *ancestors);
 void ancestors_clear(struct ancestors *ancestors);
 
-/* When the process was started, in clock ticks since boot; 0: there is none. *parent and *state ('R', 'S', 'Z'...) where wanted. */
-uint64_t ancestors_started(pid_t pid, pid_t *parent, char *state);
-
 #endif

@@ -12,13 +12,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "ancestors.h"
 #include "../clock.h"
 #include "../environ.h"
 #include "../hash.h"
 #include "join.h"
 #include "../placement/placement.h"
 #include "../plan.h"
+#include "../process.h"
 #include "../program/interpret.h"
 #include "rendezvous.h"
 #include "../spawn.h"
@@ -68,9 +68,9 @@ static struct rendezvous_hello hello_of(const struct engine *engine) {
     hello.cores = topology_cores(&topology);
     for (uint32_t i = 0; i < topology.count; i++)
         cpus_add(&hello.cpus, topology.list[i].number);
-    hello.front = join_process(getpid(), ancestors_started(getpid(), NULL, NULL));
+    hello.front = join_process(getpid(), process_started(getpid(), NULL, NULL));
     pid_t parent = engine->process ? engine->process : getppid();
-    hello.engine = join_process(parent, ancestors_started(parent, NULL, NULL));
+    hello.engine = join_process(parent, process_started(parent, NULL, NULL));
     return hello;
 }
 

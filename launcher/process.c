@@ -1,0 +1,28 @@
+#define _GNU_SOURCE
+#include "process.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+uint64_t process_started(pid_t pid, pid_t *parent, char *state) {
+    char path[40], text[1024], letter = 0;
+    unsigned long long started = 0;
+    int above = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *after = strrchr(text, ')'); /* the name in brackets may hold anything */
+    if (!after || sscanf(after + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &letter, &above,
+                         &started) != 3)
+        started = 0;
+    if (parent)
+        *parent = above;
+    if (state)
+        *state = letter;
+    return started;
+}
