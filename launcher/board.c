@@ -1,6 +1,4 @@
 #define _GNU_SOURCE
-#include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,16 +8,19 @@
 #include "job.h"
 #include "process.h"
 
-/* Has the process that trained ended, while the rank's first process (a shell) lives? */
-static bool trainer_is_gone(const struct job *job, const struct rank *rank) {
-    return rank->has_claimed && !claims_is_granted(&job->claims, rank->number) && kill(rank->claimer, 0) && errno == ESRCH;
-}
+/* A script looks for its program's end at once, and its own says more of it. */
+enum { UNREAPED_MS = 1000 };
 
-/* As in /proc/PID/stat; 0: unknown. */
-static uint32_t process_state(pid_t pid) {
-    char state;
-    process_started(pid, NULL, &state);
-    return (unsigned char)state;
+/* Has the process that trained ended, while the rank's first process (a shell, or what works on before it looks) lives? */
+static bool trainer_is_gone(const struct job *job, struct rank *rank) {
+    char state = 'S';
+    if (rank->has_claimed && rank->claimer != rank->pid && !claims_is_granted(&job->claims, rank->number))
+        state = process_state(rank->claimer, rank->claimer_started);
+    if (state != 'Z')
+        rank->unreaped_ms = 0;
+    else if (!rank->unreaped_ms)
+        rank->unreaped_ms = clock_ms();
+    return !state || (state == 'Z' && clock_ms() - rank->unreaped_ms >= UNREAPED_MS);
 }
 
 static bool is_same_place(const struct together_line *a, const struct together_line *b) {
@@ -37,7 +38,7 @@ static void take_words(char *words, const char *from, size_t room) {
 }
 
 void board_line(struct job *job, uint32_t number, struct together_line *line) {
-    const struct rank *rank = &job->ranks[number - job->first];
+    struct rank *rank = &job->ranks[number - job->first];
     const struct board *board = rank->board;
     struct together_line before = *line;
     line->rank = number;
@@ -57,7 +58,7 @@ void board_line(struct job *job, uint32_t number, struct together_line *line) {
     line->held = number ? 0 : job->held.times;
     take_words(line->where, shown->where, sizeof line->where);
     take_words(line->thrower, shown->thrower, sizeof line->thrower);
-    line->process = is_same_place(&before, line) ? process_state(line->pid) : 0;
+    line->process = is_same_place(&before, line) ? (uint32_t)process_state(line->pid, 0) : 0;
 }
 
 static bool is_here(const struct job *job, uint32_t number) {
@@ -197,4 +198,6 @@ bool board_threw_apart(struct job *job, struct problem *problem) {
 void board_forget_clocks(struct job *job) {
     for (uint32_t i = 0; i < job->world_size; i++)
         job->watch[i].since_ms = 0;
+    for (uint32_t i = 0; i < job->local_size; i++)
+        job->ranks[i].unreaped_ms = 0;
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "process.h"
 #include "secret.h"
 
 static bool is_of(const struct claims_connection *connection, uint32_t rank) {
@@ -124,6 +125,7 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     connection->is_granted = true;
     rank->has_claimed = true;
     rank->claimer = connection->pid;
+    rank->claimer_started = process_started(connection->pid, NULL, NULL);
     rank->generation++;
 }
 

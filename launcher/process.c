@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "process.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,4 +27,12 @@ uint64_t process_started(pid_t pid, pid_t *parent, char *state) {
     if (state)
         *state = letter;
     return started;
+}
+
+char process_state(pid_t pid, uint64_t started) {
+    char state;
+    uint64_t now = process_started(pid, NULL, &state);
+    if (!started && !now) /* no /proc */
+        return kill(pid, 0) && errno == ESRCH ? 0 : '?';
+    return (started && now != started) || state == 'X' ? 0 : state;
 }

@@ -21,6 +21,8 @@ struct rank {
     bool is_survived;          /* its first process was asked to end and has; the program that it ran goes on */
     bool has_claimed;          /* ever */
     pid_t claimer;             /* the process that claimed last; the rank's own or one that it started */
+    uint64_t claimer_started;  /* process_started() */
+    uint64_t unreaped_ms;      /* since when the claimer has been seen to be a zombie; 0: it is none */
     uint32_t generation;       /* claims granted so far */
     uint32_t segments;         /* passed so far, to claims and to a first process that may claim: the k-th of every rank is the same */
     const struct board *board; /* of the program that it runs now, or ran last; NULL: none */

@@ -109,6 +109,17 @@ setup() {
     contains "$stderr" "(reduce)"
 }
 
+@test "a rank whose program was killed is named, though the process that started it has not looked for its end" {
+    cat >parent.py <<'END'
+import subprocess, sys, time
+child = subprocess.Popen(sys.argv[1:])
+while True: time.sleep(1)
+END
+    run -125 --separate-stderr timeout 20 "$ACCEL_RUN" -n 2 --stall-timeout 100 python3 parent.py "$CLAIMER" claim meet \
+        only=0 collective=6 waiting=1 phase=3 where=reduce pause all raise=9
+    contains "$stderr" "AR-RANK-EARLY: rank 1 finished at step 0, others did not: rank 0 waits for it"
+}
+
 @test "ranks that end at their own times while nobody waits are fine" {
     run -0 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=0 touch=zero all only=1 await=zero touch=one all only=2 await=one all out:end
     [ "$output" = end ]

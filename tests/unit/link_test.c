@@ -1,4 +1,4 @@
-// sources: shim/link.c shim/problem.c shim/checksum.c shim/joined*.c shim/process.c shim/comm/own.c launcher/claims.c launcher/claims_socket.c launcher/secret.c launcher/segment.c launcher/loop.c
+// sources: shim/link.c shim/problem.c shim/checksum.c shim/joined*.c shim/process.c shim/comm/own.c launcher/claims.c launcher/claims_socket.c launcher/process.c launcher/secret.c launcher/segment.c launcher/loop.c
 /*
  * Both ends of the claim socket: the parent is the launcher, forked children are ranks and strangers.
  */
