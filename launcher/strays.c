@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "strays.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "process.h"
 
 #define CHILDREN_MAX 1024
 
@@ -22,7 +25,38 @@ static bool is_ours(const struct strays *strays, pid_t pid) {
     return pid == strays->guard;
 }
 
-/* Our children that are strays, from the kernel's list; at most so many. */
+/* Numbers after one another. */
+static int take_strays(const struct strays *strays, const char *text, pid_t *pids, int most) {
+    int count = 0;
+    char *end;
+    for (const char *at = text; count < most; at = end) {
+        pid_t pid = (pid_t)strtol(at, &end, 10);
+        if (end == at)
+            break;
+        if (!is_ours(strays, pid))
+            pids[count++] = pid;
+    }
+    return count;
+}
+
+/* Whose parent we are, where the kernel has no list of them (CONFIG_PROC_CHILDREN, gVisor). Not in a /proc of another name space, whose numbers are others'. */
+static int find_strays(const struct strays *strays, pid_t *pids, int most) {
+    char self[32] = "";
+    int count = 0;
+    pid_t parent;
+    DIR *processes = readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid() ? opendir("/proc") : NULL;
+    struct dirent *entry;
+    while (processes && count < most && (entry = readdir(processes))) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+        if (pid > 0 && process_started(pid, &parent, NULL) && parent == getpid() && !is_ours(strays, pid))
+            pids[count++] = pid;
+    }
+    if (processes)
+        closedir(processes);
+    return count;
+}
+
+/* Our children that are strays; at most so many. */
 static int list_strays(const struct strays *strays, pid_t *pids, int most) {
     char path[64], *text = NULL;
     size_t capacity = 0;
@@ -30,15 +64,9 @@ static int list_strays(const struct strays *strays, pid_t *pids, int most) {
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *file = fopen(path, "re");
     if (!file)
-        return 0;
+        return find_strays(strays, pids, most);
     if (getline(&text, &capacity, file) > 0)
-        for (char *at = text, *end; count < most; at = end) {
-            pid_t pid = (pid_t)strtol(at, &end, 10);
-            if (end == at)
-                break;
-            if (!is_ours(strays, pid))
-                pids[count++] = pid;
-        }
+        count = take_strays(strays, text, pids, most);
     free(text);
     fclose(file);
     return count;
