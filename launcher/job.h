@@ -117,7 +117,9 @@ int report_end(struct job *job);
 int report_thrown(struct job *job, int code);
 void report_failure(struct job *job);
 
-/* signals.c: blocks what we handle and makes the descriptor. Returns 0 or -1 with errno. */
+/* signals.c: process 1, a container's first, gets no signal that it does not handle: until signals_open() those that ask to end do end it. */
+void signals_end_process_1(void (*end)(int signal));
+/* Blocks what we handle and makes the descriptor. Returns 0 or -1 with errno. */
 int signals_open(struct job *job);
 void signals_add(struct job *job);
 

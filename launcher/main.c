@@ -55,6 +55,11 @@ static void find_engine(void) {
     ancestors_clear(&ancestors);
 }
 
+/* Before there is anything to end but this process. */
+static void end_of_signal(int signal) {
+    _Exit(128 + signal);
+}
+
 /* After a Ctrl-C that ended the program: die of it, as the program alone would, so that a shell's loop around us ends, too. */
 static void die_of_interrupt(void) {
     sigset_t interrupt;
@@ -220,6 +225,7 @@ int main(int argc, char **argv) {
                     "accel-run explain is for one host");
         refuse(&problem);
     }
+    signals_end_process_1(end_of_signal);
     unmet = config.nnodes > 1 && !config.dry_run && engine.mode != ENGINE_STAND ? &config : NULL;
     if (!config.dry_run)
         stand_together(&config, arguments);

@@ -23,6 +23,20 @@ static void find_ignored(sigset_t *ignored) {
             sigaddset(ignored, signal);
 }
 
+/* What is ignored stays so. */
+static void handle_ending(void (*handler)(int)) {
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction action;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (sigaction(ending[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            signal(ending[i], handler);
+}
+
+void signals_end_process_1(void (*end)(int)) {
+    if (getpid() == 1)
+        handle_ending(end);
+}
+
 int signals_open(struct job *job) {
     sigset_t set;
     find_ignored(&job->ignored);
@@ -35,6 +49,7 @@ int signals_open(struct job *job) {
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the call that meets it, which says what it means */
     signal(SIGTTOU, SIG_IGN); /* messages from the background (L11) */
     sigprocmask(SIG_SETMASK, &set, NULL);
+    handle_ending(SIG_DFL);
     job->signal_descriptor = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return job->signal_descriptor < 0 ? -1 : 0;
 }

@@ -321,6 +321,29 @@ END
     done
 }
 
+is_listened_at() { # PORT
+    grep -q "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$1") [0-9A-F:]* 0A" /proc/net/tcp
+}
+
+@test "as process 1 it ends by a signal also while it waits for other hosts, to start or to refuse" {
+    local port signal
+    requires root
+    unshare -pf --mount-proc true || skip "no process name spaces"
+    port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+    for signal in TERM:143 HUP:129 INT:130 QUIT:131; do
+        spawn_bg unshare -pf --mount-proc "$ACCEL_RUN" --nnodes 2 --node-rank 0 --master-addr 127.0.0.1 --master-port "$port" --start-timeout 100 true
+        retry 200 0.05 is_listened_at "$port"
+        kill "-${signal%:*}" "$(pgrep -P "$bg_pid" -x accel-run)"
+        job_ends
+        [ "$status" -eq "${signal#*:}" ] || { echo "$signal: $status" && return 1; }
+    done
+    spawn_bg unshare -pf --mount-proc "$ACCEL_RUN" --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" --start-timeout 100 ./nowhere
+    retry 200 0.05 grep -q AR-EXEC-NOT-FOUND err
+    kill -INT "$(pgrep -P "$bg_pid" -x accel-run)"
+    job_ends
+    [ "$status" -eq 130 ]
+}
+
 # ---- strangers
 
 @test "a process of another job is refused, and both jobs go on" {
