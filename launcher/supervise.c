@@ -219,8 +219,7 @@ static void on_time(struct job *job, uint64_t now_ms) {
     release_lines(job);
     report_loss(job);
     notices_settle(&job->notices, now_ms, false);
-    output_settle(job->streams.outputs[0], now_ms, 0);
-    output_settle(job->streams.outputs[1], now_ms, 0);
+    streams_settle(&job->streams, now_ms);
 }
 
 /* The job was suspended, or the machine paused: nobody was late meanwhile. */
@@ -294,11 +293,7 @@ static bool printer_is_done(struct job *job) {
 static void finish_output(struct job *job) {
     hand_on(job, output_is_done);
     streams_give_logs_up(&job->streams);
-    for (uint32_t i = 0; i < job->local_size; i++)
-        for (int which = 0; which < 2; which++)
-            output_end(job->streams.outputs[which], i, clock_ms());
-    output_settle(job->streams.outputs[0], clock_ms(), 1);
-    output_settle(job->streams.outputs[1], clock_ms(), 1);
+    streams_end(&job->streams, clock_ms());
     release_lines(job);
     report_loss(job);
     notices_settle(&job->notices, clock_ms(), true);

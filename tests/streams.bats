@@ -90,6 +90,19 @@ EOF
     wait $!
 }
 
+@test "while nobody reads what rank 0 prints the others do not differ from it: not at the end either" {
+    mkfifo unread
+    exec 9<>unread
+    spawn_bg sh -c "exec \"\$@\" >unread 9>&-" sh "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; seq 100000; touch printed.\$ACCEL_RUN_RANK; exec sleep 100"
+    await_files printed.1
+    kill -TERM "$bg_pid"
+    job_ends
+    exec 9>&-
+    [ "$status" -eq 143 ]
+    [ ! -e printed.0 ]
+    lacks "$(cat err)" "[rank 1]"
+}
+
 @test "a reader that goes away ends the program as alone" {
     status=0
     { "$ACCEL_RUN" -n 2 yes 2>err || echo $? >code; } | head -n 1 >out

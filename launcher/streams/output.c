@@ -27,7 +27,8 @@ struct source {
     bool return_last; /* the last byte was \r: part of \r\n, or a bar */
     bool has_ended;
     struct lines lines;
-    uint64_t next; /* ranks > 0: number of rank 0's line to compare with next */
+    uint64_t next;   /* ranks > 0: number of rank 0's line to compare with next */
+    uint64_t missed; /* lines since then that have waited in vain: rank 0 may say them still, or never */
 };
 
 struct output {
@@ -35,7 +36,8 @@ struct output {
     output_show *show;
     void *context;
     struct source *sources; /* owned */
-    bool is_given_up;
+    bool is_given_up, is_held;
+    uint64_t looked_ms, fresh_ms; /* when it was looked last; before fresh_ms nobody was late */
 };
 
 static struct line *lines_at(struct lines *lines, uint64_t number) {
@@ -91,7 +93,8 @@ struct output *output_new(uint32_t world_size, output_show *show, void *context)
     struct output *output = calloc(1, sizeof *output);
     if (!output)
         return NULL;
-    *output = (struct output){world_size, show, context, calloc(world_size, sizeof *output->sources), false};
+    *output = (struct output){.world_size = world_size, .show = show, .context = context};
+    output->sources = calloc(world_size, sizeof *output->sources);
     if (!output->sources) {
         free(output);
         return NULL;
@@ -117,10 +120,40 @@ static bool lines_match(const struct line *a, const struct line *b) {
     return compare_lines(a->text, a->bytes, b->text, b->bytes);
 }
 
-/* Is rank 0 known to say nothing more within reach of `next`? */
-static bool reach_is_known(const struct output *output, uint64_t next) {
+/* Where rank 0's lines end among which that of a rank may be found. */
+static uint64_t reach_of(const struct source *source) {
+    return source->next + source->missed + OUTPUT_LOOK_AHEAD;
+}
+
+/* Is rank 0 known to say nothing more within reach? */
+static bool reach_is_known(const struct output *output, const struct source *source) {
     const struct source *zero = &output->sources[0];
-    return zero->has_ended || zero->lines.first + zero->lines.count >= next + OUTPUT_LOOK_AHEAD;
+    return zero->has_ended || zero->lines.first + zero->lines.count >= reach_of(source);
+}
+
+static bool has_waited(const struct output *output, const struct line *line, uint64_t now_ms) {
+    uint64_t since_ms = line->since_ms > output->fresh_ms ? line->since_ms : output->fresh_ms;
+    return !output->is_held && now_ms - since_ms >= OUTPUT_WAIT_MS;
+}
+
+/* How long others have waited for rank 0 does not count while it is held up, nor what this process has slept through. */
+static void look(struct output *output, uint64_t now_ms) {
+    if (output->is_held || now_ms - output->looked_ms >= OUTPUT_PAUSE_MS)
+        output->fresh_ms = now_ms;
+    output->looked_ms = now_ms;
+}
+
+/* The line of the rank has no counterpart, as far as is known. */
+static void give_line_up(struct output *output, uint32_t rank, bool is_known, bool is_late) {
+    struct source *source = &output->sources[rank];
+    struct line *line = &source->lines.ring[source->lines.head];
+    if (is_known || !output->is_held)
+        output->show(output->context, rank, line->text, line->bytes);
+    else
+        source->next++; /* it is among what nobody has read of rank 0 */
+    if (!is_known && is_late && source->missed < OUTPUT_MISSED)
+        source->missed++;
+    lines_drop_first(&source->lines);
 }
 
 /* Judges the oldest waiting line of a rank. Returns false when it has to wait. */
@@ -129,22 +162,28 @@ static bool judge(struct output *output, uint32_t rank, uint64_t now_ms, bool fo
     struct lines *zero = &output->sources[0].lines;
     struct line *line = &source->lines.ring[source->lines.head];
     uint64_t end = zero->first + zero->count;
+    if (source->next < zero->first && source->missed) { /* rank 0 has said them since */
+        source->next++;
+        source->missed--;
+        return true;
+    }
     if (source->next < zero->first) { /* too far behind: its counterpart is forgotten */
         source->next++;
         lines_drop_first(&source->lines);
         return true;
     }
-    uint64_t limit = source->next + OUTPUT_LOOK_AHEAD < end ? source->next + OUTPUT_LOOK_AHEAD : end;
+    uint64_t limit = reach_of(source) < end ? reach_of(source) : end;
     for (uint64_t i = source->next; i < limit; i++)
         if (lines_match(line, lines_at(zero, i))) {
             source->next = i + 1;
+            source->missed = 0;
             lines_drop_first(&source->lines);
             return true;
         }
-    if (!force && !reach_is_known(output, source->next) && now_ms - line->since_ms < OUTPUT_WAIT_MS)
+    bool is_known = reach_is_known(output, source), is_late = has_waited(output, line, now_ms);
+    if (!force && !is_known && !is_late)
         return false;
-    output->show(output->context, rank, line->text, line->bytes);
-    lines_drop_first(&source->lines);
+    give_line_up(output, rank, is_known, is_late);
     return true;
 }
 
@@ -172,9 +211,14 @@ static void settle_one(struct output *output, uint32_t rank, uint64_t now_ms) {
 }
 
 void output_settle(struct output *output, uint64_t now_ms, int all) {
+    look(output, now_ms);
     for (uint32_t i = 1; i < output->world_size; i++)
         settle_rank(output, i, now_ms, all);
     forget_said(output);
+}
+
+void output_hold(struct output *output, int is_held) {
+    output->is_held = is_held;
 }
 
 int output_is_waiting(const struct output *output) {
@@ -217,6 +261,7 @@ void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t
     const char *end = bytes + count;
     if (output->is_given_up)
         return;
+    look(output, now_ms);
     while (bytes < end) {
         if (source->return_last && *bytes != '\n') { /* the \r was a bar's */
             source->is_bar = true;
@@ -251,10 +296,11 @@ void output_give_up(struct output *output) {
 
 void output_end(struct output *output, uint32_t rank, uint64_t now_ms) {
     struct source *source = &output->sources[rank];
+    look(output, now_ms);
     source->is_bar |= source->return_last;
     if (source->part_bytes)
         line_complete(output, rank, now_ms);
-    source->has_ended = true;
+    source->has_ended = rank || !output->is_held; /* of what nobody has read the end is not known either */
     if (rank)
         settle_one(output, rank, now_ms);
     else

@@ -7,6 +7,7 @@
  *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, and of what one rank has printed and another has not yet OUTPUT_LINES lines of OUTPUT_BYTES: a model or
  *    a vocabulary that is printed at once. Many ranks share OUTPUT_BYTES_OF_ALL: behind a reader that rests all but rank 0 run on. A rank further ahead of
  *    rank 0 is judged early; one that is further behind is not compared with lines that are forgotten.
+ *  - What rank 0 has said and nobody has read yet is not known: while it is held up no other rank's line differs.
  *  - Lines are aligned as diff does it, a few lines forward: one line more on a rank (a warning) does not make all that follow differ.
  *  - Progress bars (text ended by \r) are not compared and not handed on (L20).
  */
@@ -23,6 +24,8 @@
 #define OUTPUT_LOOK_AHEAD 16 /* lines of rank 0 among which a line may be found */
 /* A line that differs waits this long for rank 0 to say it too: with 11 processes on two cores rank 0 was more than 2 s behind at its first line. */
 #define OUTPUT_WAIT_MS 10000
+#define OUTPUT_PAUSE_MS 2000 /* nobody has looked for so long: this process was stopped, or the machine was */
+#define OUTPUT_MISSED 1024   /* lines that have waited too long are looked for among so many more of rank 0's at most */
 
 /* line: without its line end; borrowed for the call. */
 typedef void output_show(void *context, uint32_t rank, const char *line, size_t bytes);
@@ -38,9 +41,11 @@ void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t
 void output_end(struct output *output, uint32_t rank, uint64_t now_ms);
 /* Nobody reads this stream any more: nothing of it differs from now on. */
 void output_give_up(struct output *output);
+/* Rank 0 is not read now, or is again: output_feed(), output_end() and output_settle() do as was said last. */
+void output_hold(struct output *output, int is_held);
 /* Judges lines that have waited long enough; all of them when `all`. */
 void output_settle(struct output *output, uint64_t now_ms, int all);
-/* Are there lines waiting? */
+/* Are there lines waiting? Then output_settle() is to be called more often than OUTPUT_PAUSE_MS apart. */
 int output_is_waiting(const struct output *output);
 
 #endif

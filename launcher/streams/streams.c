@@ -114,11 +114,27 @@ void streams_started(struct streams *streams, uint32_t rank) {
 
 /* ---- moving bytes */
 
+static bool is_pending(const struct streams *streams, int which) {
+    return streams->pending[which].end > 0;
+}
+
+/* Rank 0 is not read while what it said waits, and nobody while it waits for the log. index: in the list. */
+static bool may_read(const struct streams *streams, uint32_t index) {
+    return streams->list[index].source >= 0 && !streams->list[index].unlogged && (index > 1 || !is_pending(streams, (int)index));
+}
+
+/* Knows whether rank 0 is read now. */
+static struct output *output_of(struct streams *streams, int which) {
+    bool is_held = stream_of(streams, 0, which)->source >= 0 && !may_read(streams, (uint32_t)which);
+    output_hold(streams->outputs[which], is_held);
+    return streams->outputs[which];
+}
+
 static void stream_end(struct streams *streams, uint32_t rank, int which) {
     struct stream *stream = stream_of(streams, rank, which);
     close(stream->source);
     stream->source = -1;
-    output_end(streams->outputs[which], rank, clock_ms());
+    output_end(output_of(streams, which), rank, clock_ms());
 }
 
 static void end_log(struct streams *streams, struct stream *stream, int error) {
@@ -226,15 +242,6 @@ static void flush_pending(struct streams *streams, int which) {
     pending->begin = pending->end = 0;
 }
 
-static bool is_pending(const struct streams *streams, int which) {
-    return streams->pending[which].end > 0;
-}
-
-/* Rank 0 is not read while what it said waits, and nobody while it waits for the log. index: in the list. */
-static bool may_read(const struct streams *streams, uint32_t index) {
-    return streams->list[index].source >= 0 && !streams->list[index].unlogged && (index > 1 || !is_pending(streams, (int)index));
-}
-
 /* Reads once. Returns false when there is nothing more now. */
 static bool read_stream(struct streams *streams, uint32_t rank, int which) {
     static char scratch[STREAMS_CHUNK_BYTES];
@@ -250,7 +257,7 @@ static bool read_stream(struct streams *streams, uint32_t rank, int which) {
     write_log(streams, stream, buffer, (size_t)n);
     keep_tail(stream, buffer, (size_t)n);
     if (streams->world_size > 1)
-        output_feed(streams->outputs[which], rank, buffer, (size_t)n, clock_ms());
+        output_feed(output_of(streams, which), rank, buffer, (size_t)n, clock_ms());
     if (rank == 0 && !streams->is_quiet) {
         streams->pending[which].end = (uint32_t)n;
         flush_pending(streams, which);
@@ -300,6 +307,19 @@ bool streams_drain(struct streams *streams) {
         while (may_read(streams, i) && read_stream(streams, i / 2, (int)(i % 2)))
             ;
     return !is_pending(streams, 0) && !is_pending(streams, 1);
+}
+
+void streams_settle(struct streams *streams, uint64_t now_ms) {
+    for (int which = 0; which < 2; which++)
+        output_settle(output_of(streams, which), now_ms, 0);
+}
+
+void streams_end(struct streams *streams, uint64_t now_ms) {
+    for (int which = 0; which < 2; which++) {
+        for (uint32_t rank = 0; rank < streams->world_size; rank++)
+            output_end(output_of(streams, which), rank, now_ms);
+        output_settle(streams->outputs[which], now_ms, 1);
+    }
 }
 
 bool streams_logs_wait(const struct streams *streams) {

@@ -80,6 +80,9 @@ void streams_started(struct streams *streams, uint32_t rank);
 void streams_add(struct streams *streams, struct loop *loop);
 /* Reads everything that is already there, without waiting. Returns true when all of it was also handed on. */
 bool streams_drain(struct streams *streams);
+/* Lines that differ are handed on once they have waited long enough (output.h); at the end all that were read. */
+void streams_settle(struct streams *streams, uint64_t now_ms);
+void streams_end(struct streams *streams, uint64_t now_ms);
 /* Is there something that a log has not taken yet? */
 bool streams_logs_wait(const struct streams *streams);
 /* These logs end here. */

@@ -15,6 +15,13 @@ static void feed(struct output *output, uint32_t rank, const char *text) {
     output_feed(output, rank, text, strlen(text), 0);
 }
 
+/* The launcher looks all the time. */
+static void pass(struct output *output, uint64_t from_ms, uint64_t to_ms) {
+    for (uint64_t now_ms = from_ms; now_ms < to_ms; now_ms += 200)
+        output_settle(output, now_ms, 0);
+    output_settle(output, to_ms, 0);
+}
+
 static int same(const char *a, const char *b) {
     return compare_lines(a, strlen(a), b, strlen(b));
 }
@@ -49,10 +56,96 @@ TEST("a line that differs waits for rank 0, and not for ever") {
     feed(output, 1, "alone\n");
     EXPECT_TEXT(shown, "");
     EXPECT(output_is_waiting(output));
-    output_settle(output, OUTPUT_WAIT_MS - 1, 0);
+    pass(output, 0, OUTPUT_WAIT_MS - 1);
     EXPECT_TEXT(shown, "");
     output_settle(output, OUTPUT_WAIT_MS, 0);
     EXPECT_TEXT(shown, "1:alone;");
+    output_free(output);
+}
+
+TEST("while rank 0 is held up by a reader that rests nobody's line differs, and then it has time to say it") {
+    enum { HOUR = 3600000 };
+    struct output *output = output_new(2, show, NULL);
+    feed(output, 1, "one\ntwo\n");
+    output_hold(output, 1);
+    pass(output, 0, HOUR);
+    output_hold(output, 0);
+    pass(output, HOUR, HOUR + OUTPUT_WAIT_MS - 1);
+    EXPECT_TEXT(shown, "");
+    output_feed(output, 0, "one\ntwo\n", 8, HOUR + OUTPUT_WAIT_MS - 1);
+    EXPECT(!output_is_waiting(output));
+    output_feed(output, 1, "other\n", 6, HOUR + OUTPUT_WAIT_MS - 1);
+    pass(output, HOUR + OUTPUT_WAIT_MS, HOUR + 3 * OUTPUT_WAIT_MS);
+    EXPECT_TEXT(shown, "1:other;");
+    output_free(output);
+}
+
+TEST("what a stopped launcher has slept through is no time that a line has waited") {
+    enum { HOUR = 3600000 };
+    struct output *output = output_new(2, show, NULL);
+    feed(output, 1, "one\n");
+    output_feed(output, 1, "two\n", 4, HOUR);
+    output_settle(output, HOUR, 0);
+    EXPECT_TEXT(shown, "");
+    pass(output, HOUR, HOUR + OUTPUT_WAIT_MS);
+    EXPECT_TEXT(shown, "1:one;1:two;");
+    output_free(output);
+}
+
+static void feed_numbers(struct output *output, uint32_t rank, int from, int to, uint64_t now_ms) {
+    char line[32];
+    for (int i = from; i < to; i++) {
+        int bytes = snprintf(line, sizeof line, "number %d\n", i);
+        output_feed(output, rank, line, (size_t)bytes, now_ms);
+    }
+}
+
+TEST("after lines that rank 0 says too late, or never, the rest is compared as before") {
+    for (int says = 0; says < 2; says++) {
+        struct output *output = output_new(2, show, NULL);
+        feed_numbers(output, 1, 0, 50, 0);
+        pass(output, 0, OUTPUT_WAIT_MS);
+        EXPECT(strstr(shown, "1:number 49;"));
+        shown[0] = 0;
+        if (says)
+            feed_numbers(output, 0, 0, 50, OUTPUT_WAIT_MS);
+        feed_numbers(output, 0, 50, 60, OUTPUT_WAIT_MS);
+        feed_numbers(output, 1, 50, 60, OUTPUT_WAIT_MS);
+        EXPECT_TEXT(shown, "");
+        EXPECT(!output_is_waiting(output));
+        feed(output, 0, "a\nb\n");
+        feed(output, 1, "other\nb\n");
+        output_end(output, 0, OUTPUT_WAIT_MS);
+        EXPECT_TEXT(shown, "1:other;");
+        shown[0] = 0;
+        output_free(output);
+    }
+}
+
+TEST("a rank that runs far ahead of one that is held up is not said to differ, and compared again afterwards") {
+    struct output *output = output_new(2, show, NULL);
+    output_hold(output, 1);
+    feed_numbers(output, 1, 0, OUTPUT_LINES + 100, 0);
+    output_hold(output, 0);
+    feed_numbers(output, 0, 0, OUTPUT_LINES + 100, 0);
+    EXPECT_TEXT(shown, "");
+    EXPECT(!output_is_waiting(output));
+    feed(output, 0, "same\na\n");
+    feed(output, 1, "same\nb\n");
+    output_end(output, 0, 0);
+    EXPECT_TEXT(shown, "1:b;");
+    output_free(output);
+}
+
+TEST("at the end of a run whose reader rests nothing differs from what nobody has read of rank 0") {
+    struct output *output = output_new(2, show, NULL);
+    feed(output, 0, "one\n");
+    output_hold(output, 1);
+    feed(output, 1, "one\ntwo\n");
+    output_end(output, 0, 0);
+    output_end(output, 1, 0);
+    output_settle(output, 0, 1);
+    EXPECT_TEXT(shown, "");
     output_free(output);
 }
 
