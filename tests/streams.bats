@@ -324,6 +324,27 @@ EOF
     grep -qx 'got hello' got.1
 }
 
+@test "when the terminal of standard input goes away, what waits for input is told so, as alone" {
+    cat >hang_up.py <<'EOF'
+import os, pty, subprocess, sys
+ours, theirs = pty.openpty()
+job = subprocess.Popen(sys.argv[1:], stdin=theirs, stdout=subprocess.PIPE, start_new_session=True)
+os.close(theirs)
+os.write(ours, b"hello\n")
+job.stdout.readline()  # rank 0 has read it
+os.close(ours)
+open("gone", "w").close()
+try:
+    print(job.communicate(timeout=60)[0].decode(), end="")
+finally:
+    job.kill()
+EOF
+    run -0 --separate-stderr python3 hang_up.py "$ACCEL_RUN" -n 2 sh -c '[ $ACCEL_RUN_RANK = 0 ] || until [ -e gone ]; do sleep 0.01; done
+        read x && echo got $x; read y || echo "end of file" | tee end.$ACCEL_RUN_RANK; echo "$x" >got.$ACCEL_RUN_RANK'
+    [ "$output" = 'end of file' ]
+    [ "$(cat end.1 got.1)" = "$(printf 'end of file\nhello')" ]
+}
+
 @test "what is typed in a terminal reaches all ranks" {
     requires command script
     printf 'hello\n' | script -qec "'$ACCEL_RUN' -n 2 sh -c 'read x; echo got \$x >$T/got.\$ACCEL_RUN_RANK'" /dev/null >/dev/null

@@ -233,10 +233,34 @@ static int sink_wait(const struct input_sink *sink, uint64_t now_ms) {
     return end_ms > now_ms ? (int)(end_ms - now_ms) : 0;
 }
 
+static bool is_hung_up(const struct input *input) {
+    return input->is_terminal && input->has_ended;
+}
+
+/* Has the rank read all? What lies in a terminal that is hung up is lost. */
+static bool is_read(const struct input_sink *sink) {
+    int slave = ioctl(sink->sink, TIOCGPTPEER, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    size_t left = slave < 0 ? 0 : bytes_in(slave);
+    if (slave >= 0)
+        close(slave);
+    return !left && sink->begin == sink->end;
+}
+
+static void hang_up(struct input *input, uint64_t now_ms) {
+    if (now_ms - input->looked_ms < INPUT_LOOK_MS)
+        return;
+    input->looked_ms = now_ms;
+    for (uint32_t rank = 0; rank < input->world_size; rank++)
+        if (input->sinks[rank].sink >= 0 && is_read(&input->sinks[rank]))
+            sink_close(input, &input->sinks[rank]);
+}
+
 int input_holds(const struct input *input, uint64_t now_ms) {
     int left = -1;
     for (uint32_t rank = 0; input->sinks && rank < input->world_size; rank++) {
         const struct input_sink *sink = &input->sinks[rank];
+        if (is_hung_up(input) && sink->sink >= 0 && (left < 0 || left > INPUT_LOOK_MS))
+            left = INPUT_LOOK_MS;
         if (!sink->held_since_ms || sink->held_from == sink->end)
             continue;
         int wait = sink_wait(sink, now_ms);
@@ -253,6 +277,8 @@ void input_settle(struct input *input, uint64_t now_ms) {
         sink->thrown_away = input->sinks[0].thrown_away;
         sink_release(input, sink);
     }
+    if (is_hung_up(input))
+        hang_up(input, now_ms);
 }
 
 /* What is there now, at most count bytes: another reader of the pipe may have taken it since poll() said so, and O_NONBLOCK is not ours to set, as others share
@@ -284,6 +310,7 @@ static void source_ready(void *context, size_t index, short events) {
         n = 1;
     }
     input->has_ended = n <= 0;
+    input->looked_ms = clock_ms();
     for (uint32_t rank = 0; rank < input->world_size; rank++) {
         struct input_sink *sink = &input->sinks[rank];
         if (sink->sink < 0)
@@ -318,10 +345,10 @@ static bool wants_more(const struct input *input) {
 }
 
 /* A background job must not read the terminal: the kernel would stop it, and a program alone that never reads would run (L11). One that is not ours to be
-   controlled by stops nobody (setsid, su -c). */
+   controlled by stops nobody (setsid, su -c), nor one that has gone. */
 static bool may_read(const struct input *input) {
     pid_t group = input->is_terminal ? tcgetpgrp(0) : getpgrp();
-    return group < 0 ? errno == ENOTTY : group == getpgrp();
+    return group < 0 ? errno == ENOTTY || errno == EIO : group == getpgrp();
 }
 
 static bool is_wanted(const struct input *input) {

@@ -11,6 +11,8 @@
  * A program that asks for a password throws away what was typed before (TCSAFLUSH), and each rank comes there in its own time. What is typed once
  * rank 0 has done so is held back from a rank that has not yet, which would throw the answer away and wait for ever; for INPUT_HOLD_MS at most.
  *
+ * A terminal that goes away is the end of input: each rank's is hung up when it has read what rank 0 may have read, which would be lost otherwise.
+ *
  * A rank that does not read does not hold up the others until INPUT_QUEUE_MAX bytes wait for it.
  */
 #ifndef ACCEL_RUN_INPUT_H
@@ -27,6 +29,7 @@
 #define INPUT_QUEUE_MAX (64u << 20)
 #define INPUT_QUEUE_LOW 65536 /* reading goes on while some rank has less than this */
 #define INPUT_HOLD_MS 5000
+#define INPUT_LOOK_MS 200 /* after the end of a terminal, between looks at what ranks have read */
 
 struct input_sink {
     int sink;    /* owned: our end; -1: none, or the rank reads no more */
@@ -43,12 +46,13 @@ struct input {
     int source;                    /* 0, or another descriptor of the launcher's (inherited.h) */
     bool is_terminal, is_file;
     uint32_t world_size;
-    bool is_copied; /* we read and copy */
-    bool is_shared; /* standard input is the caller's, too: a loop around us ("while read") waits for what the program does not read */
-    bool has_ended;
-    bool has_gap;             /* there was no memory for what a rank was to be given: it must not read on */
-    size_t lost;              /* bytes that rank 0 has been given and never read, known when it has gone */
-    int rest;                 /* owned: where they lie after the end of input; 0: none */
+    bool is_copied;     /* we read and copy */
+    bool is_shared;     /* standard input is the caller's, too: a loop around us ("while read") waits for what the program does not read */
+    bool has_ended;     /* Ctrl-D at a terminal is not the end, it is passed on */
+    uint64_t looked_ms; /* a terminal has ended: its end, or the last look at what ranks have read of it */
+    bool has_gap;       /* there was no memory for what a rank was to be given: it must not read on */
+    size_t lost;        /* bytes that rank 0 has been given and never read, known when it has gone */
+    int rest;           /* owned: where they lie after the end of input; 0: none */
     struct input_sink *sinks; /* owned, per rank */
 };
 
