@@ -153,6 +153,24 @@ start_long() { # trains on two hosts until it is ended
     done
 }
 
+@test "a host that Ctrl-Z has stopped does not keep the other one from ending, which names it; it ends when it goes on" {
+    printf '#!/usr/bin/python3\nimport os, sys\nos.setpgid(0, 0)\nos.execv("%s", sys.argv)\n' "$ACCEL_RUN" >job
+    chmod +x job
+    is_stopped() { grep -q '^State:.T' "/proc/$1/status"; }
+    for stopped in 1 2; do
+        other=$((3 - stopped))
+        ACCEL_RUN=$T/job start_long
+        kill -TSTP "${launchers[stopped]}"
+        retry 200 0.1 is_stopped "${launchers[stopped]}"
+        kill -INT "${launchers[other]}"
+        retry 300 0.1 pids_are_gone "${launchers[other]}"
+        contains "$(cat "err$other")" "warning AR-HOST-GONE: host $((stopped - 1)) (10.77.0.$stopped, rank $((stopped - 1))) is gone: it is stopped"
+        kill -CONT "${launchers[stopped]}"
+        wait_hosts 130
+        wait_pids_gone "${trainers[@]}"
+    done
+}
+
 @test "a rank that leaves early is named for all hosts" {
     on_hosts "1 1" 125 "$(python_of debian)" -c '
 import os, torch

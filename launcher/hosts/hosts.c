@@ -19,7 +19,8 @@ void hosts_close(struct hosts_peer *peer) {
         close(peer->descriptor);
     free(peer->out);
     free(peer->in);
-    *peer = (struct hosts_peer){.descriptor = -1, .is_done = peer->is_done, .is_lost = peer->is_lost, .code = peer->code};
+    *peer = (struct hosts_peer){
+        .descriptor = -1, .is_paused = peer->is_paused, .is_done = peer->is_done, .is_lost = peer->is_lost, .code = peer->code};
 }
 
 static void gone(struct hosts *hosts, uint32_t host, const char *how) {
@@ -167,6 +168,13 @@ void hosts_add(struct hosts *hosts, struct loop *loop) {
 
 /* ---- time */
 
+/* Until when nothing need be heard of it. */
+static uint64_t patience_of(const struct hosts *hosts, const struct hosts_peer *peer) {
+    uint64_t pause_ms = peer->is_paused && !hosts->ends_ms ? hosts->pause_ms : 0;
+    uint64_t since_ms = peer->is_paused && hosts->ends_ms > peer->heard_ms ? hosts->ends_ms : peer->heard_ms;
+    return since_ms + pause_ms + hosts->timeout_ms;
+}
+
 void hosts_on_time(struct hosts *hosts, uint64_t now_ms) {
     char how[96];
     for (uint32_t host = 0; host < hosts->count; host++) {
@@ -175,9 +183,11 @@ void hosts_on_time(struct hosts *hosts, uint64_t now_ms) {
             snprintf(how, sizeof how, "it does not read what it is told: %zu bytes wait for it", peer->out_end - peer->out_begin);
             gone(hosts, host, how);
         }
-        if (peer->descriptor < 0 || peer->is_paused || now_ms < peer->heard_ms + hosts->timeout_ms)
+        if (peer->descriptor < 0 || now_ms < patience_of(hosts, peer))
             continue;
-        snprintf(how, sizeof how, "it has not been heard for %.1f s", (double)(now_ms - peer->heard_ms) / 1000);
+        snprintf(how, sizeof how, "it %s for %.1f s",
+                 peer->is_paused ? "is stopped (Ctrl-Z), and has not been heard" : "has not been heard",
+                 (double)(now_ms - peer->heard_ms) / 1000);
         gone(hosts, host, how);
     }
 }

@@ -76,7 +76,8 @@ struct hosts_welcome {
 struct hosts_peer {
     int descriptor; /* owned; -1: none */
     uint64_t heard_ms;
-    bool is_paused, is_done;
+    bool is_paused; /* it has said so, and nothing since */
+    bool is_done;
     bool is_lost; /* without having said that it is done */
     int code;     /* when it is done */
     char *out;    /* owned: not written yet, [out_begin, out_end) */
@@ -99,6 +100,8 @@ struct hosts {
     uint32_t threads;                       /* of each rank, the same on all hosts; 0: as the program chooses */
     int leader_listener;                    /* owned: where this host's leader listens */
     uint32_t timeout_ms;                    /* --host-timeout */
+    uint32_t pause_ms;                      /* so much longer one is waited for that has said that it is stopped */
+    uint64_t ends_ms;                       /* when the job has come to its end here, and not well: from then on no longer; 0: it has not */
     bool is_refused;                        /* the meeting has failed by what a host said: those that come later wait for an answer still */
     bool is_told[BOARD_RANKS_MAX];          /* on the first host: it has come, or has refused */
     int looks;                /* owned: to the thread that looks at this host's files for the others (look.h); -1: there is none yet */

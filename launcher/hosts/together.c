@@ -103,6 +103,8 @@ static void hear_gone(void *context, uint32_t host, const char *how) {
     job->hosts->peers[host].code = EXIT_LAUNCHER;
     if (take_failure(job, &failure))
         together_failed(job, &failure.problem, false, false);
+    else if (job->hosts->peers[host].is_paused && job->config->log_level >= CONFIG_LEVEL_WARN) /* it does not know yet that the job ends */
+        notices_problem(&job->notices, "warning", &failure.problem);
 }
 
 /* ---- the end */
@@ -146,6 +148,12 @@ static bool is_flushed(const struct job *job) {
     return true;
 }
 
+/* What goes on may wait for a host that is stopped, what ends does not. */
+static void end_patience(struct job *job, int code) {
+    if (!job->hosts->ends_ms && (code || job->problem.exit_code || job->requests_to_end))
+        job->hosts->ends_ms = clock_ms();
+}
+
 int together_end(struct job *job, int code) {
     int32_t said = code;
     if (!job->hosts)
@@ -154,8 +162,10 @@ int together_end(struct job *job, int code) {
         relay_lines(job, true);
         hosts_tell(job->hosts, 0, HOSTS_DONE, &said, sizeof said);
     }
-    while (!all_are_done(job))
+    while (!all_are_done(job)) {
+        end_patience(job, code);
         one_round(job);
+    }
     if (!code)
         said = job->problem.exit_code;
     if (!hosts_is_first(job->hosts))
@@ -192,6 +202,7 @@ static void hear(void *context, uint32_t host, uint32_t type, const char *body, 
 
 void together_begin(struct job *job) {
     job->hosts->events = (struct hosts_events){hear, hear_gone, job};
+    job->hosts->pause_ms = job->config->collective_timeout_ms; /* the ranks give up then, and say why */
     /* From its first word on it is expected to go on speaking; before that it may load the program from a cold disk. */
     hosts_forget_clocks(job->hosts, clock_ms() + job->config->start_timeout_ms);
 }

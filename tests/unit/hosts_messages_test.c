@@ -56,6 +56,33 @@ TEST("a launcher that was stopped for hours, while it was told where the ranks a
     clear_both();
 }
 
+/* It has said so at 0 ms. */
+static void pause_other(void) {
+    connect_both();
+    hosts.pause_ms = 5000;
+    hosts.peers[0].is_paused = true;
+    *how_gone = 0;
+}
+
+TEST("a launcher that is stopped is waited for as long as ranks wait for each other, and not for ever") {
+    pause_other();
+    hosts_on_time(&hosts, 5999);
+    EXPECT_TEXT(how_gone, "");
+    hosts_on_time(&hosts, 6000);
+    EXPECT_TEXT(how_gone, "host 0: it is stopped (Ctrl-Z), and has not been heard for 6.0 s");
+    clear_both();
+}
+
+TEST("where the job ends a launcher that is stopped is waited for like any other, from then on") {
+    pause_other();
+    hosts.ends_ms = 3000;
+    hosts_on_time(&hosts, 3999);
+    EXPECT_TEXT(how_gone, "");
+    hosts_on_time(&hosts, 4000);
+    EXPECT_TEXT(how_gone, "host 0: it is stopped (Ctrl-Z), and has not been heard for 4.0 s");
+    clear_both();
+}
+
 TEST("a launcher that does not read until there is no room for what it must hear is gone, by name") {
     connect_both();
     for (int i = 0; i < MANY; i++)
