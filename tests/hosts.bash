@@ -14,14 +14,16 @@ setup_file() {
     local host
     [ "$(id -u)" -eq 0 ] && command -v ip >/dev/null || return 0
     ip netns add "$NET-0" && ip -n "$NET-0" link add switch type bridge && ip -n "$NET-0" link set switch up || return 0
-    for host in $(seq "$HOSTS"); do
-        ip netns add "$NET-$host"
-        ip -n "$NET-$host" link add wire type veth peer name "port$host" netns "$NET-0"
-        ip -n "$NET-0" link set "port$host" master switch up
-        ip -n "$NET-$host" addr add "10.77.0.$host/24" dev wire
-        ip -n "$NET-$host" link set wire up
-        ip -n "$NET-$host" link set lo up
-    done
+    for host in $(seq "$HOSTS"); do add_host "$host"; done
+}
+
+add_host() {
+    ip netns add "$NET-$1"
+    ip -n "$NET-$1" link add wire type veth peer name "port$1" netns "$NET-0"
+    ip -n "$NET-0" link set "port$1" master switch up
+    ip -n "$NET-$1" addr add "10.77.0.$1/24" dev wire
+    ip -n "$NET-$1" link set wire up
+    ip -n "$NET-$1" link set lo up
 }
 
 teardown_file() {

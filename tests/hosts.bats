@@ -300,6 +300,24 @@ for step in range(6):
     on_hosts_missing 2 "host 0 was not reached at 10.77.0.1:29500 within 5 s"
 }
 
+@test "a host that has come, loses its power, and starts again before all have come, is the same host" {
+    options=(--start-timeout 100)
+    launchers=()
+    start_host 1 3 1 true
+    start_host 2 3 1 true
+    is_connected() { ip netns exec "$NET-2" ss -Htn state established | grep -q :29500; }
+    retry 200 0.1 is_connected
+    ip -n "$NET-2" link delete wire # nobody is told of what ends there
+    kill -9 "${launchers[2]}"
+    wait "${launchers[2]}" || true
+    ip netns delete "$NET-2"
+    add_host 2
+    start_host 2 3 1 true
+    retry 200 0.1 is_connected
+    start_host 3 3 1 true
+    wait_hosts 0
+}
+
 @test "the first host's own name is its loopback address there, as Debian's installer has it" {
     for host in 1 2; do
         mkdir -p "/etc/netns/$NET-$host"

@@ -57,6 +57,28 @@ static int compare_hello(struct meet *meet, const struct hosts_hello *other) {
     return compare_flags(meet, other);
 }
 
+/* The host that has come with this number has ended since, or its connection is broken: it is waited for again. */
+static bool is_gone(const struct hosts_peer *peer) {
+    char byte;
+    ssize_t n = recv(peer->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Two hosts have one number, or one has lost its power and started again, of which the first host was told nothing: its kernel answers no more, or that it
+   knows nothing of the older connection. */
+static int take_second(struct meet *meet, struct hosts_peer *stranger, const struct hosts_hello *hello,
+                       const struct sockaddr_storage *address) {
+    struct meet_second *second = &meet->seconds[stranger - meet->strangers];
+    char name[BOARD_HOST_CHARS];
+    if (!second->since_ms)
+        *second = (struct meet_second){*hello, clock_ms()};
+    if (!meet_is_heard_since(meet->hosts->peers[hello->host].descriptor, second->since_ms))
+        return 0;
+    meet_name_of(address, name);
+    return meet_fail(meet, "AR-HOSTS-TWICE", "each host has a --node-rank of its own", "two hosts say that they are host %u: %s and %s",
+                     hello->host, meet->hosts->list[hello->host].name, name);
+}
+
 /* A stranger has said who it is. Returns -1 with the problem when the job cannot be. */
 static int take_host(struct meet *meet, struct hosts_peer *stranger, const struct hosts_hello *hello) {
     struct hosts *hosts = meet->hosts;
@@ -73,11 +95,11 @@ static int take_host(struct meet *meet, struct hosts_peer *stranger, const struc
         return is_first ? meet_fail(meet, "AR-HOSTS-TWICE", "each host has a --node-rank of its own", "two hosts say that they are host 0")
                         : 0;
     }
-    if (hello->nnodes == hosts->count && hello->host < hosts->count && hosts->peers[hello->host].descriptor >= 0) {
-        char name[BOARD_HOST_CHARS];
-        meet_name_of(&address, name);
-        return meet_fail(meet, "AR-HOSTS-TWICE", "each host has a --node-rank of its own", "two hosts say that they are host %u: %s and %s",
-                         hello->host, hosts->list[hello->host].name, name);
+    struct hosts_peer *before = hello->host < hosts->count ? &hosts->peers[hello->host] : NULL;
+    if (hello->nnodes == hosts->count && before && before->descriptor >= 0) {
+        if (!is_gone(before))
+            return take_second(meet, stranger, hello, &address);
+        hosts_close(before);
     }
     meet_name_of(&address, hosts->list[hello->host].name);
     meet->said[hello->host] = *hello;
@@ -133,11 +155,27 @@ static int take_refusal(struct meet *meet, struct hosts_peer *stranger, const ch
     return meet_fail(meet, said->id, said->cure, "host %u (%s): %s", cannot.host, name, said->what);
 }
 
+/* Looks again at one that has said who it is, and waits. */
+static int hear_second(struct meet *meet, struct hosts_peer *stranger, struct meet_second *second) {
+    struct hosts_hello hello = second->hello;
+    if (is_gone(stranger))
+        hosts_close(stranger);
+    int status = stranger->descriptor >= 0 ? take_host(meet, stranger, &hello) : 0;
+    if (stranger->descriptor < 0)
+        second->since_ms = 0;
+    return status;
+}
+
 static int hear_strangers(struct meet *meet) {
     struct hosts_header header;
     const char *body;
     for (int i = 0; i < MEET_STRANGERS; i++) {
         struct hosts_peer *stranger = &meet->strangers[i];
+        if (meet->seconds[i].since_ms) {
+            if (hear_second(meet, stranger, &meet->seconds[i]))
+                return -1;
+            continue;
+        }
         int found = stranger->descriptor >= 0 ? hosts_read(stranger, &header, &body) : 0;
         if (found > 0 && header.type == HOSTS_CANNOT && header.bytes == sizeof(struct hosts_cannot)) {
             if (take_refusal(meet, stranger, body))
@@ -168,20 +206,28 @@ void meet_take_strangers(struct meet *meet, int listener) {
         if (!place)
             place = &meet->strangers[meet->next_stranger++ % MEET_STRANGERS];
         hosts_close(place);
+        meet->seconds[place - meet->strangers].since_ms = 0;
         *place = (struct hosts_peer){.descriptor = descriptor};
     }
+}
+
+/* Somebody else says that it is this host. */
+static bool is_doubted(const struct meet *meet, uint32_t host) {
+    for (int i = 0; i < MEET_STRANGERS; i++)
+        if (meet->seconds[i].since_ms && meet->seconds[i].hello.host == host)
+            return true;
+    return false;
 }
 
 /* Hosts that have come, but have been ended since, are waited for again. Returns how many are missing; their names, at most size, to names. */
 static uint32_t find_missing(struct meet *meet, char *names, size_t size) {
     uint32_t missing = 0;
-    char byte;
     *names = 0;
     for (uint32_t host = 1; host < meet->hosts->count; host++) {
         struct hosts_peer *peer = &meet->hosts->peers[host];
-        if (peer->descriptor >= 0 && recv(peer->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        if (peer->descriptor >= 0 && is_gone(peer))
             hosts_close(peer);
-        if (peer->descriptor >= 0)
+        if (peer->descriptor >= 0 && !is_doubted(meet, host))
             continue;
         size_t used = strlen(names);
         if (used + 16 < size)

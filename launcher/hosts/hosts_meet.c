@@ -208,6 +208,8 @@ int hosts_meet(struct hosts *hosts, const struct config *config, const struct pl
     int status = hosts_is_first(hosts) ? meet_as_first(meet) : meet_others(meet);
     for (int i = 0; i < MEET_STRANGERS; i++)
         hosts_close(&meet->strangers[i]);
+    for (uint32_t host = 0; host < hosts->count; host++)
+        meet_end_options(hosts->peers[host].descriptor);
     hosts_forget_clocks(hosts, clock_ms());
     free(meet);
     return status;

@@ -12,7 +12,14 @@
 #define MEET_MAGIC 0x61726831u
 #define MEET_STRANGERS 64 /* that have not said yet who they are; the oldest makes room */
 #define MEET_ADDRESSES 8  /* that are tried */
+#define MEET_UNHEARD 10   /* questions of a kernel, a second apart, that nobody answers before a host is gone */
 #define MEET_AGAIN_MS 200 /* between looks, and tries to connect */
+
+/* A stranger that says that it is a host that has come already: it waits until that one is known to be there, or gone. */
+struct meet_second {
+    struct hosts_hello hello;
+    uint64_t since_ms; /* 0: it is none */
+};
 
 struct meet {
     struct hosts *hosts;
@@ -25,6 +32,7 @@ struct meet {
     bool is_said; /* who is waited for */
     struct hosts_hello said[BOARD_RANKS_MAX];
     struct hosts_peer strangers[MEET_STRANGERS];
+    struct meet_second seconds[MEET_STRANGERS]; /* of the same index */
     uint32_t next_stranger;
 };
 
@@ -65,6 +73,11 @@ int meet_open_leaders(struct meet *meet, struct sockaddr_storage address);
 socklen_t meet_size_of(const struct sockaddr_storage *address);
 void meet_name_of(const struct sockaddr_storage *address, char *name);
 void meet_set_address(struct board_host *line, struct sockaddr_storage address, uint32_t port);
+/* Who waits in the meeting says nothing, so the kernels ask: one that has lost its power, or its network, is waited for again. */
 void meet_set_options(int descriptor);
+/* The meeting is over: --host-timeout counts. */
+void meet_end_options(int descriptor);
+/* Has the other end's kernel been heard since? */
+bool meet_is_heard_since(int descriptor, uint64_t since_ms);
 
 #endif

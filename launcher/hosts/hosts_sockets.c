@@ -11,9 +11,28 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "../clock.h"
+
+static void set_number(int descriptor, int level, int option, int number) {
+    setsockopt(descriptor, level, option, &number, sizeof number);
+}
+
 void meet_set_options(int descriptor) {
-    int yes = 1;
-    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    set_number(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_number(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 1); /* seconds */
+    set_number(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+    set_number(descriptor, IPPROTO_TCP, TCP_KEEPCNT, MEET_UNHEARD);
+    set_number(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+void meet_end_options(int descriptor) {
+    set_number(descriptor, SOL_SOCKET, SO_KEEPALIVE, 0);
+}
+
+bool meet_is_heard_since(int descriptor, uint64_t since_ms) {
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    return getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && clock_ms() - info.tcpi_last_ack_recv > since_ms;
 }
 
 static void set_port(struct sockaddr_storage *address, uint32_t port) {
