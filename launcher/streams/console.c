@@ -1,12 +1,15 @@
 #define _GNU_SOURCE
 #include "console.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 void console_read(struct console *console) {
@@ -28,6 +31,24 @@ void console_read(struct console *console) {
     console->is_null = console->is_open[0] && S_ISCHR(status[0].st_mode) && status[0].st_rdev == makedev(1, 3);
     console->is_combined = console->is_open[1] && console->is_open[2] && status[1].st_dev == status[2].st_dev &&
                            status[1].st_ino == status[2].st_ino && status[1].st_rdev == status[2].st_rdev;
+}
+
+/* Where RWF_NOWAIT says that there is no room there is none. A file may say so for ever. */
+static bool can_say_now(int descriptor) {
+    struct stat status;
+    return fstat(descriptor, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+ssize_t console_write_now(int descriptor, const char *bytes, size_t count) {
+    struct iovec from = {(char *)bytes, count};
+    struct pollfd sink = {descriptor, POLLOUT, 0};
+    if (can_say_now(descriptor)) {
+        ssize_t n = pwritev2(descriptor, &from, 1, -1, RWF_NOWAIT);
+        if (n >= 0 || errno == EAGAIN || errno == EINTR)
+            return n;
+    }
+    errno = EAGAIN;
+    return poll(&sink, 1, 0) <= 0 ? -1 : write(descriptor, bytes, count);
 }
 
 void console_copy_size(const struct console *console, int master) {

@@ -5,6 +5,8 @@
 #define ACCEL_RUN_CONSOLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 #include <termios.h>
 
 /* A terminal is ready when it takes something, and waits inside of write() until it has taken all: its buffers grow by 256 bytes, and a line's end may become
@@ -26,6 +28,11 @@ void console_read(struct console *console);
 /* A pseudo terminal of the same size and settings, but silent and unprocessed, because the real one echoes and processes already. Both ends
    are closed on exec; the master does not block. Returns 0 or -1 with errno. The caller owns both. */
 int console_pty(const struct console *console, int *master, int *slave);
+
+/* Writes to a pipe, a socket or a terminal what it takes now of at most PIPE_BUF bytes (a terminal: CONSOLE_PIECE_BYTES); its O_NONBLOCK is not ours to set,
+   others share the open file. -1 with EAGAIN: nothing. A named pipe (mkfifo), any pipe before Linux 6.4 or so, and a terminal that another process fills at the
+   same moment block still. */
+ssize_t console_write_now(int descriptor, const char *bytes, size_t count);
 
 /* Gives a pseudo terminal the real one's present size. */
 void console_copy_size(const struct console *console, int master);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +21,10 @@ static size_t next_piece(const struct printer *printer) {
 
 /* Never blocks. */
 static ssize_t write_piece(struct printer *printer) {
-    struct pollfd sink = {STDERR_FILENO, POLLOUT, 0};
     const char *bytes = printer->queue + printer->begin;
     if (printer->files)
         return writer_write(printer->files, printer, STDERR_FILENO, bytes, next_piece(printer));
-    errno = EAGAIN;
-    return poll(&sink, 1, 0) <= 0 ? -1 : write(STDERR_FILENO, bytes, next_piece(printer));
+    return console_write_now(STDERR_FILENO, bytes, next_piece(printer));
 }
 
 static void flush(struct printer *printer) {

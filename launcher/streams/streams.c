@@ -13,7 +13,7 @@
 #include "../clock.h"
 #include "logs.h"
 
-/* A pipe that is ready takes this much without blocking; its O_NONBLOCK is not ours to set, others share the open file. */
+/* A pipe that is ready takes this much without blocking. */
 #define WRITE_BYTES 4096
 
 static struct stream *stream_of(const struct streams *streams, uint32_t rank, int which) {
@@ -215,13 +215,11 @@ static void give_pending_up(struct streams *streams, int which, int error) {
 /* As much as can be without blocking. */
 static ssize_t write_pending(struct streams *streams, int which) {
     struct streams_pending *pending = &streams->pending[which];
-    struct pollfd sink = {which + 1, POLLOUT, 0};
     const char *bytes = pending->buffer + pending->begin;
     size_t count = pending->end - pending->begin, most = streams->console->is_terminal[which + 1] ? CONSOLE_PIECE_BYTES : WRITE_BYTES;
     if (streams->console->is_regular[which + 1])
         return writer_write(streams->files, pending, which + 1, bytes, count);
-    errno = EAGAIN;
-    return poll(&sink, 1, 0) <= 0 ? -1 : write(which + 1, bytes, count < most ? count : most);
+    return console_write_now(which + 1, bytes, count < most ? count : most);
 }
 
 /* Hands on what rank 0 said. Never blocks. */
