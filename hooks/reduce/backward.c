@@ -364,10 +364,18 @@ static void execute_at_user_level(const struct execution *execution) {
         execute_undivided(execution, &seeds);
 }
 
+static void keeper_ends(const bool *keeps) {
+    if (*keeps)
+        graph_note_keeper(false);
+}
+
 void *hook_engine_execute(void *result, void *engine, void *roots, void *inputs, char keep_graph, char create_graph, char accumulate,
                           void *outputs) {
     const struct execution execution = {result, engine, roots, inputs, outputs, keep_graph, create_graph, accumulate};
     bool is_rank = shim_training_begins();
+    __attribute__((cleanup(keeper_ends))) const bool keeps = is_rank && (keep_graph || create_graph);
+    if (keeps)
+        graph_note_keeper(true);
     if (!is_rank)
         shim_trains_elsewhere();
     if (!is_rank || dispatch_is_opaque() || regions_is_helper()) { /* a backward within a backward belongs to the outer one */

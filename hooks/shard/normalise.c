@@ -148,19 +148,23 @@ void normalise_update_running(struct shard_call *call, int position, const doubl
 
 /* ---- backward */
 
+static void release_saved(struct normalised *normalised) {
+    struct tensor **saved[] = {&normalised->input, &normalised->mean, &normalised->variance, &normalised->source, &normalised->weight};
+    for (size_t i = 0; i < sizeof saved / sizeof *saved; i++) {
+        tensor_release(*saved[i]);
+        *saved[i] = NULL;
+    }
+    normalise_free_numbers(&normalised->slope);
+    normalise_free_numbers(&normalised->sums);
+    normalised->slope = normalised->sums = NULL;
+}
+
 static void normalised_release(void *data) {
     struct normalised *normalised = data;
     if (atomic_fetch_sub(&normalised->references, 1) > 1)
         return;
-    tensor_release(normalised->input);
-    tensor_release(normalised->mean);
-    tensor_release(normalised->variance);
-    tensor_release(normalised->source);
-    if (normalised->weight)
-        tensor_release(normalised->weight);
     normalise_forget_gradient(normalised);
-    free(normalised->slope);
-    free(normalised->sums);
+    release_saved(normalised);
     free(normalised);
 }
 
@@ -185,15 +189,17 @@ static struct tensor *meet_output_gradient(struct tensor *gradient, void *data) 
 
 static struct tensor *keep_bias_gradient(struct tensor *gradient, void *data) {
     struct normalised *normalised = data;
-    channels_read(gradient, normalised->sums);
-    normalised->sums_known |= 1;
+    if (normalised->sums) {
+        channels_read(gradient, normalised->sums);
+        normalised->sums_known |= 1;
+    }
     tensor_retain(gradient);
     return gradient;
 }
 
 static struct tensor *meet_weight_gradient(struct tensor *gradient, void *data) {
     struct normalised *normalised = data;
-    if (grad_mode_is_enabled())
+    if (grad_mode_is_enabled() && normalised->source)
         return normalise_weight_gradient(normalised);
     if (!normalised->sums) {
         tensor_retain(gradient);
@@ -251,8 +257,12 @@ static void gradient_sums(const struct normalised *normalised, struct tensor *gr
     value_drop(wide_input);
 }
 
+/* The last of the hooks, and after the kernel's node. */
 static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
     struct normalised *normalised = data;
+    if (!normalised->source)
+        shim_problem("AR-GRAD-KIND", "This is a defect of accel-run: please report the program's backwards.",
+                     "a gradient comes through a normalisation over the batch whose graph has been freed");
     if (grad_mode_is_enabled()) {
         struct tensor *centred = normalise_input_gradient(normalised);
         normalise_forget_gradient(normalised);
@@ -278,6 +288,8 @@ static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
     value_drop(offset);
     value_drop(slope);
     value_drop(through);
+    if (!graph_is_kept()) /* a loss that the program keeps holds the nodes and their hooks, but not what libtorch's nodes have saved */
+        release_saved(normalised);
     return centred.tensor;
 }
 

@@ -6,7 +6,7 @@
 
 #include "shard.h"
 
-/* Shared by the hooks of one normalisation; lives with the graph. Tensors are owned. */
+/* Shared by the hooks of one normalisation; lives with the graph. Tensors are owned; these and the sums are NULL once the graph has been freed. */
 struct normalised {
     _Atomic int references;
     struct tensor *input, *mean, *variance; /* input shares the memory that the kernel's own derivative keeps */

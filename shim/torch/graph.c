@@ -2,6 +2,7 @@
  * Which nodes of autograd's graph lead to which, and the hooks that hang on a node. A node's edges are a std::vector<Edge> within it; where is found by one
  * node whose two edges are known. Where that is not found, every node is taken to lead to all.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "../shim.h"
@@ -137,6 +138,16 @@ bool graph_is_cast_to_half(const void *node) {
 
 struct tensor *graph_leaf(void *node) {
     return node && *(void *const *)node == leaf_class ? leaf_of_node(node) : NULL;
+}
+
+static _Atomic int keepers; /* nested calls and other threads' count, too: who keeps too much only needs memory */
+
+bool graph_is_kept(void) {
+    return atomic_load(&keepers) > 0;
+}
+
+void graph_note_keeper(bool begins) {
+    atomic_fetch_add(&keepers, begins ? 1 : -1);
 }
 
 void graph_begin(void) {

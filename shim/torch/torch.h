@@ -384,6 +384,8 @@ size_t graph_edges(const struct vector *edges);             /* how many */
 void *graph_edge(const struct vector *edges, size_t index); /* the node that it leads to, or NULL */
 /* The leaf of which it accumulates the gradient; NULL: it is another node, or nobody knows. */
 struct tensor *graph_leaf(void *node);
+bool graph_is_kept(void); /* by a call of the engine (keep_graph, create_graph), whichever thread's: what hooks hold of nodes must stay */
+void graph_note_keeper(bool begins); /* by hooks/reduce: such a call begins, or ends */
 /* Has it cast a tensor to float16, so that the gradient passes through that type? False where nodes do not say. */
 bool graph_is_cast_to_half(const void *node);
 /* The first hook of the node itself, before or after it (no tensor's), that is sought: a FunctionPreHook or FunctionPostHook. NULL: none, or nobody found

@@ -1,4 +1,7 @@
-"""Gradients through a normalisation over the batch that are themselves differentiated: gradient penalties, inner steps, Hessian-vector products."""
+"""Gradients through a normalisation over the batch that are themselves differentiated: gradient penalties, inner steps, Hessian-vector products. And what is
+left of its graph after a backward."""
+import ctypes
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -88,6 +91,50 @@ def hooked():
     show("hooked", gradient, layer.weight.grad, norm.weight.grad, norm.bias.grad)
 
 
+class Allocated(ctypes.Structure):  # mallinfo2
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+
+
+def allocated():
+    """Bytes that this process has got from malloc and not given back; 0 where the C library does not say."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if not ask:
+        return 0
+    ask.restype = Allocated
+    numbers = ask()
+    return numbers.uordblks + numbers.hblkhd
+
+
+def kept_losses(affine):
+    """The loss of each step keeps its graph alive, in which nothing of the rows is left after the backward."""
+    network = nn.Sequential(nn.Conv2d(4, 16, 3), nn.BatchNorm2d(16, affine=affine), nn.ReLU(), nn.Conv2d(16, 1, 3))
+    rows = torch.randn(32, 4, 34, 34)
+    losses = []
+    for step in range(40):
+        losses.append(network(rows).pow(2).mean())
+        losses[-1].backward()
+        if step == 3:
+            before = allocated()
+    growth, normalised = (allocated() - before) / 36, 32 * 16 * 32 * 32 * 8
+    print("kept losses", "hold no rows" if growth < normalised / 8 else f"hold {growth} bytes each")  # 8: half of those of a rank of four
+    show("kept", sum(losses), *[p.grad for p in network.parameters()])
+
+
+def graph_kept():
+    """As long as it is asked for, and not longer."""
+    network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3))
+    loss = functional.mse_loss(network(images), targets)
+    loss.backward(retain_graph=True)
+    first, = torch.autograd.grad(loss, network[0].weight, retain_graph=True)
+    loss.backward()
+    show("again", first, *[p.grad for p in network.parameters()])
+    for again in (loss.backward, lambda: torch.autograd.grad(loss, network[0].weight, create_graph=True), lambda: loss.backward(retain_graph=True)):
+        try:
+            again()
+        except RuntimeError as error:
+            print("again", str(error)[:60])
+
+
 penalty(True)
 penalty(False)
 inner_steps()
@@ -97,3 +144,6 @@ of_one("bias")
 frozen()
 backward_twice()
 hooked()
+kept_losses(True)
+kept_losses(False)
+graph_kept()
