@@ -56,6 +56,28 @@ export BATS_TEST_TIMEOUT=180
     [ ! -s err2 ]
 }
 
+@test "and so it does where each host has it in a folder of its own: a binary, and a script behind its interpreter" {
+    local host python name
+    set_command debian-O2 unseeded
+    read -r python < <(pythons)
+    for host in 1 2; do
+        mkdir -p "folder$host/$host"
+        cp "${command[0]}" "folder$host/unseeded"
+        printf '#!/usr/bin/env -S %s -B\n%s\n' "$python" 'import numpy, random, torch
+model = torch.nn.Linear(4, 1)
+for numbers in torch.randn(12, 4), torch.from_numpy(numpy.random.default_rng().random((12, 4), "float32")) + random.random():
+    model(numbers).sum().backward()
+print(model.weight.grad.shape)' >"folder$host/$host/draws.py"
+        chmod +x "folder$host/$host/draws.py"
+    done
+    for name in unseeded draws.py; do
+        start_host 1 2 1 "$(find "$T/folder1" -name "$name")"
+        start_host 2 2 1 "$(find "$T/folder2" -name "$name")"
+        wait_hosts 0
+        [ -s out1 ]
+    done
+}
+
 @test "two programs one after the other in the same script" {
     set_command debian-O2 faulty
     on_hosts "1 2" 0 sh -c "'${command[0]}' && '${command[0]}' && echo both"

@@ -2,10 +2,10 @@
  * Same start, same stream: a program that seeds itself from nowhere draws the same numbers on all ranks.
  *
  * Rules of hooks/seed/
- *  - A draw is a function of the job's secret and of facts that are the same on all ranks: the program's path and arguments, the chain of
- *    forks that led to this process, the source, the number of the draw. No message is exchanged, so draws work before a process is a rank
- *    and in loader workers, which never are: the k-th worker of each rank draws what the k-th worker of the other ranks draws, and not what
- *    its neighbour draws.
+ *  - A draw is a function of the job's secret and of facts that are the same on all ranks: the program's path (over several hosts its
+ *    name) and arguments, the chain of forks that led to this process, the source, the number of the draw. No message is exchanged, so
+ *    draws work before a process is a rank and in loader workers, which never are: the k-th worker of each rank draws what the k-th worker
+ *    of the other ranks draws, and not what its neighbour draws.
  *  - What is promised: as long as each rank makes the same draws in the same order on its main thread, they are equal, whatever its other
  *    threads do. The other threads of a process share one stream per source; in which order they draw is their race, as it is without us.
  *    The checksum of what enters a step (shim/start_check.h) catches ranks that have parted.
@@ -52,18 +52,54 @@ static uint64_t hash_bytes(uint64_t before, const char *bytes, size_t count) {
     return siphash(secret, words, 2 + (count + 7) / 8);
 }
 
+/* The arguments, as they are read from the kernel. Over several hosts the program may lie in another folder on each (launcher/hosts compares its name alone):
+   there its path counts from the last slash on, and so does the first argument that is a path, for a script may stand behind its interpreter and options. */
+struct arguments {
+    uint64_t hash;
+    bool is_name, has_met_path; /* of several hosts */
+    size_t count;
+    char bytes[BLOCK_BYTES]; /* of the present one: longer than any path */
+};
+
+static size_t folder_length(const char *path, size_t count) {
+    while (count && path[count - 1] != '/')
+        count--;
+    return count;
+}
+
+static void end_argument(struct arguments *arguments) {
+    size_t folder = 0;
+    if (arguments->is_name || (shim_has_hosts() && !arguments->has_met_path && arguments->bytes[0] != '-')) {
+        folder = folder_length(arguments->bytes, arguments->count);
+        arguments->has_met_path |= folder && !arguments->is_name;
+    }
+    arguments->hash = hash_bytes(arguments->hash, arguments->bytes + folder, arguments->count - folder);
+    arguments->is_name = false;
+    arguments->count = 0;
+}
+
+static void take_bytes(struct arguments *arguments, const char *bytes, size_t count) {
+    for (const char *byte = bytes; byte < bytes + count; byte++) {
+        arguments->bytes[arguments->count++] = *byte;
+        if (!*byte || arguments->count == BLOCK_BYTES)
+            end_argument(arguments);
+    }
+}
+
 /* The path and the arguments: read from the kernel, since a constructor has not run yet when another library's draws. */
 static uint64_t hash_program(void) {
     char block[BLOCK_BYTES];
     ssize_t length = readlink("/proc/self/exe", block, sizeof block);
-    uint64_t hash = hash_bytes(0, block, length > 0 ? (size_t)length : 0);
+    size_t count = length > 0 ? (size_t)length : 0, folder = shim_has_hosts() ? folder_length(block, count) : 0;
+    struct arguments arguments = {.hash = hash_bytes(0, block + folder, count - folder), .is_name = shim_has_hosts()};
     int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        return hash;
+        return arguments.hash;
     while ((length = read(file, block, sizeof block)) > 0)
-        hash = hash_bytes(hash, block, (size_t)length);
+        take_bytes(&arguments, block, (size_t)length);
+    end_argument(&arguments); /* a process that has renamed itself may have left none of the zeros */
     close(file);
-    return hash;
+    return arguments.hash;
 }
 
 static uint64_t hexadecimal(const char *text) {
