@@ -19,6 +19,10 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct constant kept[CONSTANTS];
 static unsigned next;
 
+__attribute__((constructor)) static void constants_start(void) {
+    threads_renew_in_child(&mutex);
+}
+
 /* Owned, or NULL. */
 static struct tensor *find(const struct constant *wanted) {
     struct tensor *found = NULL;

@@ -14,6 +14,10 @@
 static struct normalised *keeper;
 static pthread_mutex_t keeper_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+__attribute__((constructor)) static void keeper_start(void) {
+    threads_renew_in_child(&keeper_mutex); /* there graphs of the parent's end, too */
+}
+
 /* of: NULL for any. */
 static void exchange_keeper(const struct normalised *of, struct normalised *next, struct tensor *gradient) {
     struct tensor *before = NULL;
