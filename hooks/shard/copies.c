@@ -70,6 +70,13 @@ const void *copies_source_of(const void *storage) {
     return window_find(storage, &source, &record, &whole) ? tensor_storage(source) : NULL;
 }
 
+/* One row of many that were looked at (for row in h: row.tolist()) does not keep the others. */
+bool copies_is_unowned(const struct copy *copy) {
+    const struct place *place = copy->place;
+    bool has_window = copy_is_watched(copy) && !copy->is_lost;
+    return !(has_window && window_is_kept(place->storage)) && storage_owners(place->storage) == place->count + has_window;
+}
+
 /* ---- what the program has written */
 
 static void look_add(struct copy *copy) {

@@ -62,6 +62,8 @@ copy_fits copies_is_same, copies_is_of_storage;
 struct copy *copies_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others);
 /* The storage of what this one's is a view of (h[3] of h); NULL: none. */
 const void *copies_source_of(const void *storage);
+/* Has nobody but us its memory any more (nor, through a view, what it is a view of)? */
+bool copies_is_unowned(const struct copy *copy);
 struct place *copies_place(const void *storage);   /* NULL: there are none of it */
 struct family *copies_family(const void *source);  /* the same */
 struct copy *copies_with_whole(const void *whole); /* the one whose whole has this storage; NULL: none */
@@ -82,11 +84,16 @@ struct list_node *copies_hasty(void);
 
 /* Has the copy any of what was written? Beside other threads those of other parts of the storage may be there on some ranks only. */
 bool copies_is_met(const struct copy *copy, const struct written *written);
+/* Before a look at a tensor: is what was written to its copies taken back, if it has others than the one that fits? */
+static inline bool copies_are_settled(bool others, const struct record *record) {
+    return others || record->kind == RECORD_GATHERED;
+}
 /* read_turn.c, as read_turn(): around what makes a copy of the tensor where there is none; makes those anew that have any of what was written; takes back what
-   was written through pointers, before a call, or a look at a tensor (NULL and NULL: all of it). */
+   was written through pointers, before a call (NULL: all of it), or a look at a tensor. */
 bool read_turn_to_make(struct tensor *tensor, const struct record *record);
 bool read_turn_to_renew(const struct written *written);
-bool read_turn_to_settle(const struct shard_call *call, struct tensor *tensor);
+bool read_turn_to_settle(const struct shard_call *call);
+bool read_turn_to_look(struct tensor *tensor, const struct record *record, copy_fits *fits);
 /* children.c: what the program sees of a storage's copies is one memory from now on. In a forked child. */
 void children_unite(const struct place *place);
 /* storage.c: where a storage begins; NULL: it has no memory, or not so many bytes. */

@@ -43,6 +43,22 @@ static struct copy *copy_make(struct tensor *tensor, struct record record) {
     return copy;
 }
 
+static void copy_end(struct copy *copy) {
+    copies_remove(copy);
+    if (!copy_is_watched(copy))
+        tensor_release(copy->whole);
+    tensor_release(copy->alias);
+    free(copy);
+    atomic_fetch_sub(&copy_count, 1);
+}
+
+/* Copies of divided memory that nobody but us has go before anything is made anew: who takes the turn for that (read_turn.c) does not count them. */
+static void end_unowned(const struct family *family) {
+    LIST_EACH_LEAVING (struct copy, copy, family ? family->copies : NULL, of_family)
+        if (!copy_is_watched(copy) && copies_is_unowned(copy))
+            copy_end(copy);
+}
+
 /* Makes the copy anew at its address. A collective. */
 static void copy_renew(struct copy *copy) {
     if (!copy_is_watched(copy)) { /* else an operator has written it */
@@ -119,14 +135,18 @@ static void take_watched_of(const struct family *family) {
 
 static void take_hasty(void) {
     copies_follow_windows();
-    LIST_EACH (struct family, family, copies_hasty(), hasty)
+    LIST_EACH (struct family, family, copies_hasty(), hasty) {
+        end_unowned(family);
         take_watched_of(family);
+    }
 }
 
 /* What was written to watched copies: those that are hasty, and those of the memory that a tensor is of. */
 static void take_for(struct tensor *tensor) {
     const void *storage = tensor_own_storage(tensor), *source = copies_source_of(storage);
     take_hasty();
+    end_unowned(source ? copies_family(source) : NULL);
+    end_unowned(copies_family(storage));
     take_watched_of(source ? copies_family(source) : NULL);
     take_watched_of(copies_family(storage));
 }
@@ -144,39 +164,37 @@ static bool tensor_settle(struct tensor *tensor) {
     return families[0] || families[1] || places[1];
 }
 
-/* One row of many that were looked at (for row in h: row.tolist()) does not keep the others. */
-static bool is_last_owner(const struct copy *copy) {
-    const struct place *place = copy->place;
-    bool has_window = copy_is_watched(copy) && !copy->is_lost;
-    return !(has_window && window_is_kept(place->storage)) && storage_owners(place->storage) == place->count + has_window;
-}
-
-/* A copy of memory that nobody but us has goes. */
+/* What was written through a pointer into a view waits until what it is a view of is met, which takes the thread's turn for it. */
 static void copy_sweep(struct list_node *node, bool unused) {
     struct copy *copy = LIST_OWNER(node, struct copy, all);
-    if (!is_last_owner(copy))
-        return;
-    if (copy_is_watched(copy))
-        copy_take(copy);
-    copies_remove(copy);
-    if (!copy_is_watched(copy))
-        tensor_release(copy->whole);
-    tensor_release(copy->alias);
-    free(copy);
-    atomic_fetch_sub(&copy_count, 1);
+    if (copies_is_unowned(copy) && !(copy_is_watched(copy) && copies_is_written(copy)))
+        copy_end(copy);
 }
 
-/* Of what an operator is about to read or write: whether a window is still open decides about collectives, so it must not hang on whose turn it was to be
-   looked at, which beside other threads differs between the ranks. */
 static void sweep_family(const struct family *family) {
     LIST_EACH_LEAVING (struct copy, copy, family ? family->copies : NULL, of_family)
         copy_sweep(&copy->all, true);
 }
 
-static void sweep_for(struct tensor *tensor) {
-    const void *storage = tensor_own_storage(tensor), *source = copies_source_of(storage);
-    sweep_family(source ? copies_family(source) : NULL);
-    sweep_family(copies_family(storage));
+/* Of what an operator is about to read or write: whether a window is still open decides about collectives, so it must not hang on whose turn it was to be
+   looked at, which beside other threads differs between the ranks. */
+static void sweep_for(const struct shard_call *call) {
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    list_kept_visit(&copies, copy_sweep);
+    for (int i = 0; i < call->argument_count; i++)
+        if (call->arguments[i].record.kind != RECORD_NONE) {
+            const void *storage = tensor_own_storage(argument_tensor(&call->arguments[i])), *source = copies_source_of(storage);
+            sweep_family(source ? copies_family(source) : NULL);
+            sweep_family(copies_family(storage));
+        }
+}
+
+/* Before anything is decided. */
+static void sweep_some(void) {
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    list_kept_visit(&copies, copy_sweep);
 }
 
 /* ---- what the rest of hooks/shard calls */
@@ -184,17 +202,15 @@ static void sweep_for(struct tensor *tensor) {
 bool read_before_call(const struct shard_call *call) {
     if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
         return false;
-    TURN_SCOPE(turn, read_turn_to_settle(call, NULL));
+    sweep_for(call);
+    TURN_SCOPE(turn, read_turn_to_settle(call));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     take_hasty();
-    list_kept_visit(&copies, copy_sweep);
     bool is_met = false;
     for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].record.kind != RECORD_NONE) {
-            sweep_for(argument_tensor(&call->arguments[i]));
+        if (call->arguments[i].record.kind != RECORD_NONE)
             is_met |= tensor_settle(argument_tensor(&call->arguments[i]));
-        }
     return is_met;
 }
 
@@ -213,13 +229,16 @@ void read_after_write(const struct written *written) {
 void read_settle(void) {
     if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
         return;
-    TURN_SCOPE(turn, read_turn_to_settle(NULL, NULL));
+    sweep_some();
+    TURN_SCOPE(turn, read_turn_to_settle(NULL));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     take_hasty();
-    list_kept_visit(&copies, copy_sweep);
     if (!copies_any_written())
         return;
+    LIST_EACH_LEAVING (struct copy, copy, copies.first, all)
+        if (!copy_is_watched(copy) && copies_is_unowned(copy))
+            copy_end(copy);
     LIST_EACH (struct copy, copy, copies.first, all)
         if (copy_is_watched(copy))
             copy_take(copy);
@@ -242,7 +261,7 @@ struct tensor *read_stand_in_of_storage(struct tensor *divided) {
 struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning) {
     if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
         return NULL;
-    TURN_SCOPE(turn, read_turn_to_settle(NULL, tensor));
+    TURN_SCOPE(turn, read_turn_to_look(tensor, record, copies_is_of_storage));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     if (from_its_beginning && tensor_own_offset(tensor))
@@ -250,7 +269,7 @@ struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record 
     bool others;
     take_for(tensor);
     struct copy *found = copies_find(tensor, record, copies_is_of_storage, &others);
-    if (found && others)
+    if (copies_are_settled(others, record))
         tensor_settle(tensor);
     return found ? found->whole : NULL;
 }
@@ -284,13 +303,13 @@ struct tensor *read_stand_in(struct tensor *tensor) {
     if (record.kind == RECORD_GATHERED)
         window_refresh(tensor);
     TURN_SCOPE(turn_to_make, read_turn_to_make(tensor, &record));
-    TURN_SCOPE(turn_to_settle, read_turn_to_settle(NULL, tensor));
+    TURN_SCOPE(turn_to_look, read_turn_to_look(tensor, &record, copies_is_same));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
     bool others;
     take_for(tensor);
     struct copy *copy = copies_find(tensor, &record, copies_is_same, &others);
-    if (others || record.kind == RECORD_GATHERED)
+    if (copies_are_settled(others, &record))
         tensor_settle(tensor);
     if (record.kind == RECORD_GATHERED) /* Python's arrays keep the view; and what it has seen may stay its own for good (2.13) */
         window_keep(tensor_own_storage(tensor), !shim_has_python());

@@ -15,7 +15,7 @@ static bool through_is_due(const struct copy *copy) {
     const void *source = copy->family->source;
     const struct place *place = copies_place(source);
     LIST_EACH (const struct copy, other, place ? place->copies : NULL, of_place)
-        if (!copy_is_watched(other))
+        if (!copy_is_watched(other) && !copies_is_unowned(other))
             return true;
     return window_others_are_due(source, copy->place->storage);
 }
@@ -27,24 +27,27 @@ static bool family_is_due(const struct family *family) {
     return false;
 }
 
+/* Those that are watched have been taken back by then. */
 static bool place_is_due(const struct place *place) {
     bool is_changed = false, are_others = false;
-    LIST_EACH (const struct copy, copy, place ? place->copies : NULL, of_place) {
-        bool is_written = copies_is_written(copy);
-        if (is_written && copy_is_watched(copy) && through_is_due(copy))
-            return true;
-        is_changed |= is_written;
-        are_others |= !is_written && !copy_is_watched(copy);
-    }
+    LIST_EACH (const struct copy, copy, place ? place->copies : NULL, of_place)
+        if (!copy_is_watched(copy) && !copies_is_unowned(copy)) {
+            bool is_written = copies_is_written(copy);
+            is_changed |= is_written;
+            are_others |= !is_written;
+        }
     return is_changed && (are_others || window_others_are_due(place->storage, NULL));
 }
 
-static bool storage_is_due(const void *storage) {
-    return storage && (family_is_due(copies_family(storage)) || place_is_due(copies_place(storage)));
+/* A storage, and what it is a view of. */
+static bool families_are_due(const void *storage) {
+    const void *source = copies_source_of(storage);
+    return (source && family_is_due(copies_family(source))) || family_is_due(copies_family(storage));
 }
 
-static bool are_due(const void *storage, const void *source) {
-    return storage_is_due(source) || storage_is_due(storage);
+static bool places_are_due(const void *storage) {
+    const void *source = copies_source_of(storage);
+    return (source && place_is_due(copies_place(source))) || place_is_due(copies_place(storage));
 }
 
 static bool hasty_are_due(void) {
@@ -61,7 +64,8 @@ static bool all_are_due(void) {
     if (!copies_any_written())
         return false;
     LIST_EACH (const struct copy, copy, copies.first, all)
-        if (copy->place->copies == &copy->of_place && place_is_due(copy->place))
+        if ((copy_is_watched(copy) && copies_is_written(copy) && through_is_due(copy)) ||
+            (copy->place->copies == &copy->of_place && place_is_due(copy->place)))
             return true;
     return false;
 }
@@ -97,24 +101,40 @@ bool copies_is_met(const struct copy *copy, const struct written *written) {
            window_extent_meets(copy->alias, &copy->record, &written->told);
 }
 
-static bool is_due_of(struct tensor *tensor) {
-    const void *storage = tensor_own_storage(tensor);
-    return are_due(storage, copies_source_of(storage));
-}
-
 static bool is_due_for_call(const struct shard_call *call) {
-    for (int i = 0; i < call->argument_count; i++)
-        if (call->arguments[i].record.kind != RECORD_NONE && is_due_of(argument_tensor(&call->arguments[i])))
+    for (int i = 0; i < call->argument_count; i++) {
+        const void *storage = tensor_own_storage(argument_tensor(&call->arguments[i]));
+        if (call->arguments[i].record.kind != RECORD_NONE && (families_are_due(storage) || places_are_due(storage)))
             return true;
+    }
     return false;
 }
 
-bool read_turn_to_settle(const struct shard_call *call, struct tensor *tensor) {
+static bool is_due_for_look(struct tensor *tensor, const struct record *record, copy_fits *fits) {
+    const void *storage = tensor_own_storage(tensor);
+    bool others;
+    copies_find(tensor, record, fits, &others);
+    return families_are_due(storage) || (copies_are_settled(others, record) && places_are_due(storage));
+}
+
+bool read_turn_to_settle(const struct shard_call *call) {
     bool is_due = false;
     if (shim_has_threads()) {
         COPIES_SCOPE;
         OPAQUE_SCOPE;
-        is_due = !call && !tensor ? all_are_due() : hasty_are_due() || (call ? is_due_for_call(call) : is_due_of(tensor));
+        is_due = call ? hasty_are_due() || is_due_for_call(call) : all_are_due();
+    }
+    if (is_due)
+        shim_comm_lock();
+    return is_due;
+}
+
+bool read_turn_to_look(struct tensor *tensor, const struct record *record, copy_fits *fits) {
+    bool is_due = false;
+    if (shim_has_threads()) {
+        COPIES_SCOPE;
+        OPAQUE_SCOPE;
+        is_due = hasty_are_due() || is_due_for_look(tensor, record, fits);
     }
     if (is_due)
         shim_comm_lock();

@@ -100,6 +100,9 @@ static enum comm_turn turn_there(const struct segment_turn *turn, uint64_t numbe
    in a queue before a pool that is full. */
 static enum comm_turn take_first(int kind, uint64_t number, uint64_t thread, uint32_t *late) {
     struct segment_turn *turn = &segment_control(segment.first)->turns[kind];
+    if (turn->number == number &&
+        turn->threads[number % SEGMENT_TURNS] == thread) /* it has not used it: others may have gone on with theirs */
+        return COMM_TURN_TAKEN;
     for (uint32_t rank = segment.first + 1; turn_are_several() && rank < segment.last; rank++) {
         enum comm_turn whose = turn_there(&segment_control(rank)->turns[kind], number, thread);
         if (whose != COMM_TURN_TAKEN) {
