@@ -135,22 +135,11 @@ static struct tensor *find_whole(struct tensor *source) {
     return NULL;
 }
 
-/* Such an operator reads nothing: of the views that it makes, others may. */
-static bool makes_views(const struct operator *op) {
-    static const char *const names[] = {"select",  "slice",     "narrow",     "view",     "t",       "transpose", "permute",
-                                        "squeeze", "unsqueeze", "expand",     "diagonal", "unbind",  "split",     "chunk",
-                                        "detach",  "alias",     "as_strided", "unfold",   "view_as", "expand_as", "movedim"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(op->short_name, names[i]))
-            return true;
-    return false;
-}
-
 struct tensor *window_whole(struct tensor *source, const struct operator *op) {
     if (!atomic_load_explicit(&window_count, memory_order_relaxed))
         return NULL;
     struct tensor *whole = find_whole(source);
-    if (whole && !makes_views(op))
+    if (whole && !window_makes_views(op))
         window_refresh(whole);
     return whole;
 }
@@ -255,17 +244,22 @@ static void read_from_written(const struct shard_call *call, struct argument *ar
     }
 }
 
+static bool writes_any(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (call_writes(call, &call->arguments[i]))
+            return true;
+    return false;
+}
+
 bool window_before_call(struct shard_call *call) {
-    bool through_view = false, is_written = false;
-    for (int i = 0; i < call->argument_count && call->gathered && window_any_behind() && !makes_views(call->op); i++)
+    bool through_view = false;
+    for (int i = 0; i < call->argument_count && call->gathered && window_any_behind() && !window_makes_views(call->op); i++)
         if (call->arguments[i].record.kind == RECORD_GATHERED)
             window_refresh(argument_tensor(&call->arguments[i]));
-    for (int i = 0; i < call->argument_count; i++)
-        is_written |= call_writes(call, &call->arguments[i]);
     for (int i = 0; i < call->argument_count && call->gathered; i++)
         through_view |= writes_through_view(call, &call->arguments[i]);
     if (!through_view && !atomic_load_explicit(&window_count, memory_order_relaxed))
-        return is_written && shim_has_threads(); /* one may be opened meanwhile */
+        return shim_has_threads() && writes_any(call); /* one may be opened meanwhile */
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
@@ -278,7 +272,7 @@ bool window_before_call(struct shard_call *call) {
     for (int i = 0; i < call->argument_count && through_view; i++)
         if (call->arguments[i].record.kind == RECORD_GATHERED && !call_writes(call, &call->arguments[i]))
             read_from_written(call, &call->arguments[i]);
-    return is_written && (windows.first || shim_has_threads());
+    return (windows.first || shim_has_threads()) && writes_any(call);
 }
 
 /* What a write to a source's memory, through the window that is up to date (NULL: in some other way), means for another window of it. */

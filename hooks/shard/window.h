@@ -64,6 +64,8 @@ bool window_is_expanded(struct tensor *whole);
 bool window_are_one(struct tensor *one, struct tensor *other);
 /* Is it another tensor of the same memory as the one whose rows were gathered, without a history of its own? Each `h.detach()` or `h.data` is a new one. */
 bool window_is_twin(struct tensor *source, const struct record *record, struct tensor *other);
+/* Such an operator reads nothing: of the views that it makes, others may. */
+bool window_makes_views(const struct operator *op);
 /* A view of that much of the tensor's memory, without its history. Owned. */
 struct value window_part(struct tensor *tensor, const struct extent *extent);
 

@@ -154,7 +154,8 @@ bool window_is_behind(const struct window *window, struct tensor *tensor) {
 /* Where the elements are that have been written; false: nobody knows. */
 static bool find_written(const struct window *window, const struct window *through, const struct written *written, struct extent *told) {
     struct extent lies = extent_of(window->whole);
-    if (!written || written->dtype != tensor_dtype(window->whole) || lies.dims < 0 || repeats(&lies))
+    bool is_lazy = tensor_is_lazy(window->whole) || tensor_is_lazy(window->source) || (through && tensor_is_lazy(through->whole));
+    if (!written || is_lazy || written->dtype != tensor_dtype(window->whole) || lies.dims < 0 || repeats(&lies))
         return false;
     if (through)
         return tensor_dtype(through->whole) == written->dtype && window_told_of_part(through, &written->extent, told);
@@ -189,7 +190,8 @@ void window_bring(struct window *window, const struct window *through, const str
 
 bool window_write_back(const struct window *window, const struct extent *written) {
     struct extent lies = extent_of(window->whole), source = extent_of(window->source);
-    if (written->dims < 0 || lies.dims < 0 || repeats(&lies) || repeats(&source))
+    bool is_lazy = tensor_is_lazy(window->whole) || tensor_is_lazy(window->source);
+    if (is_lazy || written->dims < 0 || lies.dims < 0 || repeats(&lies) || repeats(&source))
         return false;
     if (!end_of(written) || !end_of(&lies))
         return true;

@@ -70,3 +70,13 @@ bool window_is_twin(struct tensor *source, const struct record *record, struct t
     return window_are_one(source, other) && tensor_dtype(source) == tensor_dtype(other) && !tensor_is_lazy(source) &&
            !tensor_is_lazy(other) && count_alike(source, other);
 }
+
+bool window_makes_views(const struct operator *op) {
+    static const char *const names[] = {"select",  "slice",     "narrow",     "view",     "t",       "transpose", "permute",
+                                        "squeeze", "unsqueeze", "expand",     "diagonal", "unbind",  "split",     "chunk",
+                                        "detach",  "alias",     "as_strided", "unfold",   "view_as", "expand_as", "movedim"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(op->short_name, names[i]))
+            return true;
+    return false;
+}
