@@ -109,6 +109,7 @@ static void put_whole(const struct shard_call *call, struct tensor *own, struct 
 static struct tensor *values_before(struct tensor *whole, struct tensor *own) {
     if (!shim_has_threads() || tensor_requires_grad(whole) || tensor_is_recorded(own) || tensor_is_lazy(own))
         return NULL;
+    OUTSIDE_TRANSFORM_SCOPE;
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(whole)), before = TORCH_CALL("aten::clone", "", plain, value_none());
     value_drop(plain);
     return before.tensor;
