@@ -86,19 +86,14 @@ __attribute__((noreturn)) static void refuse(void) {
 
 /* Where the elements of the whole would lie in the whole's storage. */
 struct region {
-    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], offset, end;
-    int dims;
+    struct extent told;
     struct layout_block block;
 };
 
 static struct region region_of(const struct copy *copy) {
-    struct region region = {.offset = layout_told_offset(copy->alias, &copy->record)};
+    struct region region = {.told = extent_told(copy->alias, &copy->record)};
     if (copy->record.kind == RECORD_SHARD && !layout_block(copy->alias, &copy->record, &region.block))
         refuse();
-    region.dims = layout_told(copy->alias, &copy->record, region.sizes, region.strides);
-    region.end = region.offset + 1;
-    for (int i = 0; i < region.dims; i++)
-        region.end += (region.sizes[i] - 1) * region.strides[i];
     return region;
 }
 
@@ -116,7 +111,8 @@ static int64_t regions_end(const struct place *place) {
         if (copy->record.kind != first->record.kind || tensor_dtype(copy->alias) != tensor_dtype(first->alias) ||
             memcmp(&region.block, &one.block, sizeof region.block) != 0)
             refuse();
-        end = region.end > end ? region.end : end;
+        int64_t own = extent_end(&region.told);
+        end = own > end ? own : end;
     }
     return end;
 }
@@ -143,8 +139,7 @@ void children_unite(const struct place *place) {
             all = TORCH_CALL("aten::new_zeros", "", seen, value_int_list(&elements, 1), value_none(), value_none(), value_none(),
                              value_none());
         struct region region = region_of(copy);
-        struct value part = TORCH_CALL("aten::as_strided", "", all, value_int_list(region.sizes, (size_t)region.dims),
-                                       value_int_list(region.strides, (size_t)region.dims), value_int(region.offset));
+        struct value part = window_part(all.tensor, &region.told);
         layout_copy(part, seen);
         copy->whole = part.tensor;
     }

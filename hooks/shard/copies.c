@@ -77,6 +77,11 @@ bool copies_is_unowned(const struct copy *copy) {
     return !(has_window && window_is_kept(place->storage)) && storage_owners(place->storage) == place->count + has_window;
 }
 
+bool copies_is_met(const struct copy *copy, const struct written *written) {
+    return written->told.dims < 0 || written->dtype != tensor_dtype(copy->alias) ||
+           window_extent_meets(copy->alias, &copy->record, &written->told);
+}
+
 /* ---- what the program has written */
 
 static void look_add(struct copy *copy) {

@@ -14,6 +14,34 @@ size_t extent_bytes(struct tensor *tensor) {
     return (size_t)(last + 1) * dtype_bytes(tensor_dtype(tensor));
 }
 
+struct extent extent_of(struct tensor *tensor) {
+    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
+    struct extent extent = {.dims = -1};
+    if (sizes.count > TORCH_DIMS_MAX)
+        return extent;
+    extent.dims = (int)sizes.count;
+    extent.offset = tensor_own_offset(tensor);
+    memcpy(extent.sizes, sizes.data, sizes.count * sizeof *sizes.data);
+    memcpy(extent.strides, strides.data, sizes.count * sizeof *strides.data);
+    return extent;
+}
+
+struct extent extent_told(struct tensor *tensor, const struct record *record) {
+    struct extent told = {.offset = layout_told_offset(tensor, record)};
+    told.dims = layout_told(tensor, record, told.sizes, told.strides);
+    return told;
+}
+
+int64_t extent_end(const struct extent *extent) {
+    int64_t end = extent->offset + 1;
+    for (int i = 0; i < extent->dims; i++) {
+        if (!extent->sizes[i])
+            return 0;
+        end += (extent->sizes[i] - 1) * extent->strides[i];
+    }
+    return end;
+}
+
 uint64_t extent_checksum(struct tensor *tensor) {
     return checksum_bytes(0, tensor_data(tensor), extent_bytes(tensor));
 }

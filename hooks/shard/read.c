@@ -19,6 +19,7 @@
 #include "window.h"
 
 static _Atomic int copy_count;
+
 /* ---- copies */
 
 /* Of what lies there: whoever looks conjugates or negates by himself. */
@@ -53,10 +54,14 @@ static void copy_end(struct copy *copy) {
 }
 
 /* Copies of divided memory that nobody but us has go before anything is made anew: who takes the turn for that (read_turn.c) does not count them. */
+static void end_if_unowned(struct copy *copy) {
+    if (!copy_is_watched(copy) && copies_is_unowned(copy))
+        copy_end(copy);
+}
+
 static void end_unowned(const struct family *family) {
     LIST_EACH_LEAVING (struct copy, copy, family ? family->copies : NULL, of_family)
-        if (!copy_is_watched(copy) && copies_is_unowned(copy))
-            copy_end(copy);
+        end_if_unowned(copy);
 }
 
 /* Makes the copy anew at its address. A collective. */
@@ -237,8 +242,7 @@ void read_settle(void) {
     if (!copies_any_written())
         return;
     LIST_EACH_LEAVING (struct copy, copy, copies.first, all)
-        if (!copy_is_watched(copy) && copies_is_unowned(copy))
-            copy_end(copy);
+        end_if_unowned(copy);
     LIST_EACH (struct copy, copy, copies.first, all)
         if (copy_is_watched(copy))
             copy_take(copy);

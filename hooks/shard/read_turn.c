@@ -96,15 +96,12 @@ void read_turn_end(const bool *is_taken) {
         shim_comm_unlock(NULL);
 }
 
-bool copies_is_met(const struct copy *copy, const struct written *written) {
-    return written->told.dims < 0 || written->dtype != tensor_dtype(copy->alias) ||
-           window_extent_meets(copy->alias, &copy->record, &written->told);
-}
-
 static bool is_due_for_call(const struct shard_call *call) {
     for (int i = 0; i < call->argument_count; i++) {
+        if (call->arguments[i].record.kind == RECORD_NONE)
+            continue;
         const void *storage = tensor_own_storage(argument_tensor(&call->arguments[i]));
-        if (call->arguments[i].record.kind != RECORD_NONE && (families_are_due(storage) || places_are_due(storage)))
+        if (families_are_due(storage) || places_are_due(storage))
             return true;
     }
     return false;
@@ -117,28 +114,30 @@ static bool is_due_for_look(struct tensor *tensor, const struct record *record, 
     return families_are_due(storage) || (copies_are_settled(others, record) && places_are_due(storage));
 }
 
-bool read_turn_to_settle(const struct shard_call *call) {
-    bool is_due = false;
-    if (shim_has_threads()) {
-        COPIES_SCOPE;
-        OPAQUE_SCOPE;
-        is_due = call ? hasty_are_due() || is_due_for_call(call) : all_are_due();
-    }
+static bool turn_if(bool is_due) {
     if (is_due)
         shim_comm_lock();
     return is_due;
 }
 
+static bool settling_is_due(const struct shard_call *call) {
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    return call ? hasty_are_due() || is_due_for_call(call) : all_are_due();
+}
+
+static bool looking_is_due(struct tensor *tensor, const struct record *record, copy_fits *fits) {
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    return hasty_are_due() || is_due_for_look(tensor, record, fits);
+}
+
+bool read_turn_to_settle(const struct shard_call *call) {
+    return turn_if(shim_has_threads() && settling_is_due(call));
+}
+
 bool read_turn_to_look(struct tensor *tensor, const struct record *record, copy_fits *fits) {
-    bool is_due = false;
-    if (shim_has_threads()) {
-        COPIES_SCOPE;
-        OPAQUE_SCOPE;
-        is_due = hasty_are_due() || is_due_for_look(tensor, record, fits);
-    }
-    if (is_due)
-        shim_comm_lock();
-    return is_due;
+    return turn_if(shim_has_threads() && looking_is_due(tensor, record, fits));
 }
 
 static bool has_copies(struct tensor *unused, const void *written) {

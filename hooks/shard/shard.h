@@ -328,6 +328,14 @@ size_t extent_bytes(struct tensor *tensor); /* from the first element to the end
 uint64_t extent_checksum(struct tensor *tensor);
 /* In any byte; true also where more than 2 GiB would have to be looked through. */
 bool extent_meets(struct tensor *one, struct tensor *other);
+/* Elements of a storage. dims -1: unknown, all of it. */
+struct extent {
+    int dims;
+    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], offset;
+};
+struct extent extent_of(struct tensor *tensor); /* as this rank has it; unknown: of more dimensions than can be divided */
+struct extent extent_told(struct tensor *tensor, const struct record *record); /* all ranks' elements, as one process has them */
+int64_t extent_end(const struct extent *extent);                               /* one past the last element; 0: there are none */
 /* What the program has written to the whole goes back to the rows of the rank that has them, own; a partial sum becomes rank 0's. */
 void extent_write_back(struct tensor *own, struct tensor *whole, const struct record *record);
 
@@ -368,11 +376,6 @@ void window_replaced(struct tensor *source, bool is_done);
 struct tensor *window_whole(struct tensor *source, const struct operator *op);
 /* Before an operator; true: there are windows, which what it writes may matter to. Refuses what cannot be written back. */
 bool window_before_call(struct shard_call *call);
-/* Elements of a storage. dims -1: unknown, all of it. */
-struct extent {
-    int dims;
-    int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], offset;
-};
 /* What an operator is about to write. */
 struct written {
     void *storage, *tensor; /* which may be gone when it has been written */

@@ -15,16 +15,6 @@ bool window_any_behind(void) {
     return atomic_load_explicit(&behind, memory_order_relaxed);
 }
 
-static int64_t end_of(const struct extent *extent) {
-    int64_t end = extent->offset + 1;
-    for (int i = 0; i < extent->dims; i++) {
-        if (!extent->sizes[i])
-            return 0;
-        end += (extent->sizes[i] - 1) * extent->strides[i];
-    }
-    return end;
-}
-
 static bool repeats(const struct extent *extent) {
     for (int i = 0; i < extent->dims; i++)
         if (!extent->strides[i] && extent->sizes[i] > 1)
@@ -32,20 +22,8 @@ static bool repeats(const struct extent *extent) {
     return false;
 }
 
-static struct extent extent_of(struct tensor *tensor) {
-    struct written seen = window_region(tensor);
-    return seen.extent;
-}
-
-/* Of all ranks' elements, in one process. */
-static struct extent told_of(struct tensor *tensor, const struct record *record) {
-    struct extent told = {.offset = layout_told_offset(tensor, record)};
-    told.dims = layout_told(tensor, record, told.sizes, told.strides);
-    return told;
-}
-
 bool window_told_of_part(const struct window *window, const struct extent *part, struct extent *told) {
-    struct extent all = told_of(window->source, &window->record), lies = extent_of(window->whole);
+    struct extent all = extent_told(window->source, &window->record), lies = extent_of(window->whole);
     for (int i = 0; i < all.dims; i++)
         if (all.dims != lies.dims || all.sizes[i] != lies.sizes[i] || (all.sizes[i] > 1 && all.strides[i] != lies.strides[i]))
             return false;
@@ -63,10 +41,15 @@ static struct value blank(struct tensor *tensor, int64_t end, bool as_flags) {
     return made;
 }
 
+/* How far memory goes that has both. */
+static int64_t end_of_both(const struct extent *one, const struct extent *other) {
+    int64_t end = extent_end(one), others = extent_end(other);
+    return end > others ? end : others;
+}
+
 /* Which of the elements `of` are among the others? As a tensor of flags. Owned. */
 static struct value flags_of(struct tensor *tensor, const struct extent *others, const struct extent *of) {
-    int64_t end = end_of(others) > end_of(of) ? end_of(others) : end_of(of);
-    struct value all = blank(tensor, end, true), part = window_part(all.tensor, others);
+    struct value all = blank(tensor, end_of_both(others, of), true), part = window_part(all.tensor, others);
     value_drop(TORCH_CALL("aten::fill_", "Scalar", part, value_int(1)));
     value_drop(part);
     part = window_part(all.tensor, of);
@@ -96,8 +79,8 @@ static bool is_any(struct value flags) {
 }
 
 bool window_extent_meets(struct tensor *tensor, const struct record *record, const struct extent *told) {
-    struct extent of = told_of(tensor, record);
-    if (!end_of(&of) || !end_of(told))
+    struct extent of = extent_told(tensor, record);
+    if (!extent_end(&of) || !extent_end(told))
         return false;
     OUTSIDE_TRANSFORM_SCOPE;
     struct value flags = flags_of(tensor, told, &of);
@@ -124,7 +107,7 @@ static void miss(struct window *window, struct value flags) {
         return;
     if (!window->stale) {
         atomic_fetch_add(&behind, 1);
-        struct value all = blank(window->whole, end_of(&lies), true);
+        struct value all = blank(window->whole, extent_end(&lies), true);
         window->stale = window_part(all.tensor, &lies).tensor;
         value_drop(all);
     }
@@ -141,7 +124,7 @@ bool window_is_behind(const struct window *window, struct tensor *tensor) {
     struct extent asked = extent_of(tensor);
     if (!window->stale || window->is_stale || asked.dims < 0)
         return window->is_stale || window->stale;
-    if (!end_of(&asked))
+    if (!extent_end(&asked))
         return false;
     struct value flags = window_part(window->stale, &asked);
     bool is_behind = is_any(flags);
@@ -163,27 +146,32 @@ static bool find_written(const struct window *window, const struct window *throu
     return told->dims >= 0;
 }
 
+/* From the copy of one thread's window to that of another's, where the flags are. */
+static void bring_values(const struct window *window, const struct window *through, const struct extent *part, const struct extent *told,
+                         const struct extent *of, struct value flags) {
+    struct value all = blank(window->whole, end_of_both(told, of), false), to = window_part(all.tensor, told),
+                 from = window_part(through->whole, part), values = window_part(all.tensor, of);
+    value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
+    put_flagged(window->whole, flags, values);
+    value_drop(values);
+    value_drop(from);
+    value_drop(to);
+    value_drop(all);
+}
+
 void window_bring(struct window *window, const struct window *through, const struct written *written) {
-    struct extent told, of = told_of(window->source, &window->record);
+    struct extent told, of = extent_told(window->source, &window->record);
     if (!find_written(window, through, written, &told)) {
         miss_all(window);
         return;
     }
-    if (!end_of(&told) || !end_of(&of))
+    if (!extent_end(&told) || !extent_end(&of))
         return;
     struct value flags = flags_of(window->whole, &told, &of);
-    if (is_any(flags) && through && !tensor_requires_grad(window->whole)) {
-        int64_t end = end_of(&told) > end_of(&of) ? end_of(&told) : end_of(&of);
-        struct value all = blank(window->whole, end, false), to = window_part(all.tensor, &told),
-                     from = window_part(through->whole, &written->extent);
-        value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
-        value_drop(to);
-        value_drop(from);
-        struct value values = window_part(all.tensor, &of);
-        put_flagged(window->whole, flags, values);
-        value_drop(values);
-        value_drop(all);
-    } else if (is_any(flags))
+    bool is_met = is_any(flags);
+    if (is_met && through && !tensor_requires_grad(window->whole))
+        bring_values(window, through, &written->extent, &told, &of, flags);
+    else if (is_met)
         miss(window, flags);
     value_drop(flags);
 }
@@ -193,7 +181,7 @@ bool window_write_back(const struct window *window, const struct extent *written
     bool is_lazy = tensor_is_lazy(window->whole) || tensor_is_lazy(window->source);
     if (is_lazy || written->dims < 0 || lies.dims < 0 || repeats(&lies) || repeats(&source))
         return false;
-    if (!end_of(written) || !end_of(&lies))
+    if (!extent_end(written) || !extent_end(&lies))
         return true;
     struct value flags = flags_of(window->whole, written, &lies), values = own_part(window->whole, &window->record);
     if (window->record.kind == RECORD_SHARD) {

@@ -19,20 +19,12 @@ bool window_is_of_many(struct tensor *source) {
 }
 
 struct written window_region(struct tensor *tensor) {
-    struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
     struct written written = {.tensor = tensor, .storage = tensor_own_storage(tensor), .dtype = tensor_dtype(tensor)};
-    written.extent.dims = written.told.dims = -1;
-    if (sizes.count > TORCH_DIMS_MAX)
-        return written;
-    written.extent.dims = (int)sizes.count;
-    written.extent.offset = tensor_own_offset(tensor);
-    memcpy(written.extent.sizes, sizes.data, sizes.count * sizeof *sizes.data);
-    memcpy(written.extent.strides, strides.data, sizes.count * sizeof *strides.data);
+    written.extent = extent_of(tensor);
+    written.told.dims = -1;
     struct record record = shim_has_threads() ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
-    if (record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL) {
-        written.told.dims = layout_told(tensor, &record, written.told.sizes, written.told.strides);
-        written.told.offset = layout_told_offset(tensor, &record);
-    }
+    if (written.extent.dims >= 0 && (record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL))
+        written.told = extent_told(tensor, &record);
     return written;
 }
 

@@ -204,11 +204,6 @@ static void return_own(struct shard_call *call, struct value *result, int place,
         }
 }
 
-static void unlock_if(const bool *is_locked) {
-    if (*is_locked)
-        shim_comm_unlock(NULL);
-}
-
 static bool is_gathered_anew(const struct argument *argument, const struct operator *op) {
     struct tensor *seen = argument->record.kind == RECORD_SHARD ? window_whole(argument_tensor(argument), op) : NULL;
     tensor_release(seen);
@@ -227,7 +222,7 @@ static bool lock_for_threads(const struct shard_call *call) {
 }
 
 void execute_write_gathered(struct shard_call *call) {
-    __attribute__((cleanup(unlock_if), unused)) bool is_locked = lock_for_threads(call);
+    TURN_SCOPE(turn, lock_for_threads(call));
     refuse_shared(call);
     __attribute__((cleanup(free_targets))) struct targets targets = gather_targets(call);
     execute_gathered(call);
