@@ -189,6 +189,10 @@ in_place_share() {
     same_part rows_read.py debian wheel
 }
 
+@test "rows that are kept, written through their memory or seen as another type are right, beside a thread, too, and keep no memory but their own" {
+    same_part rows_kept.py debian wheel
+}
+
 @test "out= tensors, lists, running statistics and sums over the batch are written as one process writes them" {
     same_part written.py debian wheel
 }

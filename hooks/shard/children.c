@@ -184,10 +184,10 @@ static void become_view(struct tensor *tensor) {
     if (!window_find(tensor_own_storage(tensor), &source, &record, &seen) || tensor_requires_grad(tensor) || tensor_requires_grad(source))
         return;
     whole = pairs_get(&wholes, source);
-    if (!whole && !copies_place(tensor_storage(source)))
-        return;
     whole = whole ? whole : read_copy_at_hand(source, &record);
-    if (!whole || !tensor_same_layout(whole, seen) || tensor_dtype(tensor) != tensor_dtype(seen))
+    if (!whole)
+        return;
+    if (!tensor_same_layout(whole, seen) || tensor_dtype(tensor) != tensor_dtype(seen))
         refuse();
     struct sizes sizes = tensor_sizes(tensor), strides = tensor_strides(tensor);
     int64_t offset = tensor_storage_offset(whole) + tensor_own_offset(tensor) - tensor_storage_offset(seen);

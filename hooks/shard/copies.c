@@ -67,14 +67,15 @@ struct copy *copies_find(struct tensor *tensor, const struct record *record, cop
 const void *copies_source_of(const void *storage) {
     struct tensor *source, *whole;
     struct record record;
-    return window_find(storage, &source, &record, &whole) ? tensor_storage(source) : NULL;
+    return window_find(storage, &source, &record, &whole) ? tensor_own_storage(source) : NULL;
 }
 
 /* One row of many that were looked at (for row in h: row.tolist()) does not keep the others. */
 bool copies_is_unowned(const struct copy *copy) {
     const struct place *place = copy->place;
     bool has_window = copy_is_watched(copy) && !copy->is_lost;
-    return !(has_window && window_is_kept(place->storage)) && storage_owners(place->storage) == place->count + has_window;
+    return !(has_window && window_is_kept(place->storage)) &&
+           storage_owners(place->storage) == place->count + (has_window ? window_owners(place->storage) : 0);
 }
 
 bool copies_is_met(const struct copy *copy, const struct written *written) {
@@ -167,10 +168,7 @@ static void family_join(struct copy *copy) {
     struct record record;
     const void *storage = copy->place->storage;
     bool is_view = copy_is_watched(copy) && window_find(storage, &source, &record, &whole);
-    const void *key = is_view ? tensor_storage(source) : storage;
-    const struct copy *lent = is_view ? copies_with_whole(key) : NULL; /* to another thread (shim/torch/loan.c) */
-    if (lent)
-        key = lent->place->storage;
+    const void *key = is_view ? tensor_own_storage(source) : storage;
     struct family *family = copies_family(key);
     if (!family) {
         family = calloc(1, sizeof *family);

@@ -75,7 +75,7 @@ void extent_write_back(struct tensor *own, struct tensor *whole, const struct re
                      "the program wrote through a pointer into the elements of packed sequences, of which each rank has its own");
     if (record->kind != RECORD_SHARD) {
         struct walk walk = {sizes.data, to_strides.data, from_strides.data, (int)sizes.count, bytes};
-        walk_copy(&walk, 0, tensor_data(own), shim_rank() == 0 ? from : NULL);
+        walk_copy(&walk, 0, tensor_own_data(own), shim_rank() == 0 ? from : NULL);
         return;
     }
     int64_t shape[TORCH_DIMS_MAX + 1], to[TORCH_DIMS_MAX + 1],
@@ -89,7 +89,7 @@ void extent_write_back(struct tensor *own, struct tensor *whole, const struct re
     to[sizes.count] = to_strides.data[record->dim];
     source[sizes.count] = from_strides.data[record->dim];
     struct walk walk = {shape, to, source, (int)sizes.count + 1, bytes};
-    walk_copy(&walk, 0, tensor_data(own), from + record->first * record->inner * from_strides.data[record->dim] * (int64_t)bytes);
+    walk_copy(&walk, 0, tensor_own_data(own), from + record->first * record->inner * from_strides.data[record->dim] * (int64_t)bytes);
 }
 
 /* A bit for each byte that the two lie in: which of them the first has; or, once that is known, are any of them the other's? */

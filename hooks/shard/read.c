@@ -169,11 +169,18 @@ static bool tensor_settle(struct tensor *tensor) {
     return families[0] || families[1] || places[1];
 }
 
-/* What was written through a pointer into a view waits until what it is a view of is met, which takes the thread's turn for it. */
+/* Beside other threads what was written through a pointer into a view, if others are to be made anew with it, waits until what it is a view of is met, which
+   takes the thread's turn for it. */
 static void copy_sweep(struct list_node *node, bool unused) {
     struct copy *copy = LIST_OWNER(node, struct copy, all);
-    if (copies_is_unowned(copy) && !(copy_is_watched(copy) && copies_is_written(copy)))
-        copy_end(copy);
+    if (!copies_is_unowned(copy))
+        return;
+    bool is_written = copy_is_watched(copy) && copies_is_written(copy);
+    if (is_written && shim_has_threads() && read_is_due_through(copy))
+        return;
+    if (is_written)
+        copy_take(copy);
+    copy_end(copy);
 }
 
 static void sweep_family(const struct family *family) {

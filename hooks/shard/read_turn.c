@@ -11,7 +11,7 @@
 /* ---- will taking back what the program has written through pointers exchange anything? */
 
 /* A written copy that is watched, to what it is a view of. */
-static bool through_is_due(const struct copy *copy) {
+bool read_is_due_through(const struct copy *copy) {
     const void *source = copy->family->source;
     const struct place *place = copies_place(source);
     LIST_EACH (const struct copy, other, place ? place->copies : NULL, of_place)
@@ -22,7 +22,7 @@ static bool through_is_due(const struct copy *copy) {
 
 static bool family_is_due(const struct family *family) {
     LIST_EACH (const struct copy, copy, family && family->watched ? family->copies : NULL, of_family)
-        if (copy_is_watched(copy) && copies_is_written(copy) && through_is_due(copy))
+        if (copy_is_watched(copy) && copies_is_written(copy) && read_is_due_through(copy))
             return true;
     return false;
 }
@@ -64,7 +64,7 @@ static bool all_are_due(void) {
     if (!copies_any_written())
         return false;
     LIST_EACH (const struct copy, copy, copies.first, all)
-        if ((copy_is_watched(copy) && copies_is_written(copy) && through_is_due(copy)) ||
+        if ((copy_is_watched(copy) && copies_is_written(copy) && read_is_due_through(copy)) ||
             (copy->place->copies == &copy->of_place && place_is_due(copy->place)))
             return true;
     return false;

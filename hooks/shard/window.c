@@ -29,6 +29,18 @@ static void windows_unlock(int *unused) {
 }
 #define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = (python_lock(&windows_mutex), 0)
 
+void window_detach_source(struct window *window) {
+    OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    struct tensor *source = window->source;
+    struct record record = record_get(source);
+    list_take_out(&of_sources, source, &window->of_source);
+    window->source = TORCH_CALL("aten::detach", "", value_tensor(source)).tensor;
+    list_put(&of_sources, window->source, &window->of_source);
+    record_set(window->source, record);
+    tensor_release(source);
+}
+
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole) {
     WINDOWS_SCOPE;
     LIST_EACH (const struct window, window, list_of(&of_wholes, tensor_storage(whole)), of_whole)
@@ -49,33 +61,13 @@ void window_open(struct tensor *source, const struct record *record, struct tens
     list_put(&of_sources, source, &window->of_source);
     list_put(&of_memories, window->memory, &window->of_memory);
     atomic_fetch_add(&window_count, 1);
-}
-
-struct tensor *window_stand_in(struct tensor *source) {
-    struct record record = record_get(source);
-    struct tensor *whole = dispatch_client.whole(source);
-    window_open(source, &record, whole);
-    mark_gathered(whole, true);
-    return whole;
-}
-
-/* The window has a tensor of its own of that memory: one that Python has seen and we hold stays Python's for good (2.13), and the window open. */
-void window_stand_for(struct tensor *source, struct tensor *whole) {
-    struct record record = record_get(source);
-    {
-        OPAQUE_SCOPE;
-        struct value own = TORCH_CALL("aten::detach", "", value_tensor(whole));
-        record_clear(own.tensor);
-        window_open(source, &record, own.tensor);
-        value_drop(own);
-    }
-    mark_gathered(whole, true);
+    window_note_history(window);
+    window_let_histories_go(window->thread);
 }
 
 /* Only we have the copy, and its memory: with a view goes what it is one of. */
 static bool is_closed(const struct window *window) {
-    uint32_t own = window_is_expanded(window->whole) ? 2 : 1;
-    return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == own;
+    return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == window_owns(window);
 }
 
 /* `const float *row = h[i].data_ptr<float>()`: the view is gone, h is not. */
@@ -97,6 +89,7 @@ static void close_window(struct window *window) {
     list_take_out(&of_wholes, window->own, &window->of_whole);
     list_take_out(&of_sources, window->source, &window->of_source);
     list_take_out(&of_memories, window->memory, &window->of_memory);
+    window_forget_history(window);
     window_catch_up(window);
     tensor_release(window->whole);
     tensor_release(window->source);
@@ -122,13 +115,18 @@ static bool is_there(const struct window *window) {
     return !window->is_left && !(shim_has_threads() && is_left_over(window));
 }
 
+static void renew(struct window *window) {
+    window_renew(window);
+    window_note_history(window);
+}
+
 static struct tensor *find_whole(struct tensor *source) {
     WINDOWS_SCOPE;
     LIST_EACH (struct window, window, list_of(&of_memories, tensor_own_storage(source)), of_memory)
         if ((window->source == source || window_is_twin(window->source, &window->record, source)) && is_there(window) &&
             tensor_requires_grad(window->whole) == tensor_is_recorded(source) && window->thread == threads_own() &&
             (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
-            window->idle = 0;
+            window->idle = window->opened = 0;
             tensor_retain(window->whole);
             return window->whole;
         }
@@ -151,13 +149,7 @@ static void leave(struct window *window, bool is_done) {
     atomic_fetch_add(&changes, is_done);
     if (is_done || tensor_is_recorded(source) || record_get(source).kind != window->record.kind)
         return;
-    OPAQUE_SCOPE;
-    OUTSIDE_TRANSFORM_SCOPE;
-    list_take_out(&of_sources, source, &window->of_source);
-    window->source = TORCH_CALL("aten::detach", "", value_tensor(source)).tensor;
-    list_put(&of_sources, window->source, &window->of_source);
-    record_set(window->source, window->record);
-    tensor_release(source);
+    window_detach_source(window);
 }
 
 void window_replaced(struct tensor *source, bool is_done) {
@@ -200,6 +192,12 @@ void window_keep(const void *storage, bool as_its_source) {
     window->is_kept |= as_its_source;
 }
 
+uint32_t window_owners(const void *storage) {
+    WINDOWS_SCOPE;
+    const struct window *window = window_onto(storage);
+    return window ? window_owns(window) : 0;
+}
+
 bool window_is_kept(const void *storage) {
     WINDOWS_SCOPE;
     const struct window *window = window_onto(storage);
@@ -233,7 +231,7 @@ static void read_from_written(const struct shard_call *call, struct argument *ar
         const struct window *from = window_onto(tensor_storage(read)),
                             *to = window_onto(tensor_storage(argument_tensor(&call->arguments[i])));
         if (tensor_dims(read) <= TORCH_DIMS_MAX && from && to && from != to && !from->is_left && !to->is_left &&
-            !window_has_history(from) && !window_has_history(to) && tensor_storage(from->source) == tensor_storage(to->source) &&
+            !window_has_history(from) && !window_has_history(to) && tensor_own_storage(from->source) == tensor_own_storage(to->source) &&
             tensor_dtype(from->whole) == tensor_dtype(to->whole) && window_have_same_place(from, to)) {
             struct written region = window_region(read);
             struct value part = window_part(to->whole, &region.extent);
@@ -299,7 +297,7 @@ static void renew_others(const void *source, const struct window *up_to_date, co
         else if (fate == IS_BROUGHT)
             window_bring(window, up_to_date, written);
         else if (fate == IS_RENEWED)
-            window_renew(window);
+            renew(window);
     }
 }
 
@@ -339,7 +337,7 @@ void window_refresh(struct tensor *tensor) {
     OPAQUE_SCOPE;
     struct window *window = window_onto(tensor_own_storage(tensor));
     if (window)
-        window_renew(window);
+        renew(window);
 }
 
 static void list_anew(struct pairs *lists, const void **key, const void *storage, struct list_node *node) {
@@ -409,4 +407,8 @@ void window_after_write(const struct written *written) {
     struct written in_the_end = carry_over(written);
     if (in_the_end.storage != written->storage)
         read_after_write(&in_the_end);
+}
+
+__attribute__((constructor)) static void window_start(void) {
+    threads_renew_in_child(&windows_mutex);
 }

@@ -7,7 +7,7 @@
 #include "shard.h"
 
 struct window {
-    struct list_node all, of_whole, of_source, of_memory;
+    struct list_node all, of_whole, of_source, of_memory, of_thread;
     const void *memory, *own; /* storages of the source and of the copy, as they are listed */
     struct tensor *source;    /* owned: the divided tensor, or the sum, that was gathered */
     struct record record;
@@ -15,6 +15,8 @@ struct window {
     uint64_t thread;      /* whose it is */
     uint64_t backwards;   /* that the thread had run when it was opened: they free what its history needs */
     int idle;             /* calls since a view of the copy was last asked for */
+    int opened;           /* windows of its thread since then, while it is_recorded */
+    bool is_recorded;     /* the copy has a history: it is among those of its thread */
     bool is_pointed;      /* a pointer into the copy was given away; and it may outlive the views */
     bool is_kept;
     bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
@@ -29,13 +31,25 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
 /* The program has a pointer into the copy that has this storage, which stays where it is: as long as its source, too? */
 void window_keep(const void *storage, bool as_its_source);
 bool window_is_kept(const void *storage); /* so that what is written there is still looked for */
+/* How many of the owners of a copy's storage are its window's. */
+uint32_t window_owners(const void *storage);
 /* What a tensor of the program's is a view of has been written by other threads: is gathered anew, a collective, where the tensor has any of it. */
 void window_refresh(struct tensor *tensor);
 /* Other copies of a storage are brought up to date after one has been written: a collective, if so it is due. */
 bool window_others_are_due(const void *source, const void *up_to_date);
 void window_renew_others(const void *source, const void *up_to_date);
+/* The window has a tensor of its own of its source's memory. */
+void window_detach_source(struct window *window);
 /* How often windows have got other sources, or these other memory (x.data = y, x.set_(y)). */
 unsigned window_changes(void);
+
+/* ---- window_history.c */
+
+/* The copy may have a history now; the window is done with it. */
+void window_note_history(struct window *window);
+void window_forget_history(struct window *window);
+/* The thread has opened a window. */
+void window_let_histories_go(uint64_t thread);
 
 /* ---- window_values.c */
 
@@ -60,6 +74,8 @@ bool window_is_of_many(struct tensor *source);
 void window_take_rows(struct tensor *source, const struct record *record, struct tensor *whole);
 /* Expanded, with a history: a view (gather_shard). */
 bool window_is_expanded(struct tensor *whole);
+/* How many owners of the copy's memory are the window's: what is expanded is a view of what was. */
+uint32_t window_owns(const struct window *window);
 /* Elements at the same places of a memory each. */
 bool window_are_one(struct tensor *one, struct tensor *other);
 /* Is it another tensor of the same memory as the one whose rows were gathered, without a history of its own? Each `h.detach()` or `h.data` is a new one. */

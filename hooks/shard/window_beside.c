@@ -59,6 +59,8 @@ static struct value flags_of(struct tensor *tensor, const struct extent *others,
 
 /* Writes the values where the flags are set, and nothing else. */
 static void put_flagged(struct tensor *tensor, struct value flags, struct value values) {
+    if (!tensor_is_on_host(tensor) && tensor_has_no_values(tensor)) /* meta, which has none to select */
+        return;
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
     struct value chosen = TORCH_CALL("aten::masked_select", "", values, flags);
     value_drop(TORCH_CALL("aten::masked_scatter_", "", plain, flags, chosen));
@@ -68,6 +70,13 @@ static void put_flagged(struct tensor *tensor, struct value flags, struct value 
 
 void window_put_changed(struct tensor *tensor, struct value before, struct value values) {
     struct value flags = TORCH_CALL("aten::ne", "Tensor", values, before);
+    if (dtype_is_floating(tensor_dtype(tensor))) { /* zeros are equal whichever sign they have */
+        struct value sign = TORCH_CALL("aten::signbit", "", values), sign_before = TORCH_CALL("aten::signbit", "", before);
+        value_drop(TORCH_CALL("aten::logical_xor_", "", sign, sign_before));
+        value_drop(TORCH_CALL("aten::logical_or_", "", flags, sign));
+        value_drop(sign);
+        value_drop(sign_before);
+    }
     put_flagged(tensor, flags, values);
     value_drop(flags);
 }
@@ -122,7 +131,7 @@ static void miss_all(struct window *window) {
 
 bool window_is_behind(const struct window *window, struct tensor *tensor) {
     struct extent asked = extent_of(tensor);
-    if (!window->stale || window->is_stale || asked.dims < 0)
+    if (!window->stale || window->is_stale || asked.dims < 0 || tensor_dtype(tensor) != tensor_dtype(window->whole))
         return window->is_stale || window->stale;
     if (!extent_end(&asked))
         return false;

@@ -10,6 +10,27 @@ void window_take_rows(struct tensor *source, const struct record *record, struct
     value_drop(plain);
 }
 
+struct tensor *window_stand_in(struct tensor *source) {
+    struct record record = record_get(source);
+    struct tensor *whole = dispatch_client.whole(source);
+    window_open(source, &record, whole);
+    mark_gathered(whole, true);
+    return whole;
+}
+
+/* The window has a tensor of its own of that memory: one that Python has seen and we hold stays Python's for good (2.13), and the window open. */
+void window_stand_for(struct tensor *source, struct tensor *whole) {
+    struct record record = record_get(source);
+    {
+        OPAQUE_SCOPE;
+        struct value own = TORCH_CALL("aten::detach", "", value_tensor(whole));
+        record_clear(own.tensor);
+        window_open(source, &record, own.tensor);
+        value_drop(own);
+    }
+    mark_gathered(whole, true);
+}
+
 bool window_is_of_many(struct tensor *source) {
     void *node = tensor_node(source);
     const char *class = node ? virtual_class(node) : NULL;
@@ -34,6 +55,10 @@ bool window_is_expanded(struct tensor *whole) {
         if (!strides.data[i] && sizes.data[i] > 1)
             return tensor_requires_grad(whole);
     return false;
+}
+
+uint32_t window_owns(const struct window *window) {
+    return window_is_expanded(window->whole) ? 2 : 1;
 }
 
 bool window_are_one(struct tensor *one, struct tensor *other) {

@@ -22,7 +22,9 @@ static void check_unturned(const struct window *window) {
 
 void window_take_back(struct window *window, const struct written *written) {
     check_unturned(window);
-    if (shim_has_threads() && !window_has_history(window) && window_write_back(window, &written->extent))
+    loans_return_of(window->source);
+    bool is_of_its_type = written->dtype == tensor_dtype(window->whole); /* not h[3].imag, whose elements are others */
+    if (shim_has_threads() && is_of_its_type && !window_has_history(window) && window_write_back(window, &written->extent))
         return;
     struct value part = own_part(window->whole, &window->record);
     layout_copy(value_tensor(window->source), part);

@@ -58,7 +58,6 @@ void loan_begin(struct tensor *tensor, void **slot_of_has_storage);
 /* What this thread was lent is given back, and what others have forgotten; with operands, also what another one looks at; of one tensor; everything. */
 void loans_return(void);
 void loans_return_operands(const struct value *begin, const struct value *end);
-void loans_return_of(struct tensor *tensor);
 void leaf_gone(struct tensor *tensor);
 /* Finds the virtual function that makes nodes of the graph anew; `tensor` is a plain one. */
 void stale_begin(struct tensor *tensor);

@@ -257,8 +257,8 @@ struct opaque_scope {
 struct opaque_scope opaque_enter(void);
 void opaque_leave(struct opaque_scope *scope);
 #define OPAQUE_SCOPE __attribute__((cleanup(opaque_leave), unused)) struct opaque_scope opaque_scope_ = opaque_enter()
-
 void loans_return_all(void); /* before what names no tensors (loan.c) */
+void loans_return_of(struct tensor *tensor);
 /* Outside of all transforms of torch.func, and of all modes, until the end of the block. */
 struct transform_scope {
     uint64_t included, excluded; /* the thread's keys, to be so again */
