@@ -148,14 +148,19 @@ void backward_pause(void) {
     if (own.arriving)
         show_arriving(backward);
     __attribute__((cleanup(arrived_end))) struct backward arrived = {.has_graph = backward->has_graph};
+    OPAQUE_SCOPE;
     {
         ACCUMULATE_SCOPE(NULL);
         reached_take(backward, &arrived, &(struct reached_taken){.but = own.arriving});
+        settled_note_parts(backward, &arrived);
         backward->is_summed = true;
     }
-    OPAQUE_SCOPE;
     if (arrived.count)
         reduce_gradients(&arrived);
+    {
+        ACCUMULATE_SCOPE(NULL);
+        settled_note_sums(backward);
+    }
     arrived.finished = true;
     accumulate_set_summed(backward, false);
 }
@@ -186,6 +191,7 @@ static void backward_end(struct backward *backward) {
     }
     accumulate_set_holder(NULL);
     reached_free(backward);
+    settled_free(backward);
     pairs_free(&backward->halves);
     pthread_mutex_unlock(&backward_mutex);
 }
@@ -278,6 +284,7 @@ static void execute_nested(const struct execution *execution, struct seeds *seed
     retained_settle(true); /* those that the outer one has brought are marked since the code was called back (boundary.c) */
     half_find(execution->roots, &current->halves);
     run_divided(execution, seeds);
+    settled_put_back(current);
     outer.is_through = true;
     if (execution->accumulate)
         backward_pause();
@@ -296,6 +303,7 @@ static void execute_outer(const struct execution *execution, struct seeds *seeds
     own.inside = number = number % UINT8_MAX + 1;
     shim_phase(BOARD_BACKWARD, "backward");
     run_divided(execution, seeds);
+    settled_put_back(&backward);
     current = NULL;
     shim_phase(BOARD_REDUCE, "gradients");
     accumulate_set_summed(&backward, true);

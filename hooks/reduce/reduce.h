@@ -45,6 +45,8 @@ struct backward {
     struct pairs places; /* leaf → its number in the list + 1: reached.c */
     struct pairs halves; /* leaves whose gradient comes through float16: half.c */
     uint64_t numbers;    /* what the program has computed since the one before: drift.c */
+    struct settled *settled;
+    size_t settled_count;
 };
 
 /* Grad mode until the end of the block. */
@@ -97,6 +99,12 @@ struct reached_taken {
 /* Moves them into an empty list. */
 void reached_take(struct backward *from, struct backward *to, const struct reached_taken *taken);
 void reached_free(struct backward *backward);
+
+/* ---- what is final before the backward ends, and a Reducer may write over (settled.c). ACCUMULATE_SCOPE, but for the last two. */
+void settled_note_parts(struct backward *backward, const struct backward *arrived); /* which are about to be summed */
+void settled_note_sums(struct backward *backward);                                  /* they have been */
+void settled_put_back(const struct backward *backward);                             /* the engine has run */
+void settled_free(struct backward *backward);
 
 /* True while the engine runs a backward whose roots were computed from divided rows. */
 bool backward_is_divided(void);

@@ -3,6 +3,7 @@ Reducer's memory."""
 import torch
 import torch.autograd.graph
 import torch.distributed as dist
+from torch.utils.checkpoint import checkpoint
 
 torch.manual_seed(1)
 torch.set_default_dtype(torch.float64)
@@ -110,6 +111,34 @@ def reduced(is_view):
         print("features", words(features.grad))
 
 
+class Called(torch.nn.Module):
+    """Calls the program back in the midst of its backward: what has arrived by then is seen."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.first, self.second, self.how = torch.nn.Linear(6, 8), torch.nn.Linear(8, 3), how
+
+    def forward(self, x):
+        if self.how == "hook":
+            h = self.first(x)
+            h.register_hook(lambda g: g * 2)
+        else:
+            h = checkpoint(lambda t: torch.tanh(self.first(t)), x, use_reentrant=self.how == "reentrant")
+        return self.second(h)
+
+
+def reduced_and_called_back(how, is_view):
+    model = torch.nn.parallel.DistributedDataParallel(Called(how), gradient_as_bucket_view=is_view)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        optimizer.zero_grad()
+        for part in range(2):
+            data = (images * (part + 1)).clone().requires_grad_(how == "reentrant")
+            model(data).pow(2).mean().backward()
+            print("called back", how, step, part, words(*(parameter.grad for parameter in model.parameters())))
+        optimizer.step()
+
+
 if edge_of:
     asked_for()
     made()
@@ -121,4 +150,6 @@ grows()
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 for is_view in False, True:
     reduced(is_view)
+    for how in "hook", "reentrant", "again":
+        reduced_and_called_back(how, is_view)
 dist.destroy_process_group()
