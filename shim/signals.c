@@ -71,8 +71,15 @@ static void forget_once(int number, struct handled *signal) {
     ORIGINAL(sigaction)(number, &none, NULL);
 }
 
+static _Atomic unsigned handlers_run;
+
+unsigned signals_handled(void) {
+    return atomic_load(&handlers_run);
+}
+
 static void run_handler(int number, struct handled *signal, siginfo_t *info, void *context) {
     struct sigaction action = signal->action;
+    atomic_fetch_add(&handlers_run, 1);
     forget_once(number, signal);
     if (action.sa_flags & SA_SIGINFO)
         action.sa_sigaction(number, info, context);

@@ -26,7 +26,8 @@ endef
 MATRIX_WHEELS := $(patsubst $(O)/matrix/%/installed,%,$(wildcard $(O)/matrix/wheel-*/installed))
 $(foreach build,$(MATRIX_WHEELS),$(eval $(call matrix_wheel,$(build))))
 
-# The programs of the wheel with another libtorch: the wheel's run path yields to the environment.
+# The programs of the wheel with another libtorch: the wheel's run path yields to the environment. They stay when these have been made of them.
+.SECONDARY: $(MATRIX_PROGRAMS:%=$(O)/programs/wheel-O2/%)
 $(O)/programs/symbolic-2.13.0-O2/%: $(O)/programs/wheel-O2/%
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$$@"\n' $(abspath $(call matrix_torch,symbolic-2.13.0))/lib $(abspath $<) >$@

@@ -15,6 +15,7 @@ static struct {
     struct call_site sites[LOAD_STACKED_MAX];
     uint64_t program_sum; /* when it was handed out */
     uint64_t at_hand;     /* the same of a divided list; 0: not looked at */
+    unsigned handled;     /* signals until then, whose handlers write to the program's memory (stop = 1), too */
     enum watch_verdict verdict;
 } watch;
 
@@ -28,6 +29,7 @@ void watch_begin(struct loader *loader, struct list_rows rows, size_t length, in
     watch.verdict = WATCH_AGAIN; /* unless it turns out to be clean */
     watch.at_hand =
         watch.divided && !shim_has_threads() ? memory_at_hand(loader->view.dataset, loader->view.vtable) : 0; /* others write, too */
+    watch.handled = signals_handled();
     bool observe = atomic_load(&loader->state) == LOADER_WATCHED;
     if (observe) {
         loader->dataset_sum = memory_of_dataset(loader->view.dataset);
@@ -85,7 +87,8 @@ static void watch_end(void) {
     }
     if (!watch.divided && watch.program_sum && memory_of_program(watch.loader->view.vtable) == watch.program_sum)
         watch.verdict = WATCH_CLEAN;
-    if (watch.at_hand && !shim_has_threads() && memory_at_hand(watch.loader->view.dataset, watch.loader->view.vtable) != watch.at_hand)
+    bool is_looked_at = watch.at_hand && !shim_has_threads() && signals_handled() == watch.handled;
+    if (is_looked_at && memory_at_hand(watch.loader->view.dataset, watch.loader->view.vtable) != watch.at_hand)
         loader_failed(
             watch.loader,
             "has changed its data set, or static memory of the program, or has written to a file, while it read them: a generator "

@@ -14,7 +14,7 @@
 #include "seed.h"
 
 enum { EARLIER = 5, LATER = 2 }; /* seconds: a script may have read the clock before it started the program */
-enum { CALLS = 1024, STEP_NS = 1000000, DEADLINE_STEPS = 20000, DECIDE_STEPS = 1000 };
+enum { CALLS = 1 << 16, STEP_NS = 1000000, DEADLINE_STEPS = 20000, DECIDE_STEPS = 1000 };
 
 static time_t start;
 

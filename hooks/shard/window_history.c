@@ -1,7 +1,7 @@
 /*
  * A row that is kept without its history (kept.append(out[0].detach())) keeps the copy's memory. The copy and its source would keep the graph with it, with a
- * step's activations: they are exchanged for tensors without a history once no view that has one is left. When a thread opens windows decides about it, which it
- * does at the same points of the program on all ranks; not at once, for the program may be about to take the next row. Within the scope of window.c's lock.
+ * step's activations: they are exchanged for tensors without a history once no view that has one is left. That is decided when a thread opens windows, which
+ * it does at the same points of the program on all ranks; not at once, for the program may be about to take the next row. Within the scope of window.c's lock.
  */
 #include "window.h"
 
