@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define DIGITS "0123456789"
 
@@ -50,6 +51,20 @@ static size_t date_at(const char *text, const struct moment *moment) {
     return is_parted && is_date(text, text + 5, text + 8, moment) ? 10 : 0;
 }
 
+/* Nov29, as in Nov29_12-00-00 (torch.utils.tensorboard's default folder), of a day near now: 2; else 0. */
+static size_t day_behind_month(const char *begin, const char *text, const struct moment *moment) {
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    struct tm today;
+    time_t now = moment->now;
+    if (text - begin < 3 || digits_at(text) != 2 || !gmtime_r(&now, &today))
+        return 0;
+    for (int month = 0; month < 12; month++)
+        for (int year = today.tm_year + 1899; year <= today.tm_year + 1901; year++)
+            if (!strncmp(text - 3, months + 3 * month, 3) && is_near(days_of(year, month + 1, number_of(text, 2)) * DAY, moment))
+                return 2;
+    return 0;
+}
+
 /* What follows the seconds in str(time.time()); a run number, as in events.out.tfevents.SECONDS.HOST.PROCESS.1, is shorter. */
 static size_t fraction_at(const char *text) {
     enum { FRACTION_DIGITS = 4 };
@@ -78,11 +93,14 @@ static bool is_process(long long number, const struct moment *moment) {
 }
 
 /* How many characters from the beginning of these digits on are of the moment or the process. */
-static size_t length_at(const char *text, const struct moment *moment) {
+static size_t length_at(const char *begin, const char *text, const struct moment *moment) {
     enum { SECONDS_DIGITS = 10, NANOSECONDS_DIGITS = 19 };
     size_t digits = digits_at(text), date = date_at(text, moment);
     if (date)
         return date + time_behind_date(text + date);
+    size_t day = day_behind_month(begin, text, moment), time = day ? time_behind_date(text + day) : 0;
+    if (time)
+        return day + time;
     if (digits < SECONDS_DIGITS)
         return is_process(number_of(text, digits), moment) ? digits : 0;
     if (digits > NANOSECONDS_DIGITS || !is_near(number_of(text, SECONDS_DIGITS), moment))
@@ -91,8 +109,9 @@ static size_t length_at(const char *text, const struct moment *moment) {
 }
 
 void moment_spell(const char *text, const struct moment *moment, char *out) {
+    const char *begin = text;
     while (*text) {
-        size_t digits = digits_at(text), gone = digits ? length_at(text, moment) : 0;
+        size_t digits = digits_at(text), gone = digits ? length_at(begin, text, moment) : 0;
         if (gone) {
             *out++ = MARK;
             text += gone;

@@ -63,6 +63,25 @@ SCRIPT
     both 2 bash "$BATS_TEST_TMPDIR/script.sh" "$BATS_TEST_TMPDIR/prepare.py" "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "what a script's program has made of its standard output before it imports torch is one file" {
+    cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
+import os
+file = os.open("out.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+os.dup2(file, 1)
+os.dup2(file, 2)
+os.close(file)
+import torch
+torch.manual_seed(1)
+model = torch.nn.Linear(4, 2)
+for step in range(3):
+    model(torch.randn(4, 4)).sum().backward()
+    print(step, "x" * (os.getpid() % 7) * ("ACCEL_RUN_RANK" in os.environ and os.environ["ACCEL_RUN_RANK"] != "0"), flush=True)
+os.write(2, b"end")
+PYTHON
+    printf '%s\n' '/usr/bin/python3 "$1"' true >"$BATS_TEST_TMPDIR/script.sh"
+    both 2 bash "$BATS_TEST_TMPDIR/script.sh" "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "what a program has written stands there when it becomes another one, and what one that does not train has written also when it is killed" {
     cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
 import os, sys

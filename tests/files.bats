@@ -184,6 +184,18 @@ PYTHON
     one_build mapped_files.py
 }
 
+@test "Python: many files that are written through mapped memory, one after the other, leave no copies behind" {
+    program '
+import numpy
+before = len(os.listdir("/proc/self/fd"))
+for i in range(40):
+    mapped = numpy.memmap("mapped%d" % i, mode="w+", shape=(1000,))
+    mapped[:] = i
+    del mapped
+print(len(os.listdir("/proc/self/fd")) - before < 8)'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "a data base that another program is writing, and a lock that it has, are waited for, and every rank reads what was written there" {
     cat - >"$BATS_TEST_TMPDIR/other.py" <<'PYTHON'
 import fcntl, os, sqlite3, time
@@ -323,6 +335,31 @@ threads = [threading.Thread(target=feature, args=(number,)) for number in (1, 2)
 for number in 1, 2:
     print(number, open("feature_%d" % processes[number]).read())
     os.remove("feature_%d" % processes[number])'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
+}
+
+@test "a thread that opens its file anew for each event, under a name with the process number, waits for nobody; nor one that moves a file out of /tmp" {
+    program '
+import shutil, tempfile, time
+def write():
+    for event in range(500):
+        with open("events.%d" % os.getpid(), "ab") as file:
+            file.write(b"event\n")
+    print(os.path.getsize("events.%d" % os.getpid()))
+def move():
+    with tempfile.NamedTemporaryFile("w", delete=False) as file:
+        file.write("saved")
+    shutil.move(file.name, "last.txt")
+    print(open("last.txt").read())
+begin = time.monotonic()
+for beside in write, move:
+    thread = threading.Thread(target=beside)
+    thread.start()
+    thread.join()
+print("in time", time.monotonic() - begin < 20)
+os.rename("events.%d" % os.getpid(), "events")
+train()'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
     lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
 }

@@ -111,6 +111,33 @@ os.kill(os.getpid(), 9)'
     [ "$(cat "$RANKS/checkpoint")" = old ]
 }
 
+@test "a log that a thread writes line by line is there while the training goes on" {
+    program '
+def watch():
+    with open("log.csv", "w") as file:
+        while True:
+            print("line", file=file, flush=True)
+            threading.Event().wait(0.5)
+threading.Thread(target=watch, daemon=True).start()
+while True:
+    train()'
+    cd "$RANKS"
+    spawn_bg "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    retry 600 0.1 test -s log.csv
+    kill -TERM "$bg_pid"
+    wait_bg
+}
+
+@test "a log that is added to under a name with the process number keeps no rank at a listing" {
+    program '
+log = open("log_%d.txt" % os.getpid(), "a")
+log.write("begun\n")
+print(len(os.listdir(".")), flush=True)
+os._exit(0)'
+    (cd "$RANKS" && "$ACCEL_RUN" -n 2 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py")
+    [ "$(cat "$LOG/rank-0.out" "$LOG/rank-1.out")" = "$(printf '1\n1')" ]
+}
+
 @test "a program that ends by _exit, or is aborted by itself, an assertion or a signal of its own, leaves what it wrote" {
     local way
     program '

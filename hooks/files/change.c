@@ -74,8 +74,10 @@ static bool prepare(struct change *change, int directory, const char *path, int 
 
 static void come(struct change *change) {
     if (change->is_beside) {
-        beside_name(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, change->paths[0],
-                    change->paths[1] ? change->paths[1] : "");
+        const char *names[2]; /* a scratch file's each rank has drawn for itself */
+        for (int i = 0; i < 2; i++)
+            names[i] = change->paths[i] && !scratch_has(change->real[i]) ? change->paths[i] : "";
+        view_name_beside(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, names[0], names[1]);
         beside_come(&change->beside);
         change->meeting.error = !change->acts && beside_await(&change->beside) ? change->beside.error : 0;
         change->meeting.paths[0] = change->beside.rank_0s[0] ? change->beside.rank_0s : change->paths[0];
@@ -171,7 +173,7 @@ void change_hold(struct change *change) {
         meeting_hold(change->kind, change->paths[0], change->paths[1]);
         return;
     }
-    beside_name(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, change->paths[0], "held");
+    view_name_beside(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, change->paths[0], "held");
     beside_come(&change->beside);
     if (change->acts)
         beside_answer(&change->beside, 0);
@@ -202,7 +204,8 @@ int change_end(struct change *change, int result) {
     for (int i = 0; i < 2 && !change->acts && !error && change->paths[i]; i++) {
         if (!change->is_beside && !(is_own && !i))
             spelling_met(change->paths[i], change->meeting.paths[i]);
-        view_add_alias(change->paths[i], change->meeting.paths[i]);
+        if (change->kind != MEETING_REMOVE) /* the names may lead to each other, and the one that is left be another */
+            view_add_alias(change->paths[i], change->meeting.paths[i]);
     }
     errno = error ? error : errno;
     return error ? -1 : 0;

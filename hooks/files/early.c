@@ -18,7 +18,7 @@
 
 #include "files.h"
 
-enum { EARLY_FILES = 64 };
+enum { EARLY_FILES = 64, DESCRIPTORS = 1024 };
 
 struct early {
     int descriptor;
@@ -120,19 +120,46 @@ static void divert(int descriptor) {
     close(sink);
 }
 
+static bool is_it(const struct early *early, int descriptor) {
+    struct stat now;
+    return !fstat(descriptor, &now) && now.st_dev == early->device && now.st_ino == early->inode && fcntl(descriptor, F_GETFL) & O_ACCMODE;
+}
+
+/* Standard output may have been made the file, and the descriptor that it was opened with be closed. */
+static int first_of(const struct early *early) {
+    int descriptor = is_it(early, early->descriptor) ? early->descriptor : 0;
+    while (descriptor < DESCRIPTORS && !is_it(early, descriptor))
+        descriptor++;
+    return descriptor;
+}
+
+/* Those that share its place in the file go on sharing it. */
+static void take_twins(const struct early *early, struct written *file, int first, off_t at) {
+    for (int i = 0; i < DESCRIPTORS; i++) {
+        if (i == first || !is_it(early, i) || lseek(i, 0, SEEK_CUR) != at)
+            continue;
+        if (!early->is_own)
+            dup3(first, i, fcntl(i, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0);
+        if (file)
+            written_add_twin(file, i);
+    }
+}
+
 /* It is one of the files that this rank has open from now on. */
 static void enter(const struct early *early) {
-    struct stat now;
-    if (fstat(early->descriptor, &now) || now.st_dev != early->device || now.st_ino != early->inode)
+    int descriptor = first_of(early);
+    if (descriptor == DESCRIPTORS)
         return;
+    off_t at = lseek(descriptor, 0, SEEK_CUR);
     if (!early->is_own)
-        divert(early->descriptor);
+        divert(descriptor);
     struct written *file = written_new(early->path);
-    if (!file)
-        return;
-    file->is_own = file->is_early = true;
-    file->is_diverted = !early->is_own;
-    written_show(file, early->descriptor, 0);
+    if (file) {
+        file->is_own = file->is_early = true;
+        file->is_diverted = !early->is_own;
+        written_show(file, descriptor, 0);
+    }
+    take_twins(early, file, descriptor, at);
 }
 
 void early_divert(void) {

@@ -102,6 +102,7 @@ void apart_end(void);
 struct written {
     _Atomic uint8_t state;
     bool is_own;                /* this rank's private copy */
+    bool is_whole;              /* of one that rank 0 may write elsewhere until it is complete */
     _Atomic bool is_temporary;  /* not in its place yet */
     _Atomic uint8_t publishers; /* threads that are just putting it in its place */
     bool is_early;              /* open since before the ranks began (early.c) */
@@ -370,6 +371,8 @@ const char *view_alias(const char *path, char *buffer);
 const char *view_spelled(int directory, const char *path, char *buffer);
 /* Rank 0 spells this one differently, or not. Both whole paths. */
 void view_add_alias(const char *own, const char *rank_0s);
+/* beside_name() by what rank 0 calls them, where this rank knows. */
+void view_name_beside(struct beside *beside, enum beside_kind kind, const char *path, const char *second);
 /* The same, of a file that has taken the place of another one. */
 void view_replaced(const char *own, const char *rank_0s);
 

@@ -100,10 +100,12 @@ static void *open_list(const char *absolute, int descriptor) {
 
 /* A new file's name is there from its opening on: rank 0 puts it there now, the others wait for that. */
 static void settle_names(struct written *file, const void *unused) {
+    char buffer[PATH_MAX];
     struct stat now;
     (void)unused;
     written_publish(file);
-    if (file->is_own && file->number && file->path[0] && meeting_is_here() && away_stat_disk(file->path, AT_SYMLINK_NOFOLLOW, &now))
+    if (file->is_own && file->is_whole && file->number && file->path[0] && meeting_is_here() &&
+        away_stat_disk(view_alias(file->path, buffer), AT_SYMLINK_NOFOLLOW, &now))
         meeting_await_name(written_in_meeting(file));
 }
 

@@ -1,7 +1,7 @@
 /*
  * Files that the program writes through memory (np.memmap, torch.from_file), or only looks at: they are closed long before they are written, there or by
  * another descriptor. Nothing tells when rank 0 has written its own; so the other ranks' private copies stay, and are what is found under the name, until the
- * name gets another file, or the ranks meet because of a child, which may write to it, and the memory is gone.
+ * name gets another file, or the ranks meet because of a child, which may write to it, or to open another file, and the memory is gone.
  *
  * So it is with a file that a child was given as its output: it goes on when that is closed here, and when it has ended rank 0's may not have. Such a copy is
  * what is found until rank 0's file is as long.
@@ -116,7 +116,11 @@ static bool note_mapped(dev_t device, ino_t inode, const void *unused) {
 }
 
 void mapped_settle(void) {
+    struct kept kept = {NULL, 0}, *its = &kept;
     if (!mapped_may_be_kept() || shim_rank() == 0)
+        return;
+    written_each(count_kept, &its);
+    if (!kept.count)
         return;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;

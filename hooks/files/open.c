@@ -98,9 +98,11 @@ static int open_copy(struct meeting *meeting, struct written *file, const char *
         return -1;
     }
     file->is_own = true;
+    file->is_whole = is_whole(path, flags);
     file->rank_0s = meeting->answer;
     spelling_met(path, meeting->paths[0]);
     view_add_alias(path, meeting->paths[0]);
+    mapped_settle(); /* rank 0 is past what it has written to those before */
     return sink;
 }
 
@@ -164,7 +166,7 @@ static int open_beside(const char *path, const char *real, int flags, unsigned m
     struct beside beside;
     struct written *file = written_new(real);
     int descriptor;
-    beside_name(&beside, BESIDE_OPEN, path, "");
+    view_name_beside(&beside, BESIDE_OPEN, path, "");
     if (shim_rank() == 0) {
         beside_come(&beside);
         descriptor = open_first_beside(&beside, file, path, flags, mode);
@@ -295,7 +297,8 @@ static struct ending ending_begin(struct written *file) {
     struct ending ending = {.met = written_in_meeting(file), .is_own = file->is_own, .beside = file->beside};
     if (!fstat(file->descriptor, &now))
         ending.bytes = (uint64_t)now.st_size;
-    ending.disk_is_full = !file->is_own && !fstatvfs(file->descriptor, &disk) && !disk.f_bavail;
+    ending.disk_is_full =
+        !file->is_own && !fstatvfs(file->descriptor, &disk) && disk.f_blocks && !(geteuid() ? disk.f_bavail : disk.f_bfree);
     ending.problem = written_publish(file); /* also where another thread has begun to */
     if (!mapped_keep(file))
         written_drop(file);

@@ -70,6 +70,19 @@ const char *view_alias(const char *path, char *buffer) {
     return find_alias(path, buffer) ? buffer : path;
 }
 
+/* The same letters on all ranks, where it is known what rank 0 calls it. */
+static const char *spell_as_rank_0(const char *path, char *buffer) {
+    if (!*path || (shim_rank() && find_alias(path, buffer)))
+        return *path ? buffer : path;
+    return files_clean(path, buffer) ? buffer : path;
+}
+
+void view_name_beside(struct beside *beside, enum beside_kind kind, const char *path, const char *second) {
+    char first_of_all[PATH_MAX], second_of_all[PATH_MAX];
+    beside_name(beside, kind, spell_as_rank_0(path, first_of_all), spell_as_rank_0(second, second_of_all));
+    beside->path = path;
+}
+
 /* What is open under this name is another file now: the name leads to that. */
 void view_replaced(const char *own, const char *rank_0s) {
     char real[PATH_MAX];

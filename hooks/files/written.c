@@ -14,7 +14,7 @@
 
 #include "files.h"
 
-enum { FILES = BOARD_ENDS, DESCRIPTORS = 4096, IDLE_SECONDS = 3, PUBLISH_YIELDS = 100000 };
+enum { FILES = BOARD_ENDS, DESCRIPTORS = 4096, IDLE_SECONDS = 3, LOG_BYTES = 1 << 16, PUBLISH_YIELDS = 100000 };
 enum { FREE, TAKEN, SHOWN };
 
 static struct written files[FILES];
@@ -102,7 +102,7 @@ struct written *written_new(const char *real) {
         struct written *file = &files[i];
         for (int seen = atomic_load(&reach); seen <= i && !atomic_compare_exchange_weak(&reach, &seen, i + 1);) {
         }
-        file->is_own = false;
+        file->is_own = file->is_whole = false;
         file->is_temporary = false;
         file->is_early = file->is_diverted = false;
         file->is_mapped = file->is_kept = false;
@@ -347,16 +347,25 @@ void written_put_in_place(struct written *file) {
     errno = saved_errno;
 }
 
-/* A backward is run: files that are still open are logs. A checkpoint that another thread is writing meanwhile is none: it grows. */
-static void publish_log(struct written *file, const void *unused) {
+/* A checkpoint that another thread is writing grows by more than a log. */
+static bool is_log(struct written *file) {
     struct stat now;
+    if (!file->beside.number || !atomic_load(&file->is_temporary) || fstat(file->descriptor, &now))
+        return true;
+    time_t since = time(NULL) - file->seen_at;
+    if (file->size_seen >= 0 && since < IDLE_SECONDS)
+        return false;
+    bool has_grown = file->size_seen < 0 || now.st_size - file->size_seen >= LOG_BYTES;
+    file->size_seen = now.st_size;
+    file->seen_at = time(NULL);
+    return !has_grown;
+}
+
+/* A backward is run: files that are still open are logs. */
+static void publish_log(struct written *file, const void *unused) {
     (void)unused;
-    if (file->beside.number && atomic_load(&file->is_temporary) && !fstat(file->descriptor, &now) && now.st_size != file->size_seen) {
-        file->size_seen = now.st_size;
-        file->seen_at = time(NULL);
-    } else if (!file->beside.number || time(NULL) - file->seen_at >= IDLE_SECONDS) {
+    if (is_log(file))
         written_publish(file);
-    }
 }
 
 void written_publish_logs(void) {

@@ -41,10 +41,14 @@ TEST("today's date is one, with the time of day behind it, as strftime and isofo
     EXPECT_TEXT(spelled("2026-11-24T13:17:02.123456"), "#");
     EXPECT_TEXT(spelled("2026-11-24 13:17"), "#");
     EXPECT_TEXT(spelled("2026.11.24"), "#");
+    EXPECT_TEXT(spelled("runs/Nov24_13-17-02_host"), "runs/Nov#_host");
 }
 
 TEST("what is no time, another day, or a number behind a date stays") {
     EXPECT_TEXT(spelled("20251124-131702"), "20251124-131702");
+    EXPECT_TEXT(spelled("Nov24"), "Nov24");
+    EXPECT_TEXT(spelled("Mar24_13-17-02"), "Mar24_13-17-02");
+    EXPECT_TEXT(spelled("24_13-17-02"), "24_13-17-02");
     EXPECT_TEXT(spelled("2017-10-01"), "2017-10-01");
     EXPECT_TEXT(spelled("20261124-1"), "#-1");
     EXPECT_TEXT(spelled("2026-11-24-007"), "#-007");
