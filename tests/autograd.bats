@@ -189,6 +189,10 @@ in_place_share() {
     same_part rows_read.py debian wheel
 }
 
+@test "gradients that are not there, at gathered rows and normalisations, are none; a checkpoint that ends in one keeps nothing" {
+    same_part no_gradients.py debian wheel
+}
+
 @test "rows that are kept, written through their memory or seen as another type are right, beside a thread, too, and keep no memory but their own" {
     same_part rows_kept.py debian wheel
 }

@@ -173,7 +173,8 @@ unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
     function_move(function, hook->function);
     hook->record = record_get(*tensor);
     hook->node = tensor_node(*tensor);
-    return tensor_add_hook(*tensor, (struct hook_closure){user_hook_called, user_hook_release, hook});
+    return tensor_add_hook(
+        *tensor, (struct hook_closure){.function = user_hook_called, .release = user_hook_release, .data = hook, .sees_none = true});
 }
 
 /* What was computed from parameters alone has no record, but its gradient is this rank's share of a sum: with the record of a value computed from shards the

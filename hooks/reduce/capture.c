@@ -111,12 +111,10 @@ static bool are_twins(struct tensor *one, struct tensor *other, struct tensor *m
 
 static struct tensor *twin_of(struct tensor *made, struct tensor *gradient) {
     struct sizes sizes = tensor_sizes(gradient), strides = tensor_strides(gradient);
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(made)), list = value_int_list(sizes.data, sizes.count),
-                 steps = value_int_list(strides.data, strides.count);
-    struct value twin = TORCH_CALL("aten::as_strided", "", plain, list, steps, value_int(tensor_storage_offset(made)));
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(made));
+    struct value twin = TORCH_CALL("aten::as_strided", "", plain, value_int_list(sizes.data, sizes.count),
+                                   value_int_list(strides.data, strides.count), value_int(tensor_storage_offset(made)));
     value_drop(plain);
-    value_drop(list);
-    value_drop(steps);
     return twin.tensor;
 }
 

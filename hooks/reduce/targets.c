@@ -122,16 +122,14 @@ static struct tensor *twin_of(const struct target *first, struct tensor *gradien
     uint64_t differs = *tensor_key_set(first->gradient) ^ *tensor_key_set(gradient);
     struct tensor *copy = first->copy;
     struct sizes sizes = tensor_sizes(gradient), strides = tensor_strides(gradient);
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(copy)), list = value_int_list(sizes.data, sizes.count),
-                 steps = value_int_list(strides.data, strides.count);
-    struct value twin = TORCH_CALL("aten::as_strided", "", plain, list, steps, value_int(tensor_storage_offset(copy)));
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(copy));
+    struct value twin = TORCH_CALL("aten::as_strided", "", plain, value_int_list(sizes.data, sizes.count),
+                                   value_int_list(strides.data, strides.count), value_int(tensor_storage_offset(copy)));
     if (differs & torch_facts.bit_conjugate)
         value_replace(&twin, TORCH_CALL("aten::_conj", "", twin));
     if (differs & torch_facts.bit_negative)
         value_replace(&twin, TORCH_CALL("aten::_neg_view", "", twin));
     value_drop(plain);
-    value_drop(list);
-    value_drop(steps);
     return twin.tensor;
 }
 

@@ -213,7 +213,7 @@ static void add_sum_hook(struct tensor *tensor, const char *label, struct origin
     struct gathered *gathered = malloc(sizeof *gathered);
     *gathered = (struct gathered){label, tensor_node(tensor), origin};
     gathered_node(gathered->node, true);
-    tensor_add_hook(tensor, (struct hook_closure){sum_hook, sum_hook_released, gathered});
+    tensor_add_hook(tensor, (struct hook_closure){.function = sum_hook, .release = sum_hook_released, .data = gathered});
 }
 
 bool gather_is_node(void *node) {
@@ -316,8 +316,8 @@ static void add_repeated_hooks(struct tensor *whole, struct tensor *own, const c
     struct repeated *repeated = malloc(sizeof *repeated);
     *repeated = (struct repeated){{label, tensor_node(whole), record->origin}, *record, NULL, 2};
     gathered_node(repeated->gathered.node, true);
-    tensor_add_hook(whole, (struct hook_closure){keep_gradient, repeated_gone, repeated});
-    tensor_add_hook(own, (struct hook_closure){take_gradient, repeated_released, repeated});
+    tensor_add_hook(whole, (struct hook_closure){.function = keep_gradient, .release = repeated_gone, .data = repeated});
+    tensor_add_hook(own, (struct hook_closure){.function = take_gradient, .release = repeated_released, .data = repeated});
 }
 
 struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {

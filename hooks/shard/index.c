@@ -1,4 +1,5 @@
 /* Indices: looking rows, or parts of each row, up by tensors of positions. */
+#include "held.h"
 #include "shard.h"
 
 /* All rows in another order (as many indices as rows): the rows of the others are needed, but the result is divided like self. */
@@ -7,11 +8,9 @@ static void reorder_rows(struct shard_call *call) {
     report_gather();
     explain_gather(call, "gathered its rows");
     OPAQUE_SCOPE;
-    struct value whole = value_tensor(gather_shard(call->op->name, argument_tensor(call->lead), &record));
-    struct value index = value_tensor(rows_take(call->values[2].tensor, &record, 0));
+    HELD whole = value_tensor(gather_shard(call->op->name, argument_tensor(call->lead), &record));
+    HELD index = value_tensor(rows_take(call->values[2].tensor, &record, 0));
     struct value result = TORCH_CALL("aten::index_select", "", whole, value_int(record.dim), index);
-    value_drop(whole);
-    value_drop(index);
     record_clear(result.tensor);
     record_set(result.tensor, record);
     execute_return(call, &result, 1);

@@ -11,34 +11,8 @@
  */
 #include <stdlib.h>
 
+#include "held.h"
 #include "normalise.h"
-
-/* ---- vectors with an element per channel */
-
-static struct tensor *as_type(struct tensor *tensor, enum torch_dtype dtype, bool copy) {
-    return TORCH_CALL("aten::to", "dtype", value_tensor(tensor), value_int(dtype), value_bool(false), value_bool(copy), value_none())
-        .tensor;
-}
-
-static void channels_read(struct tensor *tensor, double *numbers) {
-    struct tensor *wide = as_type(tensor, DTYPE_FLOAT64, true), *host = tensor_is_on_host(wide) ? wide : host_copy(wide);
-    memcpy(numbers, tensor_data(host), (size_t)tensor_elements(host) * sizeof *numbers);
-    if (host != wide)
-        tensor_release(host);
-    tensor_release(wide);
-}
-
-/* Where `like` is. */
-static struct tensor *channels_tensor(const double *numbers, int64_t count, enum torch_dtype dtype, struct tensor *like) {
-    struct tensor *wide = TORCH_CALL("aten::empty", "memory_format", value_int_list(&count, 1), value_int(DTYPE_FLOAT64), value_none(),
-                                     value_none(), value_none(), value_none())
-                              .tensor;
-    memcpy(tensor_data(wide), numbers, (size_t)count * sizeof *numbers);
-    struct tensor *tensor = as_type(wide, dtype, false), *there = host_to_device_of(tensor, like);
-    tensor_release(tensor);
-    tensor_release(wide);
-    return there;
-}
 
 /* Parameters and running statistics; NULL: there are none. */
 static struct tensor *first_vector(struct shard_call *call) {
@@ -56,22 +30,6 @@ static enum torch_dtype statistics_type(struct shard_call *call) {
     return tensor_dtype(call->values[0].tensor) == DTYPE_FLOAT64 ? DTYPE_FLOAT64 : DTYPE_FLOAT32;
 }
 
-/* Without history and mark; half precision as float, for sums. Owned. */
-static struct tensor *plain_of(struct tensor *tensor) {
-    struct tensor *plain = TORCH_CALL("aten::detach", "", value_tensor(tensor)).tensor;
-    record_clear(plain);
-    return plain;
-}
-
-static struct tensor *wide_of(struct tensor *tensor) {
-    if (dtype_is_narrow(tensor_dtype(tensor)))
-        return as_type(tensor, DTYPE_FLOAT32, false);
-    tensor_retain(tensor);
-    return tensor;
-}
-
-/* ---- the statistics of all rows */
-
 /* Of all rows, also where the batch lies in a merged dimension. */
 static int64_t elements_per_channel(const struct argument *input) {
     int64_t elements = 1;
@@ -79,71 +37,6 @@ static int64_t elements_per_channel(const struct argument *input) {
         if (dim != 1)
             elements *= argument_size(input, dim);
     return elements;
-}
-
-/* own: `channels` means, then as many variances, of this rank's rows; all[rank] likewise on return. */
-static void exchange(const double *own, double *all, int64_t channels, struct origin origin) {
-    size_t bytes[BOARD_RANKS_MAX];
-    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
-        bytes[rank] = 2 * (size_t)channels * sizeof *own;
-    memcpy(all + 2 * channels * shim_rank(), own, bytes[0]);
-    SHIM_COMM_SCOPE;
-    origin_note(origin);
-    comm_all_gather("statistics of a normalisation", all, 1, bytes);
-}
-
-/* Mean and biased variance of all rows from those of each rank's. */
-static void combine(const double *all, const struct record *record, int64_t channels, double *mean, double *variance) {
-    int64_t ranks = shim_world_size();
-    for (int64_t channel = 0; channel < channels; channel++) {
-        double sum = 0, squares = 0;
-        for (int64_t rank = 0; rank < ranks; rank++)
-            sum += (double)(record->total / ranks + (rank < record->total % ranks)) / (double)record->total *
-                   all[2 * channels * rank + channel];
-        for (int64_t rank = 0; rank < ranks; rank++) {
-            double share = (double)(record->total / ranks + (rank < record->total % ranks)) / (double)record->total;
-            double away = all[2 * channels * rank + channel] - sum;
-            squares += share * (all[2 * channels * rank + channels + channel] + away * away);
-        }
-        mean[channel] = sum;
-        variance[channel] = squares;
-    }
-}
-
-void normalise_own_statistics(struct tensor *input, double *mean, double *variance) {
-    struct tensor *plain = plain_of(input), *wide = wide_of(plain);
-    static struct operator_reference update_statistics = {"aten::batch_norm_update_stats", "", {NULL, NULL}};
-    struct value arguments[] = {value_tensor(wide), value_none(), value_none(), value_real(0)}, own_variance;
-    struct value own_mean = operator_call(&update_statistics, 4, arguments, &own_variance, 1);
-    channels_read(own_mean.tensor, mean);
-    channels_read(own_variance.tensor, variance);
-    value_drop(own_mean);
-    value_drop(own_variance);
-    tensor_release(wide);
-    tensor_release(plain);
-}
-
-static void take_statistics(struct tensor *input, const struct record *record, double *mean, double *variance) {
-    int64_t channels = tensor_size(input, 1);
-    NUMBERS own = malloc(2 * (size_t)channels * sizeof *own);
-    NUMBERS all = malloc(2 * (size_t)channels * shim_world_size() * sizeof *all);
-    normalise_own_statistics(input, own, own + channels);
-    exchange(own, all, channels, record->origin);
-    combine(all, record, channels, mean, variance);
-}
-
-void normalise_update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels) {
-    if (call_is_none(call, position))
-        return;
-    double momentum = call_real(call, 6, 0.1);
-    struct tensor *running = call->values[position].tensor;
-    NUMBERS numbers = malloc((size_t)channels * sizeof *numbers);
-    channels_read(running, numbers);
-    for (int64_t i = 0; i < channels; i++)
-        numbers[i] = (1 - momentum) * numbers[i] + momentum * (factor * now[i]);
-    struct tensor *fresh = channels_tensor(numbers, channels, tensor_dtype(running), running);
-    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(running), value_tensor(fresh), value_bool(false)));
-    tensor_release(fresh);
 }
 
 /* ---- backward */
@@ -170,7 +63,7 @@ static void normalised_release(void *data) {
 
 static void add_hook(struct tensor *tensor, struct normalised *normalised, struct tensor *(*function)(struct tensor *, void *)) {
     atomic_fetch_add(&normalised->references, 1);
-    tensor_add_hook(tensor, (struct hook_closure){function, normalised_release, normalised});
+    tensor_add_hook(tensor, (struct hook_closure){.function = function, .release = normalised_release, .data = normalised});
 }
 
 /* The gradients of bias and weight are the sums that the input's gradient needs, up to weight / deviation: kept in passing when a backward
@@ -179,18 +72,19 @@ static void add_hook(struct tensor *tensor, struct normalised *normalised, struc
 static struct tensor *meet_output_gradient(struct tensor *gradient, void *data) {
     struct normalised *normalised = data;
     normalised->sums_known = 0;
-    if (grad_mode_is_enabled())
-        normalise_keep_gradient(normalised, gradient);
-    else
+    if (gradient == torch_facts.undefined || !grad_mode_is_enabled())
         normalise_forget_gradients();
-    tensor_retain(gradient);
+    else
+        normalise_keep_gradient(normalised, gradient);
+    if (gradient != torch_facts.undefined)
+        tensor_retain(gradient);
     return gradient;
 }
 
 static struct tensor *keep_bias_gradient(struct tensor *gradient, void *data) {
     struct normalised *normalised = data;
     if (normalised->sums) {
-        channels_read(gradient, normalised->sums);
+        normalise_read_channels(gradient, normalised->sums);
         normalised->sums_known |= 1;
     }
     tensor_retain(gradient);
@@ -205,7 +99,7 @@ static struct tensor *meet_weight_gradient(struct tensor *gradient, void *data) 
         tensor_retain(gradient);
         return gradient;
     }
-    channels_read(gradient, normalised->sums + tensor_size(normalised->mean, 0));
+    normalise_read_channels(gradient, normalised->sums + tensor_size(normalised->mean, 0));
     normalised->sums_known |= 2;
     tensor_retain(gradient);
     return gradient;
@@ -216,8 +110,8 @@ static struct value normalise(const struct normalised *normalised, struct tensor
     bool widens = !dtype_is_narrow(tensor_dtype(input)); /* of a model in half precision, whose statistics are, too */
     struct value mean = value_tensor(normalised->mean), variance = value_tensor(normalised->variance);
     if (widens) {
-        mean = value_tensor(wide_of(mean.tensor));
-        variance = value_tensor(wide_of(variance.tensor));
+        mean = value_tensor(normalise_wide(mean.tensor));
+        variance = value_tensor(normalise_wide(variance.tensor));
     }
     struct value result = TORCH_CALL("aten::native_batch_norm", "", value_tensor(input), slope, offset, mean, variance, value_bool(false),
                                      value_real(0), value_real(normalised->epsilon));
@@ -235,7 +129,7 @@ static void sum_channels(struct value tensor, double *sums) {
         if (dim != 1)
             dims[count++] = dim;
     struct value sum = TORCH_CALL("aten::sum", "dim_IntList", tensor, value_int_list(dims, (size_t)count), value_bool(false), value_none());
-    channels_read(sum.tensor, sums);
+    normalise_read_channels(sum.tensor, sums);
     value_drop(sum);
 }
 
@@ -246,7 +140,7 @@ static void gradient_sums(const struct normalised *normalised, struct tensor *gr
             sums[i] = normalised->sums[i] * normalised->slope[i % channels];
         return;
     }
-    struct value wide_gradient = value_tensor(wide_of(gradient)), wide_input = value_tensor(wide_of(normalised->input));
+    struct value wide_gradient = value_tensor(normalise_wide(gradient)), wide_input = value_tensor(normalise_wide(normalised->input));
     struct value input = normalise(normalised, wide_input.tensor, value_none(), value_none());
     struct value product = TORCH_CALL("aten::mul", "Tensor", wide_gradient, input);
     sum_channels(wide_gradient, sums);
@@ -280,8 +174,8 @@ static struct tensor *centre_gradient(struct tensor *gradient, void *data) {
     for (int64_t i = 0; i < 2 * channels; i++)
         sums[i] /= normalised->count;
     enum torch_dtype dtype = tensor_dtype(normalised->mean);
-    struct value offset = value_tensor(channels_tensor(sums, channels, dtype, gradient)),
-                 slope = value_tensor(channels_tensor(sums + channels, channels, dtype, gradient));
+    struct value offset = value_tensor(normalise_channels(sums, channels, dtype, gradient)),
+                 slope = value_tensor(normalise_channels(sums + channels, channels, dtype, gradient));
     struct value through = normalise(normalised, normalised->input, slope, offset);
     struct value centred = TORCH_CALL("aten::sub", "Tensor", value_tensor(gradient), through, value_int(1));
     record_clear(centred.tensor);
@@ -318,30 +212,36 @@ static struct value run_kernel(const struct normalised *facts, struct value inpu
 
 /* weight / sqrt(variance + epsilon). By libtorch: the shim has no mathematics library. Owned. */
 static double *slope_of(struct value weight, const struct normalised *facts) {
-    struct value wide = value_tensor(as_type(facts->variance, DTYPE_FLOAT64, true));
+    struct value wide = value_tensor(normalise_as_type(facts->variance, DTYPE_FLOAT64, true));
     value_drop(TORCH_CALL("aten::add_", "Scalar", wide, value_real(facts->epsilon), value_int(1)));
     value_drop(TORCH_CALL("aten::rsqrt_", "", wide));
-    struct value plain = value_tensor(plain_of(weight.tensor));
+    struct value plain = value_tensor(normalise_plain(weight.tensor));
     value_drop(TORCH_CALL("aten::mul_", "Tensor", wide, plain));
     double *slope = malloc((size_t)tensor_elements(wide.tensor) * sizeof *slope);
-    channels_read(wide.tensor, slope);
+    normalise_read_channels(wide.tensor, slope);
     value_drop(plain);
     value_drop(wide);
     return slope;
 }
 
-/* The kernel between aliases that carry the hooks. */
+static void let_go(struct normalised **normalised) {
+    normalised_release(*normalised);
+}
+
+/* The kernel between aliases that carry the hooks. It throws what a pack function of the program's throws: a checkpoint that is computed again ends so, at
+   what it has saved last, in each step. */
 static struct value run_with_hooks(struct shard_call *call, const struct normalised *facts) {
-    struct normalised *normalised = malloc(sizeof *normalised);
+    __attribute__((cleanup(let_go))) struct normalised *normalised = malloc(sizeof *normalised);
     *normalised = *facts;
     tensor_retain(normalised->mean);
     tensor_retain(normalised->variance);
     normalised->references = 1;
-    normalised->input = plain_of(call->values[0].tensor);
+    normalised->input = normalise_plain(call->values[0].tensor);
     normalised->source = call->values[0].tensor;
     tensor_retain(normalised->source);
     normalised->weight = call_is_none(call, 1) ? NULL : call->values[1].tensor;
-    struct value input = value_tensor(alias_of(call->values[0].tensor)), weight = call->values[1], bias = call->values[2];
+    HELD input = value_tensor(alias_of(call->values[0].tensor)), weight_alias = value_none(), bias_alias = value_none();
+    struct value weight = call->values[1], bias = call->values[2];
     add_hook(input.tensor, normalised, centre_gradient);
     if (has_sums_in_passing(call)) {
         normalised->slope = slope_of(weight, facts);
@@ -352,28 +252,29 @@ static struct value run_with_hooks(struct shard_call *call, const struct normali
     bool has_weight = normalised->weight && tensor_is_recorded(normalised->weight);
     bool has_both = has_weight && !call_is_none(call, 2) && tensor_is_recorded(bias.tensor);
     if (has_both)
-        bias = value_tensor(alias_of(bias.tensor));
+        bias = bias_alias = value_tensor(alias_of(bias.tensor));
     if (normalised->sums)
         add_hook(bias.tensor, normalised, keep_bias_gradient);
     if (has_weight) {
-        weight = value_tensor(alias_of(weight.tensor));
+        weight = weight_alias = value_tensor(alias_of(weight.tensor));
         add_hook(weight.tensor, normalised, meet_weight_gradient);
     }
     struct value result = run_kernel(facts, input, weight, bias);
     normalised->node = tensor_node(result.tensor);
     normalise_note_result(normalised->node, normalised);
     atomic_fetch_add(&normalised->references, 1);
-    tensor_add_hook(result.tensor, (struct hook_closure){meet_output_gradient, output_released, normalised});
-    if (has_weight)
-        value_drop(weight);
-    if (has_both)
-        value_drop(bias);
-    value_drop(input);
-    normalised_release(normalised);
+    tensor_add_hook(
+        result.tensor,
+        (struct hook_closure){.function = meet_output_gradient, .release = output_released, .data = normalised, .sees_none = true});
     return result;
 }
 
 /* ---- the rules */
+
+static void facts_end(struct normalised *facts) {
+    tensor_release(facts->mean);
+    tensor_release(facts->variance);
+}
 
 static void normalise_with_all_rows(struct shard_call *call) {
     OPAQUE_SCOPE;
@@ -382,17 +283,16 @@ static void normalise_with_all_rows(struct shard_call *call) {
     double count = (double)elements_per_channel(call->lead);
     NUMBERS mean = malloc((size_t)channels * sizeof *mean);
     NUMBERS variance = malloc((size_t)channels * sizeof *variance);
-    take_statistics(input, &call->record, mean, variance);
+    normalise_statistics(input, &call->record, mean, variance);
     enum torch_dtype dtype = statistics_type(call);
-    struct normalised facts = {.epsilon = call_real(call, 7, 1e-5), .count = count, .origin = call->record.origin};
-    facts.mean = channels_tensor(mean, channels, dtype, input);
-    facts.variance = channels_tensor(variance, channels, dtype, input);
+    __attribute__((cleanup(facts_end))) struct normalised facts = {
+        .epsilon = call_real(call, 7, 1e-5), .count = count, .origin = call->record.origin};
+    facts.mean = normalise_channels(mean, channels, dtype, input);
+    facts.variance = normalise_channels(variance, channels, dtype, input);
     normalise_update_running(call, 3, mean, 1, channels);
     normalise_update_running(call, 4, variance, count / (count - 1), channels);
     struct value result =
         tensor_is_recorded(input) ? run_with_hooks(call, &facts) : run_kernel(&facts, call->values[0], call->values[1], call->values[2]);
-    tensor_release(facts.mean);
-    tensor_release(facts.variance);
     record_set(result.tensor, call->record);
     execute_return(call, &result, 1);
 }

@@ -145,7 +145,7 @@ struct value normalise_watch_gradient(struct value result, const struct record *
         return result;
     struct record *kept = malloc(sizeof *kept);
     *kept = *record;
-    tensor_add_hook(result.tensor, (struct hook_closure){meet_gradient, free, kept});
+    tensor_add_hook(result.tensor, (struct hook_closure){.function = meet_gradient, .release = free, .data = kept});
     struct value view = TORCH_CALL("aten::view_as", "", result, result);
     value_drop(result);
     return view;

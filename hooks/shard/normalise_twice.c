@@ -151,7 +151,7 @@ static struct tensor *meet_second_derivative(struct tensor *gradient, void *unus
 static struct tensor *guarded(struct tensor *gradient) {
     record_clear(gradient);
     if (tensor_is_recorded(gradient))
-        tensor_add_hook(gradient, (struct hook_closure){meet_second_derivative, NULL, NULL});
+        tensor_add_hook(gradient, (struct hook_closure){.function = meet_second_derivative});
     return gradient;
 }
 

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "held.h"
 #include "random.h"
 
 /* ---- a tensor for the draw */
@@ -99,12 +100,6 @@ static struct tensor *with_zero_derivative(struct tensor *drawn, struct tensor *
     return link.tensor;
 }
 
-static void drop_tensor(struct tensor **tensor) {
-    if (*tensor)
-        tensor_release(*tensor);
-}
-#define KEPT __attribute__((cleanup(drop_tensor))) struct tensor * /* released when the operator throws, too */
-
 static bool lead_is_first(const struct shard_call *call) {
     return call->lead == &call->arguments[0] && call->lead->position == 0;
 }
@@ -128,9 +123,7 @@ static struct value expanded_like(struct value probability, const struct shard_c
         refuse_write(call, "the probabilities have a history, and it has very many dimensions");
     memcpy(shape, sizes.data, sizes.count * sizeof *shape);
     shape[call->record.dim] = rows;
-    struct value list = value_int_list(shape, sizes.count), expanded = TORCH_CALL("aten::expand", "", probability, list, value_bool(false));
-    value_drop(list);
-    return expanded;
+    return TORCH_CALL("aten::expand", "", probability, value_int_list(shape, sizes.count), value_bool(false));
 }
 
 /* Of whole ones, a learned one for all, say. Owned. */
@@ -166,10 +159,10 @@ RULE_FUNCTION(random_in_place) {
     if (!lead_is_first(call))
         return RULE_GATHER;
     OPAQUE_SCOPE;
-    KEPT self = argument_tensor(call->lead);
+    HELD_TENSOR self = argument_tensor(call->lead);
     tensor_retain(self);
     struct argument *probability = call_argument(call, 1);
-    KEPT history = history_of(call, probability);
+    HELD_TENSOR history = history_of(call, probability);
     if (probability && probability->record.kind == RECORD_SHARD)
         value_replace(probability->slot, value_tensor(whole_values(call, argument_tensor(probability), &probability->record)));
     struct tensor *whole = draw(call, random_whole(self, &call->record));
@@ -199,7 +192,7 @@ RULE_FUNCTION(bernoulli) {
         return RULE_GATHER;
     bool has_number = !strcmp(call->op->overload, "p");
     OPAQUE_SCOPE;
-    KEPT self = argument_tensor(call->lead);
+    HELD_TENSOR self = argument_tensor(call->lead);
     tensor_retain(self);
     struct tensor *whole = has_number ? random_whole(self, &call->record) : whole_values(call, self, &call->record);
     struct tensor *drawn = keep_rows(draw(call, whole), &call->record);
@@ -258,13 +251,13 @@ RULE_FUNCTION(rrelu) {
         !record_same_rows(&noise->record, &call->record))
         refuse_write(call, "its noise is not divided like its input");
     OPAQUE_SCOPE;
-    KEPT self = argument_tensor(call->lead);
-    KEPT slopes = argument_tensor(noise);
+    HELD_TENSOR self = argument_tensor(call->lead);
+    HELD_TENSOR slopes = argument_tensor(noise);
     tensor_retain(self);
     tensor_retain(slopes);
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(self));
     record_clear(plain.tensor);
-    KEPT whole_noise = random_whole(slopes, &call->record);
+    HELD_TENSOR whole_noise = random_whole(slopes, &call->record);
     tensor_retain(whole_noise);
     value_replace(&call->values[1], value_tensor(whole_noise));
     tensor_release(draw(call, gather_shard(call->op->name, plain.tensor, &call->record)));

@@ -166,7 +166,7 @@ void graph_begin(void) {
         if (are_edges(node + at, nodes))
             edges_at = at;
     if (edges_at) {
-        tensor_add_hook(sum.tensor, (struct hook_closure){pass_on, NULL, NULL});
+        tensor_add_hook(sum.tensor, (struct hook_closure){.function = pass_on});
         find_hooks(node);
     }
     find_casts(leaf);

@@ -315,7 +315,8 @@ static int closure_manage(void **to, void *const *from, int operation) {
 
 static void *closure_invoke(struct tensor **result, void *const *functor, struct tensor *const *gradient) {
     struct closure_box *box = functor[0];
-    *result = box->closure.function(*gradient, box->closure.data);
+    bool flows_on = *gradient == torch_facts.undefined && !box->closure.sees_none;
+    *result = flows_on ? torch_facts.undefined : box->closure.function(*gradient, box->closure.data);
     return result;
 }
 

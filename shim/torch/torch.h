@@ -190,6 +190,7 @@ struct hook_closure {
     struct tensor *(*function)(struct tensor *gradient, void *data);
     void (*release)(void *data);
     void *data;
+    bool sees_none; /* also called for a gradient that is not there (undefined), which else flows on */
 };
 unsigned tensor_add_hook(struct tensor *tensor, struct hook_closure closure); /* the hook's number */
 /* True when autograd records what is done with the tensor now: it requires grad, grad mode is on and autograd is not excluded (torch::randn_like and its like
@@ -197,7 +198,6 @@ unsigned tensor_add_hook(struct tensor *tensor, struct hook_closure closure); /*
 bool tensor_is_recorded(struct tensor *tensor);
 /* In a hook: true when the backward itself is recorded (create_graph). */
 bool grad_mode_is_enabled(void);
-
 /* ---- operators (operator.c) */
 struct operator{
     char *definition;
