@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../pairs.h"
 #include "../python.h"
@@ -11,15 +12,21 @@
 #include "../threads.h"
 #include "functions.h"
 
-enum { NUMBER_BITS = 32 };
+enum { NUMBER_BITS = 32, CHUNK = 1024 };
 
 #define OF_EXAMPLES ((size_t)UINT32_MAX) /* no maker's key */
 
+/* Leaves by number. A checkpoint that is computed again makes one each time: those of which all are gone are freed. */
+struct chunk {
+    size_t living;
+    struct tensor *leaves[CHUNK]; /* NULL: gone */
+};
+
 /* Who makes leaves: a thread, or a task. Never freed. */
 struct maker {
-    size_t key;             /* of its word; two of 2^32 threads with one key count together */
-    struct tensor **leaves; /* by number; NULL: gone */
-    size_t room;
+    size_t key;            /* of its word; two of 2^32 threads with one key count together */
+    struct chunk **chunks; /* NULL: freed */
+    size_t room;           /* for chunks */
     _Atomic size_t count, compared;
     struct maker *_Atomic from; /* who has made it; NULL: nobody who knew any that were not compared */
     size_t of_from;             /* leaves that were there by then */
@@ -94,6 +101,34 @@ void leaves_pass_on(uint64_t word) {
     atomic_store_explicit(&made->from, own, memory_order_release);
 }
 
+/* ---- its leaves. Lock held. */
+
+static struct tensor *leaf_at(const struct maker *maker, size_t number) {
+    const struct chunk *chunk = number < maker->count ? maker->chunks[number / CHUNK] : NULL;
+    return chunk ? chunk->leaves[number % CHUNK] : NULL;
+}
+
+static struct chunk *chunk_for(struct maker *maker, size_t number) {
+    size_t at = number / CHUNK, before = maker->room;
+    if (at == before) {
+        maker->room = before ? 2 * before : 1;
+        maker->chunks = realloc(maker->chunks, maker->room * sizeof *maker->chunks);
+        memset(maker->chunks + before, 0, (maker->room - before) * sizeof *maker->chunks);
+    }
+    if (!maker->chunks[at])
+        maker->chunks[at] = calloc(1, sizeof **maker->chunks);
+    return maker->chunks[at];
+}
+
+static void forget(struct maker *maker, size_t number) {
+    struct chunk **chunk = &maker->chunks[number / CHUNK];
+    (*chunk)->leaves[number % CHUNK] = NULL;
+    if (--(*chunk)->living || (number / CHUNK + 1) * CHUNK > maker->count)
+        return;
+    free(*chunk);
+    *chunk = NULL;
+}
+
 /* Appends the maker's leaves up to limit. Other threads may let go of theirs meanwhile: their end waits for the lock (leaf_gone). */
 static size_t take(struct maker *maker, size_t limit, struct tensor ***list, size_t count) {
     size_t first = maker->compared;
@@ -103,7 +138,7 @@ static size_t take(struct maker *maker, size_t limit, struct tensor ***list, siz
     if (!*list)
         shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory to check %zu parameters", limit);
     for (size_t i = first; i < limit; i++) {
-        struct tensor *leaf = maker->leaves[i];
+        struct tensor *leaf = leaf_at(maker, i);
         (*list)[count + i - first] = leaf && tensor_retain_living(leaf) ? leaf : NULL;
     }
     atomic_store_explicit(&maker->compared, limit, memory_order_release);
@@ -145,11 +180,9 @@ static size_t number_of_example(void) {
 /* Lock held. */
 static size_t number_of_maker(struct tensor *leaf) {
     struct maker *maker = maker_get(key_of(threads_own()));
-    if (maker->count == maker->room) {
-        maker->room = maker->room ? 2 * maker->room : 8;
-        maker->leaves = realloc(maker->leaves, maker->room * sizeof(struct tensor *));
-    }
-    maker->leaves[maker->count] = leaf;
+    struct chunk *chunk = chunk_for(maker, maker->count);
+    chunk->leaves[maker->count % CHUNK] = leaf;
+    chunk->living++;
     return maker->key << NUMBER_BITS | atomic_fetch_add_explicit(&maker->count, 1, memory_order_release);
 }
 
@@ -191,14 +224,14 @@ void leaf_gone(struct tensor *leaf) {
     LEAF_SCOPE;
     struct maker *maker = maker_find((known - 1) >> NUMBER_BITS);
     if (maker)
-        maker->leaves[leaf_number(known - 1)] = NULL;
+        forget(maker, leaf_number(known - 1));
     pairs_put(&ordinals, leaf, NULL);
 }
 
 struct tensor *leaf_by_ordinal(size_t ordinal) {
     LEAF_SCOPE;
     struct maker *maker = maker_find(ordinal >> NUMBER_BITS);
-    return maker && leaf_number(ordinal) < maker->count ? maker->leaves[leaf_number(ordinal)] : NULL;
+    return maker ? leaf_at(maker, leaf_number(ordinal)) : NULL;
 }
 
 void leaf_node_made(void *node, struct tensor *leaf) {
