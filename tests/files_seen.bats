@@ -122,7 +122,7 @@ threading.Thread(target=watch, daemon=True).start()
 while True:
     train()'
     cd "$RANKS"
-    spawn_bg "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    spawn_bg timeout 100 "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
     retry 600 0.1 test -s log.csv
     kill -TERM "$bg_pid"
     wait_bg
