@@ -100,6 +100,10 @@ bool threads_is_main(void) {
     return pthread_equal(main_thread, pthread_self());
 }
 
+bool threads_is_in_task(void) {
+    return threads_own() && life_own()->before;
+}
+
 bool threads_are_told_apart(void) {
     return has_own_word;
 }

@@ -30,6 +30,7 @@ bool threads_are_living(void);
 /* Any thread. */
 uint64_t threads_own(void);
 bool threads_is_main(void);
+bool threads_is_in_task(void); /* what was given to a thread, of a pool or a queue */
 /* Of a thread of the program, by its pthread_t, which a later thread may have again: the word that it began with, and what its function was given (of a
    std::thread, the object that holds its function). Word 0: not known. Any thread. */
 struct threads_birth {

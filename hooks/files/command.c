@@ -127,7 +127,7 @@ void command_end(struct meeting *meeting, int error, uint32_t status) {
 
 bool command_await(struct meeting *meeting) {
     meeting_await(meeting);
-    mapped_settle();
+    mapped_settle(false);
     mapped_command_has_run();
     return meeting->error != EACH_RUNS;
 }

@@ -103,6 +103,7 @@ struct written {
     _Atomic uint8_t state;
     bool is_own;                /* this rank's private copy */
     bool is_whole;              /* of one that rank 0 may write elsewhere until it is complete */
+    bool was_met;               /* kept: all ranks met to open it */
     _Atomic bool is_temporary;  /* not in its place yet */
     _Atomic uint8_t publishers; /* threads that are just putting it in its place */
     bool is_early;              /* open since before the ranks began (early.c) */
@@ -193,7 +194,7 @@ bool mapped_keep(struct written *file);
 /* Has there been one? The same on all ranks. */
 bool mapped_may_be_kept(void);
 /* All ranks have come here: what rank 0 wrote through memory is in its file, which others may write to. So copies go that are not mapped any more. */
-void mapped_settle(void);
+void mapped_settle(bool only_met);
 /* Rank 0 has run a command for all, which may have written to what children were given before. */
 void mapped_command_has_run(void);
 /* Of a copy that was kept for a child: was it given none, or has rank 0's file all of it now? The copy is gone then. */

@@ -12,7 +12,7 @@ static void before_child(void) {
     written_publish_all();
     if ((written_count() || mapped_may_be_kept()) && files_place() == FILES_MEET) {
         meeting_hold(MEETING_CHILD, "", NULL);
-        mapped_settle();
+        mapped_settle(false);
     }
 }
 

@@ -71,10 +71,15 @@ static void make_room(void) {
 
 static _Atomic bool may_be_kept, is_settling;
 
-/* Neither in memory nor in a child's hands. */
-static void let_go_of_idle(struct written *file, const void *unused) {
-    if (file->is_kept && !file->is_mapped && !written_is_perhaps_given(file))
+/* Neither in memory nor in a child's hands. only_met: rank 0's threads may still write to theirs. */
+static void let_go_of_idle(struct written *file, const void *only_met) {
+    bool is_due = file->was_met || !*(const bool *)only_met;
+    if (file->is_kept && is_due && !file->is_mapped && !written_is_perhaps_given(file))
         let_go(file);
+}
+
+static void let_all_idle_go(bool only_met) {
+    written_each(let_go_of_idle, &only_met);
 }
 
 bool mapped_may_be_kept(void) {
@@ -89,7 +94,7 @@ bool mapped_keep(struct written *file) {
         return false;
     written_each(let_go_of_older, file);
     if (!atomic_load(&is_settling))
-        written_each(let_go_of_idle, NULL);
+        let_all_idle_go(false);
     make_room();
     int kept = fcntl(file->descriptor, F_DUPFD_CLOEXEC, ABOVE);
     if (kept < 0)
@@ -115,7 +120,7 @@ static bool note_mapped(dev_t device, ino_t inode, const void *unused) {
     return false;
 }
 
-void mapped_settle(void) {
+void mapped_settle(bool only_met) {
     struct kept kept = {NULL, 0}, *its = &kept;
     if (!mapped_may_be_kept() || shim_rank() == 0)
         return;
@@ -127,7 +132,7 @@ void mapped_settle(void) {
     atomic_store(&is_settling, true);
     written_each(set_unmapped, NULL);
     readers_any_mapped(note_mapped, NULL);
-    written_each(let_go_of_idle, NULL);
+    let_all_idle_go(only_met);
     atomic_store(&is_settling, false);
     errno = saved_errno;
 }

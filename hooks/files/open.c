@@ -102,7 +102,7 @@ static int open_copy(struct meeting *meeting, struct written *file, const char *
     file->rank_0s = meeting->answer;
     spelling_met(path, meeting->paths[0]);
     view_add_alias(path, meeting->paths[0]);
-    mapped_settle(); /* rank 0 is past what it has written to those before */
+    mapped_settle(true); /* rank 0 is past what it has written to those before */
     return sink;
 }
 

@@ -170,6 +170,7 @@ bool written_is_open(const struct written *file) {
 void written_keep(struct written *file, int descriptor) {
     atomic_store(&of_descriptor[file->descriptor], 0);
     count_out(file);
+    file->was_met = file->number != 0;
     file->number = file->beside.number = 0;
     file->descriptor = descriptor;
     file->is_kept = true;

@@ -27,9 +27,9 @@ void watch_begin(struct loader *loader, struct list_rows rows, size_t length, in
     watch.witness = witness;
     watch.stacked = 0;
     watch.verdict = WATCH_AGAIN; /* unless it turns out to be clean */
+    watch.handled = signals_handled();
     watch.at_hand =
         watch.divided && !shim_has_threads() ? memory_at_hand(loader->view.dataset, loader->view.vtable) : 0; /* others write, too */
-    watch.handled = signals_handled();
     bool observe = atomic_load(&loader->state) == LOADER_WATCHED;
     if (observe) {
         loader->dataset_sum = memory_of_dataset(loader->view.dataset);

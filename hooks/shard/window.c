@@ -70,9 +70,13 @@ static bool is_closed(const struct window *window) {
     return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == window_owns(window);
 }
 
+bool window_has_source_alone(const struct window *window) {
+    return tensor_is_let_go(window->source, (uint32_t)list_length(list_of(&of_sources, window->source)));
+}
+
 /* `const float *row = h[i].data_ptr<float>()`: the view is gone, h is not. */
 static bool may_be_pointed_to(const struct window *window) {
-    return window->is_kept && tensor_owners(window->source) > list_length(list_of(&of_sources, window->source));
+    return window->is_kept && !window_has_source_alone(window);
 }
 
 static bool is_left_over(const struct window *window) {
@@ -126,7 +130,7 @@ static struct tensor *find_whole(struct tensor *source) {
         if ((window->source == source || window_is_twin(window->source, &window->record, source)) && is_there(window) &&
             tensor_requires_grad(window->whole) == tensor_is_recorded(source) && window->thread == threads_own() &&
             (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
-            window->idle = window->opened = 0;
+            window->idle = 0;
             tensor_retain(window->whole);
             return window->whole;
         }

@@ -15,7 +15,6 @@ struct window {
     uint64_t thread;      /* whose it is */
     uint64_t backwards;   /* that the thread had run when it was opened: they free what its history needs */
     int idle;             /* calls since a view of the copy was last asked for */
-    int opened;           /* windows of its thread since then, while it is_recorded */
     bool is_recorded;     /* the copy has a history: it is among those of its thread */
     bool is_pointed;      /* a pointer into the copy was given away; and it may outlive the views */
     bool is_kept;
@@ -38,6 +37,8 @@ void window_refresh(struct tensor *tensor);
 /* Other copies of a storage are brought up to date after one has been written: a collective, if so it is due. */
 bool window_others_are_due(const void *source, const void *up_to_date);
 void window_renew_others(const void *source, const void *up_to_date);
+/* The program does not have the source any more. */
+bool window_has_source_alone(const struct window *window);
 /* The window has a tensor of its own of its source's memory. */
 void window_detach_source(struct window *window);
 /* How often windows have got other sources, or these other memory (x.data = y, x.set_(y)). */

@@ -95,6 +95,23 @@ bool tensor_retain_living(struct tensor *tensor) {
     return living != GONE;
 }
 
+bool tensor_is_let_go(struct tensor *tensor, uint32_t own) {
+    uint64_t counts = __atomic_load_n((const uint64_t *)((const char *)tensor + STRONG_COUNT), __ATOMIC_ACQUIRE);
+    if ((uint32_t)counts == own)
+        return true;
+    const struct python_api *python = python_api();
+    bool may_be = (uint32_t)counts == own + 1 && counts >> 63 && torch_functions.try_incref_pyobject;
+    if (!may_be || !python || !python->is_alive())
+        return false;
+    int state = python->lock();
+    struct object *object = python_object(tensor);
+    bool is_ours = object && (uint32_t)object->references == 2; /* the tensor's, and the one that we have just got */
+    if (object)
+        python->release(object);
+    python->unlock(state);
+    return is_ours;
+}
+
 /* intrusive_ptr::reset_ of the releases before the C ABI (c10/util/intrusive_ptr.h of 1.13 to 2.5). */
 static void release_by_hand(struct tensor *tensor) {
     if (count_add(tensor, STRONG_COUNT, -1))

@@ -182,16 +182,10 @@ bool tensor_retain_living(struct tensor *tensor); /* false: nobody owns it; its 
 /* How many own the object, a tensor or a storage: its strong count. And how many own a storage, but for Python's object of it where nobody has that. */
 uint32_t tensor_owners(const void *object);
 uint32_t storage_owners(const void *storage);
+/* Only we, who own it so often, have it: nor has Python by its object, which is an owner, too, since 2.13. Takes Python's lock. */
+bool tensor_is_let_go(struct tensor *tensor, uint32_t own);
 void tensor_release(struct tensor *tensor);
 void tensor_mark_parameter(struct tensor *tensor);
-/* The gradient that flows back through `tensor` (must require grad) is replaced by what function returns for it (owned), borrowed in. Lives with the
-   graph; data is passed as is, released by release (may be NULL) when the graph goes. */
-struct hook_closure {
-    struct tensor *(*function)(struct tensor *gradient, void *data);
-    void (*release)(void *data);
-    void *data;
-    bool sees_none; /* also called for a gradient that is not there (undefined), which else flows on */
-};
 unsigned tensor_add_hook(struct tensor *tensor, struct hook_closure closure); /* the hook's number */
 /* True when autograd records what is done with the tensor now: it requires grad, grad mode is on and autograd is not excluded (torch::randn_like and its like
    run below autograd). */

@@ -67,4 +67,13 @@ struct sizes { /* c10::ArrayRef<int64_t> */
     size_t count;
 };
 
+/* What flows back through a tensor (must require grad; tensor_add_hook) is replaced by what function returns for it (owned), borrowed in. Lives with the
+   graph; data is passed as is, released by release (may be NULL) when the graph goes. */
+struct hook_closure {
+    struct tensor *(*function)(struct tensor *gradient, void *data);
+    void (*release)(void *data);
+    void *data;
+    bool sees_none; /* also called for a gradient that is not there (undefined), which else flows on */
+};
+
 #endif
