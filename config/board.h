@@ -43,6 +43,7 @@ struct board_host {
     unsigned char
         address[28]; /* struct sockaddr_in or sockaddr_in6: where the host's leader, its first rank, is reached by those of the others */
     char name[BOARD_HOST_CHARS]; /* for messages */
+    char node[BOARD_HOST_CHARS]; /* as it calls itself (uname), and as its programs name files */
 };
 
 enum board_waiting {

@@ -56,6 +56,7 @@ void board_line(struct job *job, uint32_t number, struct together_line *line) {
     line->waiting = atomic_load_explicit(&shown->waiting, memory_order_relaxed);
     line->thrown = atomic_load_explicit(&shown->thrown, memory_order_relaxed);
     line->held = number ? 0 : job->held.times;
+    line->beside = atomic_load_explicit(&board->deeds[number].waiting, memory_order_relaxed);
     take_words(line->where, shown->where, sizeof line->where);
     take_words(line->thrower, shown->thrower, sizeof line->thrower);
     line->process = is_same_place(&before, line) ? (uint32_t)process_state(line->pid, 0) : 0;

@@ -137,6 +137,7 @@ bool held_by_reader(struct job *job);
 bool held_is_writing(const struct job *job);
 
 /* board.c: what the ranks write on the board → names, early leavers, stalls. */
+enum { BOARD_LOOK_MS = 200 }; /* between looks */
 void board_look(struct job *job, uint64_t now_ms);
 /* What a rank is doing, in words; text[size]. rank: its number in the job. */
 void board_words(struct job *job, uint32_t rank, char *text, size_t size);

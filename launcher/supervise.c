@@ -12,7 +12,6 @@
 #include "job.h"
 #include "strays.h"
 
-#define LOOK_MS 200    /* between looks at the board */
 #define READER_MS 2000 /* for who reads our output, once a signal of the user's has ended the program */
 #define KILLS_MAX 5    /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
@@ -89,12 +88,14 @@ void supervise_event(struct job *job, enum lifecycle_event event) {
 }
 
 void supervise_problem(struct job *job, const struct problem *problem) {
+    bool is_over_here = job->hosts && job->state == LIFECYCLE_DONE;
     /* What the other ranks say after the first failure are its consequences. */
-    if (job->problem.exit_code || job->first_failed >= 0 || job->state >= LIFECYCLE_STOPPING)
+    if (job->problem.exit_code || job->first_failed >= 0 || (job->state >= LIFECYCLE_STOPPING && !is_over_here))
         return;
     job->problem = *problem;
     report_problem(job, problem);
-    supervise_event(job, LIFECYCLE_PROBLEM);
+    if (!is_over_here)
+        supervise_event(job, LIFECYCLE_PROBLEM);
     together_failed(job, problem, false, false);
 }
 
@@ -163,8 +164,8 @@ static int round_timeout(const struct job *job, uint64_t now_ms) {
     bool waiting =
         notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
     /* Nobody says when a job of a shell's background has become that of the foreground. */
-    if ((looking || waiting || input_is_shut_out(&job->input)) && timeout > LOOK_MS)
-        timeout = LOOK_MS;
+    if ((looking || waiting || input_is_shut_out(&job->input)) && timeout > BOARD_LOOK_MS)
+        timeout = BOARD_LOOK_MS;
     if (job->hosts && timeout > HOSTS_BEAT_MS)
         timeout = HOSTS_BEAT_MS;
     int held = input_holds(&job->input, now_ms);
@@ -207,7 +208,7 @@ static void on_time(struct job *job, uint64_t now_ms) {
         else
             supervise_event(job, LIFECYCLE_DEADLINE);
     }
-    if (job->state <= LIFECYCLE_INTERRUPTED && now_ms - job->looked_ms >= LOOK_MS) {
+    if (job->state <= LIFECYCLE_INTERRUPTED && now_ms - job->looked_ms >= BOARD_LOOK_MS) {
         job->looked_ms = now_ms;
         if (job->world_size > 1)
             board_look(job, now_ms);
@@ -275,7 +276,7 @@ static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
         if (job->hosts)
             together_add(job, &job->loop);
         bool logs_wait = streams_logs_wait(&job->streams);
-        wait_for_events(job, job->requests_to_end || job->hosts || logs_wait ? LOOK_MS : -1);
+        wait_for_events(job, job->requests_to_end || job->hosts || logs_wait ? BOARD_LOOK_MS : -1);
         together_on_time(job, clock_ms());
         if (logs_wait && has_failed && clock_ms() - begin_ms >= READER_MS)
             streams_give_logs_up(&job->streams);

@@ -56,17 +56,29 @@ static const char *part_of_name(const char *path) {
     return folder > 1 && !strncmp(path, start, folder) && path[folder] == '/' ? path + folder + 1 : path;
 }
 
+/* As the hosts call themselves; of one host it is no difference. */
+static size_t hosts_names(const char **names) {
+    const struct board *board = link_board();
+    size_t count = 0;
+    for (uint32_t host = 0; board->hosts > 1 && host < board->hosts; host++)
+        if (board->list[host].node[0])
+            names[count++] = board->list[host].node;
+    return count;
+}
+
 /* out: as long as the name. */
 static void spell_for_all(const char *name, char *out) {
     int32_t processes[BOARD_RANKS_MAX];
+    const char *hosts[BOARD_RANKS_MAX];
     shim_processes(processes);
-    moment_spell(name, &(struct moment){time(NULL), processes, ranks}, out);
+    moment_spell(name, &(struct moment){time(NULL), processes, ranks, hosts, hosts_names(hosts)}, out);
 }
 
 /* May another rank spell it in another way? out: as long as the name. */
 static bool may_differ(const char *name, char *out) {
     int32_t own = getpid();
-    moment_spell(name, &(struct moment){time(NULL), &own, 1}, out);
+    const char *hosts[BOARD_RANKS_MAX];
+    moment_spell(name, &(struct moment){time(NULL), &own, 1, hosts, hosts_names(hosts)}, out);
     return strcmp(name, out);
 }
 

@@ -108,9 +108,30 @@ static size_t length_at(const char *begin, const char *text, const struct moment
     return digits + (digits == SECONDS_DIGITS ? fraction_at(text + digits) : 0);
 }
 
+static bool is_of_word(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* How long the longest name of a host is that stands here as a word. */
+static size_t host_at(const char *begin, const char *text, const struct moment *moment) {
+    size_t longest = 0;
+    for (size_t i = 0; i < moment->host_count && (text == begin || !is_of_word(text[-1])); i++) {
+        size_t length = strlen(moment->hosts[i]);
+        if (length > longest && !strncmp(text, moment->hosts[i], length) && !is_of_word(text[length]))
+            longest = length;
+    }
+    return longest;
+}
+
 void moment_spell(const char *text, const struct moment *moment, char *out) {
     const char *begin = text;
     while (*text) {
+        size_t host = host_at(begin, text, moment);
+        if (host) {
+            *out++ = MARK;
+            text += host;
+            continue;
+        }
         size_t digits = digits_at(text), gone = digits ? length_at(begin, text, moment) : 0;
         if (gone) {
             *out++ = MARK;

@@ -12,10 +12,13 @@ struct moment {
     long long now; /* seconds since 1970 */
     const int32_t *processes;
     size_t count;
+    const char *const *hosts; /* names of hosts, likewise */
+    size_t host_count;
 };
 
-/* out[strlen(text) + 1]: the text with one mark, the same for all ranks, in place of each number of these processes, and of each time and date that is not far
-   from now: seconds since 1970 and parts of them, YYYYMMDD, YYYY-MM-DD, with HHMMSS, HH-MM or HH-MM-SS behind it. */
+/* out[strlen(text) + 1]: the text with one mark, the same for all ranks, in place of each number of these processes, each name of these hosts, and each time
+   and date that is not far from now: seconds since 1970 and parts of them, YYYYMMDD, YYYY-MM-DD and Nov29, with HHMMSS, HH-MM or HH-MM-SS behind it (behind the
+   last it must be). */
 void moment_spell(const char *text, const struct moment *moment, char *out);
 
 #endif

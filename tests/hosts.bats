@@ -204,6 +204,20 @@ for step in range(6):
     all_say "AR-RANK-EARLY: rank 1 finished at step 4"
 }
 
+@test "so is the first host's only rank, whether the other waits for it in a collective or at a file" {
+    local waits
+    for waits in 'model(torch.ones(8, 4)).sum().backward()' 'open("file", "w")'; do
+        on_hosts "1 1" 125 "$(python_of debian)" -c "
+import os, torch
+model = torch.nn.Linear(4, 1)
+model(torch.ones(8, 4)).sum().backward()
+if os.environ['ACCEL_RUN_RANK'] == '0':
+    os._exit(0)
+$waits"
+        all_say "AR-RANK-EARLY: rank 0 finished at step 1"
+    done
+}
+
 @test "ranks that part are named with their numbers in the job" {
     on_hosts "2 1" 125 "$(python_of debian)" -c '
 import os, torch
@@ -346,6 +360,21 @@ for step in range(6):
         echo "$([ "$host" = 1 ] && echo 127.0.1.1 || echo 10.77.0.1) leader" >"/etc/netns/$NET-$host/hosts"
     done
     MASTER=leader on_hosts "1 1" 0 touch ended
+    [ -e host1/ended ]
+    [ -e host2/ended ]
+}
+
+@test "the first host's own name leads there to an address that only it has, before the one that the others know" {
+    for host in 1 2; do
+        mkdir -p "/etc/netns/$NET-$host"
+        echo "10.77.0.1 leader" >"/etc/netns/$NET-$host/hosts"
+    done
+    sed -i '1i 10.78.0.1 leader' "/etc/netns/$NET-1/hosts"
+    ip -n "$NET-1" link add own type dummy
+    ip -n "$NET-1" addr add 10.78.0.1/24 dev own
+    ip -n "$NET-1" link set own up
+    MASTER=leader on_hosts "1 1" 0 touch ended
+    ip -n "$NET-1" link delete own
     [ -e host1/ended ]
     [ -e host2/ended ]
 }

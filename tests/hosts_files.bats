@@ -226,3 +226,30 @@ while True:
     contains "$(cat err1)" AR-RANKS-PARTED
     contains "$(cat err1)" "the same on all hosts"
 }
+
+@test "a file that a thread adds to again and again, whose name has the host's name and the process number, is one, and waits for nobody" {
+    requires command unshare
+    cat >program.py <<'PYTHON'
+import os, threading, time
+import torch
+model = torch.nn.Linear(4, 1)
+model(torch.ones(8, 4)).sum().backward()
+name = "events.%d.%s.%d" % (time.time(), os.uname().nodename, os.getpid())
+def write():
+    for event in range(50):
+        with open(name, "ab") as file:
+            file.write(b"event\n")
+    print(os.path.getsize(name))
+begin = time.monotonic()
+thread = threading.Thread(target=write)
+thread.start()
+thread.join()
+print("in time", time.monotonic() - begin < 20)
+PYTHON
+    printf '%s\n' '#!/bin/sh' 'exec unshare --uts sh -c "hostname node-\$\$.lab && exec \"\$@\"" sh '"$ACCEL_RUN"' "$@"' >named # each host calls itself something
+    chmod +x named
+    ACCEL_RUN=$T/named on_hosts "1 1" 0 "$(python_of debian)" "$T/program.py"
+    [ "$(cat out1)" = "$(printf '300\nin time True')" ]
+    [ "$(find host1 host2 -name 'events.*' | wc -l)" -eq 1 ]
+    lacks "$(cat err1 err2)" AR-FILE-BESIDE
+}

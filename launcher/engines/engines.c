@@ -178,7 +178,9 @@ void engines_ignore(struct engine *engine, const char *variable, const char *val
 
 static void take_place(const struct row *row, const struct engine_facts *facts, struct engine *engine) {
     const char *address = value_of(facts, row->address, NULL), *job = value_of(facts, row->job, NULL);
-    snprintf(engine->job, sizeof engine->job, "%s", job ? job : "");
+    const char *step =
+        job && row == &rows[ENGINE_SLURM] ? value_of(facts, "SLURM_STEP_ID SLURM_STEPID", NULL) : NULL; /* of several of one job */
+    snprintf(engine->job, sizeof engine->job, "%s%s%s", job ? job : "", step ? "." : "", step ? step : "");
     engines_first_host(address ? address : "", engine->address, sizeof engine->address);
     engine->port = number_of(facts, row->port, 0);
     engine->restart = number_of(facts, row->restart, 0);

@@ -51,6 +51,13 @@ void stand_by_release(struct stand_by *others, int exit_code) {
     others->count = 0;
 }
 
+/* A scheduler tells every process of a step (sbatch --signal=USR1@90): the one that started the ranks hears it, too, and the program saves and goes on. */
+static void hear_nothing(void) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], SIG_IGN);
+}
+
 int stand_by_wait(const struct front *front, struct problem *problem) {
     struct engine here;
     struct front meeting = meeting_of(front, &here);
@@ -58,6 +65,7 @@ int stand_by_wait(const struct front *front, struct problem *problem) {
     int connection = front_greet(&meeting, problem), descriptors[RENDEZVOUS_DESCRIPTORS];
     if (connection < 0)
         return -1;
+    hear_nothing();
     int status = front_die_with(&here, SIGKILL) ? rendezvous_await(connection, UINT64_MAX, &end, descriptors) : -1;
     close(connection);
     return status ? problem_set(problem, EXIT_LAUNCHER, "AR-ENGINE-ALONE", "look for who has ended it",

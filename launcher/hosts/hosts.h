@@ -57,7 +57,7 @@ struct hosts_hello {
     uint32_t port;                         /* where the host's leader listens */
     char program[256];                     /* without its folders */
     uint64_t arguments;                    /* a hash of them */
-    char processor[64];
+    char processor[64], node[BOARD_HOST_CHARS];
 };
 
 struct hosts_cannot {

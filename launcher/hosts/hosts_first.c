@@ -102,6 +102,7 @@ static int take_host(struct meet *meet, struct hosts_peer *stranger, const struc
         hosts_close(before);
     }
     meet_name_of(&address, hosts->list[hello->host].name);
+    strcpy(hosts->list[hello->host].node, hello->node);
     meet->said[hello->host] = *hello;
     hosts->is_told[hello->host] = true; /* it will be, with all */
     if (compare_hello(meet, &meet->said[hello->host]))
@@ -189,7 +190,7 @@ static int hear_strangers(struct meet *meet) {
             struct hosts_hello hello;
             memcpy(&hello, body, sizeof hello);
             hello.version[sizeof hello.version - 1] = hello.program[sizeof hello.program - 1] =
-                hello.processor[sizeof hello.processor - 1] = 0;
+                hello.processor[sizeof hello.processor - 1] = hello.node[sizeof hello.node - 1] = 0;
             if (take_host(meet, stranger, &hello))
                 return -1;
         }
@@ -340,6 +341,7 @@ int meet_as_first(struct meet *meet) {
         return meet_fail(meet, "AR-HOSTS-PORT", "name another port on all hosts (--master-port), or end who has it: ss -tlnp",
                          "port %u of %s cannot be taken: %s", meet->port, meet->master, strerror(errno));
     snprintf(hosts->list[0].name, BOARD_HOST_CHARS, "%.*s", BOARD_HOST_CHARS - 1, meet->master);
+    strcpy(hosts->list[0].node, meet->own.node);
     status = meet_open_leaders(meet, address) || wait_for_all(meet, listener) || give_ranks(meet);
     if (!status && secret_make(hosts->cookie, PROTOCOL_COOKIE_CHARS / 2))
         status = meet_fail(meet, "AR-MEMORY", "free some memory", "no random numbers from the system: %s", strerror(errno));

@@ -72,6 +72,8 @@ static void make_hello(struct hosts_hello *hello, const struct config *config, c
     snprintf(hello->job_id, sizeof hello->job_id, "%s", config->job_id);
     snprintf(hello->program, sizeof hello->program, "%s", basename(plan->arguments[0]));
     system_file_line("", "/proc/cpuinfo", "model name", hello->processor, sizeof hello->processor);
+    if (gethostname(hello->node, sizeof hello->node - 1))
+        hello->node[0] = 0;
 }
 
 /* ---- the others */

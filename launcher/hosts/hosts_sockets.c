@@ -136,13 +136,17 @@ static bool is_loopback(const struct sockaddr_storage *address) {
     return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
+/* At any address where the name has several, or one that is only this host's: the others may know it by another (nss-myhostname lists all that the host
+   has, a container is on several networks). A number that the user has given, and his own "localhost", are meant; a launcher's "localhost" is what it tells the
+   first host alone (PyTorch jobs of Kubeflow's first operator). */
 struct sockaddr_storage meet_place(const struct meet *meet, const struct meet_addresses *addresses) {
     struct in6_addr number;
-    bool is_any = false; /* the others may know it by an address of either family */
-    for (uint32_t i = 0; i < addresses->count; i++)
-        is_any |= is_loopback(&addresses->list[i]);
     bool is_number = inet_pton(AF_INET, meet->master, &number) == 1 || inet_pton(AF_INET6, meet->master, &number) == 1;
-    is_any &= !is_number && strcasecmp(meet->master, "localhost");
+    bool is_local = false, is_localhost = !strcasecmp(meet->master, "localhost") || is_number;
+    for (uint32_t i = 0; i < addresses->count; i++)
+        is_local |= is_loopback(&addresses->list[i]);
+    bool is_any = is_local ? !is_localhost || meet->config->origin[CONFIG_ID_master_addr] == CONFIG_FROM_LAUNCHER
+                           : !is_number && addresses->count > 1;
     return is_any ? any_of(AF_INET6, meet->port) : addresses->list[0];
 }
 

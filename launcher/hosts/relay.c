@@ -42,7 +42,9 @@ static void show_line(struct job *job, const struct together_line *line) {
     if (!board)
         return;
     struct board_rank *shown = &board->ranks[line->rank];
+    atomic_store(&shown->pid, line->pid);
     atomic_store(&shown->phase, line->phase);
+    atomic_store(&board->deeds[line->rank].waiting, line->beside);
     atomic_store(&shown->step, line->step);
     atomic_store(&shown->collective, line->collective);
     atomic_store(&shown->waiting, line->waiting);

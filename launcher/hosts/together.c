@@ -154,6 +154,14 @@ static void end_patience(struct job *job, int code) {
         job->hosts->ends_ms = clock_ms();
 }
 
+/* The first host's ranks have ended: others may wait for them. */
+static void look_for_waiters(struct job *job, uint64_t now_ms) {
+    if (job->problem.exit_code || now_ms - job->looked_ms < BOARD_LOOK_MS)
+        return;
+    job->looked_ms = now_ms;
+    board_look(job, now_ms);
+}
+
 int together_end(struct job *job, int code) {
     int32_t said = code;
     if (!job->hosts)
@@ -165,6 +173,7 @@ int together_end(struct job *job, int code) {
     while (!all_are_done(job)) {
         end_patience(job, code);
         one_round(job);
+        look_for_waiters(job, clock_ms());
     }
     if (!code)
         said = job->problem.exit_code;

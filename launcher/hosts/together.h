@@ -39,7 +39,8 @@ struct together_line {
     uint32_t rank, generation; /* 0: it has not claimed */
     int32_t pid;
     uint32_t phase, waiting, has_ended, trainer_has_ended;
-    uint32_t held; /* of rank 0: how often it was seen to be held up (../held.c) */
+    uint32_t beside; /* how many of its threads wait for another rank's beside its training */
+    uint32_t held;   /* of rank 0: how often it was seen to be held up (../held.c) */
     uint32_t
         process; /* its state as in /proc/PID/stat: 'R' runs, 'S' sleeps, 'T' and 't' stopped...; 0: not looked at, because it makes progress */
     uint64_t step, collective, meetings, thrown;

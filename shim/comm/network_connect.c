@@ -101,6 +101,12 @@ static int is_ours(const struct greeting *greeting) {
 static void set_options(int descriptor) {
     int yes = 1;
     setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* a message waits for no other */
+    /* Hours may lie between two collectives, while data are prepared: a firewall between the hosts forgets a connection that is silent for some minutes.
+       Whether a host is there is the launchers' to know. */
+    int between = 30 /* seconds */, many = 127;
+    setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, &between, sizeof between);
+    setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
+    setsockopt(descriptor, IPPROTO_TCP, TCP_KEEPCNT, &many, sizeof many);
     setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
 }
 

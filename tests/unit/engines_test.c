@@ -106,7 +106,7 @@ TEST("srun: a task of a step, on its host of the compressed lists") {
     EXPECT(engine.mode == ENGINE_JOIN && engine.rank == 2 && engine.world_size == 4 && engine.local_world_size == 2 && engine.nodes == 2 &&
            engine.node_rank == 1);
     EXPECT_TEXT(engine.address, "n03");
-    EXPECT_TEXT(engine.job, "9");
+    EXPECT_TEXT(engine.job, "9.0");
 }
 
 TEST("srun with one task on each host starts that host's ranks") {

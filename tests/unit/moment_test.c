@@ -8,7 +8,8 @@ static const int32_t processes[] = {4711, 0, 4712}; /* one is not known yet */
 /* 2026-11-24 13:17:02 UTC. */
 static const char *spelled(const char *text) {
     static char out[256];
-    moment_spell(text, &(struct moment){1795526222, processes, 3}, out);
+    static const char *const hosts[] = {"gpu", "gpu-01.lab", "n7"};
+    moment_spell(text, &(struct moment){1795526222, processes, 3, hosts, 3}, out);
     for (char *c = out; *c; c++)
         *c = *c == '\1' ? '#' : *c;
     return out;
@@ -20,6 +21,13 @@ TEST("numbers of the ranks' processes are one, on each rank") {
     EXPECT_TEXT(spelled("log.4713"), "log.4713");
     EXPECT_TEXT(spelled("14711"), "14711");
     EXPECT_TEXT(spelled("t0-0"), "t0-0");
+}
+
+TEST("names of hosts are one, as words") {
+    EXPECT_TEXT(spelled("events.gpu-01.lab.0"), "events.#.0");
+    EXPECT_TEXT(spelled("runs/gpu"), "runs/#");
+    EXPECT_TEXT(spelled("gpus/a_gpu_b"), "gpus/a_#_b");
+    EXPECT_TEXT(spelled("1n7-n7"), "1n7-#");
 }
 
 TEST("times in seconds, in parts of a second and with a fraction are one") {
