@@ -33,38 +33,65 @@ static bool number_begins(const struct text *text) {
     return is_digit_at(text, sign) || (text->at + sign < text->end && text->at[sign] == '.' && is_digit_at(text, sign + 1));
 }
 
+static bool ends_word(const char *at, const char *end) {
+    return at == end || !(isalnum((unsigned char)*at) || *at == '/');
+}
+
+/* "it/s", "tok/s", "samples/sec", "/s": so much a second, of anything. */
+static bool is_rate(const char *at, const char *end) {
+    while (at < end && isalpha((unsigned char)*at))
+        at++;
+    static const char *const ends[] = {"/s", "/sec", "/second"};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        size_t n = strlen(ends[i]);
+        if ((size_t)(end - at) >= n && !memcmp(at, ends[i], n) && ends_word(at + n, end))
+            return true;
+    }
+    return false;
+}
+
 static bool unit_follows(const struct text *text) {
-    static const char *const units[] = {"seconds", "second", "minutes",   "minute",   "secs",     "sec", "mins",
-                                        "min",     "ms",     "us",        "ns",       "s",        "m",   "h",
-                                        "it/s",    "s/it",   "samples/s", "images/s", "tokens/s", "/s"};
+    static const char *const units[] = {"seconds", "second", "minutes", "minute", "secs", "sec", "mins", "min",
+                                        "ms",      "us",     "ns",      "s",      "m",    "h",   "s/it", "fps"};
     const char *at = text->at;
     while (at < text->end && *at == ' ')
         at++;
+    if (is_rate(at, text->end))
+        return true;
     for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
         size_t n = strlen(units[i]);
-        if ((size_t)(text->end - at) >= n && !memcmp(at, units[i], n) &&
-            (at + n == text->end || !(isalnum((unsigned char)at[n]) || at[n] == '/')))
+        if ((size_t)(text->end - at) >= n && !strncasecmp(at, units[i], n) && ends_word(at + n, text->end))
             return true;
     }
     return false;
 }
 
 /* What is read by its name: "'train_runtime': '2.05'", "epoch time 1.3", "samples_per_second=310.2", "ms/batch 5.31". number: where it begins. */
-static bool name_is_time(const struct text *text, const char *number) {
-    static const char *const names[] = {"time",     "runtime", "walltime", "seconds", "secs",       "sec",        "elapsed",
-                                        "duration", "latency", "speed",    "fps",     "ms/batch",   "throughput", "ms/step",
-                                        "sec/step", "it/s",    "/s",       "/sec",    "per_second", "per second"};
-    const char *end = number;
-    while (end > text->begin && (isspace((unsigned char)end[-1]) || strchr("'\":=([|", end[-1])))
-        end--;
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && end < number; i++) {
-        size_t n = strlen(names[i]);
+static bool is_named(const struct text *text, const char *end, const char *const *names) {
+    for (; *names; names++) {
+        size_t n = strlen(*names);
         const char *begin = end - n;
-        if ((size_t)(end - text->begin) >= n && !strncasecmp(begin, names[i], n) &&
+        if ((size_t)(end - text->begin) >= n && !strncasecmp(begin, *names, n) &&
             (begin == text->begin || *begin == '/' || !isalnum((unsigned char)begin[-1])))
             return true;
     }
     return false;
+}
+
+/* is_fraction: "Data 0.012 (0.030)", the time that loading took (PyTorch's ImageNet example, torchvision, timm), is one; "data 5" counts. */
+static bool name_is_time(const struct text *text, const char *number, bool is_fraction) {
+    static const char *const names[] = {"time",     "runtime", "walltime", "seconds", "secs",       "sec",        "elapsed",
+                                        "duration", "latency", "speed",    "fps",     "ms/batch",   "throughput", "ms/step",
+                                        "sec/step", "it/s",    "/s",       "/sec",    "per_second", "per second", "sps",
+                                        "wps",      "ups",     "mfu",      NULL},
+                             *const of_fractions[] = {"data", "took", "wall", NULL};
+    const char *end = number;
+    while (end > text->begin && (isspace((unsigned char)end[-1]) || strchr("'\":=([|", end[-1])))
+        end--;
+    if (end == number)
+        return false;
+    const char *bracket = end - 3 >= text->begin && !memcmp(end - 3, "(s)", 3) ? end - 3 : end; /* "Time(s) 0.0123" */
+    return is_named(text, bracket, names) || (is_fraction && is_named(text, end, of_fractions));
 }
 
 /* "12:01" and ":01": hours, minutes, seconds; ":01.038", too. whole: its digits before the point. */
@@ -81,7 +108,7 @@ static void pass_milliseconds(struct text *text) {
 }
 
 static struct number read_number(struct text *text) {
-    struct number number = {0, 0, false, name_is_time(text, text->at)};
+    struct number number = {0, 0, false, false};
     const char *begin = text->at;
     char digits[NUMBER_CHARS + 1], before = text->before;
     text->at += *text->at == '-' || *text->at == '+';
@@ -111,7 +138,7 @@ static struct number read_number(struct text *text) {
     bool is_clock = clock_touches(whole, text, before);
     if (is_clock && before == ':')
         pass_milliseconds(text);
-    number.is_time = number.is_time || unit_follows(text);
+    number.is_time = name_is_time(text, begin, number.is_fraction) || unit_follows(text);
     bool is_average = text->average == AVERAGE_BEGINS;
     text->before = '0';
     text->average = number.is_time ? AFTER_TIME : NO_AVERAGE;

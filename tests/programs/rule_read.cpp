@@ -246,6 +246,20 @@ int main(int count, char **words) {
              h.mul_(2);
              return other.detach() + sum + rows[0][0];
          }},
+        {"pointers_into_outputs", /* with histories: windows that come later leave them alone */
+         [](Layers &m, Batch &t) {
+             std::vector<torch::Tensor> outs;
+             std::vector<const float *> rows;
+             for (int i = 1; i < 9; i++) {
+                 outs.push_back(m.flat(t.flat * i));
+                 rows.push_back(outs.back()[0].data_ptr<float>());
+             }
+             torch::Tensor other = m.flat(t.flat).relu().sum();
+             float sum = 0;
+             for (const float *row : rows)
+                 sum += row[1];
+             return other.detach() + sum;
+         }},
         {"untyped", [](Layers &m, Batch &t) { return sum_of_untyped(m.flat(t.flat)); }},
         {"untyped_transposed", [](Layers &m, Batch &t) { return sum_of_untyped(m.flat(t.flat).t().contiguous()); }},
         {"untyped_image", [](Layers &m, Batch &t) { return sum_of_untyped(m.image(t.pictures)); }},

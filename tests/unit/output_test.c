@@ -295,7 +295,15 @@ TEST("times that have a name but no unit are not compared") {
         "{'eval_loss': '0.68', 'eval_runtime': '0.0052', 'eval_samples_per_second': '9011', 'epoch': '2'}",
         "{'eval_loss': '0.68', 'eval_runtime': '0.0098', 'eval_samples_per_second': '4811', 'epoch': '2'}")); /* transformers.Trainer */
     EXPECT(same("Epoch: [0][10/50] Time  0.31 ( 0.29) Data  0.01 ( 0.02) Loss 2.3",
-                "Epoch: [0][10/50] Time  0.62 ( 0.41) Data  0.01 ( 0.02) Loss 2.3"));
+                "Epoch: [0][10/50] Time  0.62 ( 0.41) Data  0.31 ( 0.05) Loss 2.3"));
+    EXPECT(same("loss: 0.25 time: 0.31  data: 0.9512", "loss: 0.25 time: 0.91  data: 0.0131")); /* torchvision's MetricLogger */
+    EXPECT(same("iter 5: loss 0.25, time 9.31ms, mfu 12.34%", "iter 5: loss 0.25, time 8.12ms, mfu 14.01%"));
+    EXPECT(same("step 5 | 3321 tok/s", "step 5 | 2987 tok/s") && same("123.4 samples/sec", "99.1 samples/sec") &&
+           same("SPS: 812", "SPS: 640"));
+    EXPECT(same("Epoch 00005 | Time(s) 0.0123 | Loss 2.3", "Epoch 00005 | Time(s) 0.0345 | Loss 2.3")); /* DGL */
+    EXPECT(same("wps=1234.5, ups=3.1, wall=12.0", "wps=934.5, ups=2.4, wall=15.1") && same("31.2 FPS", "29.8 FPS"));
+    EXPECT(!same("data 5", "data 6") && !same("took 5 steps", "took 6 steps") && !same("5 m/sx", "6 m/sx") &&
+           !same("ups 0.5 loss 1.5", "ups 0.7 loss 2.5"));
     EXPECT(same("ms/batch  5.31 | loss 2.3", "ms/batch 12.10 | loss 2.3") && same("elapsed=1.2 tok/s: 812", "elapsed=3.9 tok/s: 190"));
     EXPECT(!same("'eval_runtime': '0.0052', 'loss': '0.25'", "'eval_runtime': '0.0098', 'loss': '0.35'"));
     EXPECT(!same("Time 0.31 (0.29) 2.5", "Time 0.62 (0.41) 3.5") && !same("time 0.31 loss (0.29)", "time 0.31 loss (0.41)"));
