@@ -370,11 +370,10 @@ for step in range(6):
         echo "10.77.0.1 leader" >"/etc/netns/$NET-$host/hosts"
     done
     sed -i '1i 10.78.0.1 leader' "/etc/netns/$NET-1/hosts"
-    ip -n "$NET-1" link add own type dummy
-    ip -n "$NET-1" addr add 10.78.0.1/24 dev own
-    ip -n "$NET-1" link set own up
+    ip -n "$NET-1" addr add 10.78.0.1/32 dev lo
     MASTER=leader on_hosts "1 1" 0 touch ended
-    ip -n "$NET-1" link delete own
+    ip -n "$NET-1" addr del 10.78.0.1/32 dev lo
+    rm -r "/etc/netns/$NET-"[12]
     [ -e host1/ended ]
     [ -e host2/ended ]
 }
