@@ -28,9 +28,7 @@
 
 /* What held.c has seen of rank 0. */
 struct held {
-    uint64_t written;  /* bytes, at the last time that a piece more was counted */
-    uint64_t switches; /* of its process, where it waited for a disk at the last look; 0: it did not */
-    uint64_t wrote_ms; /* when it was last seen to write; 0: never */
+    uint64_t wrote_ms; /* when rank 0 was last seen to write; 0: never */
     uint32_t times;    /* it was seen to be held up */
     uint64_t printed;  /* bytes, and could it print more, when held_by_reader() was asked last; how often they were read meanwhile: */
     bool was_blocked;

@@ -10,8 +10,15 @@
 
 #include "../config/board.h"
 
+/* What it writes there (held.c). */
+struct disk {
+    uint64_t written;  /* bytes, at the last time that a piece more was counted */
+    uint64_t switches; /* of its process, where it waited for a disk at the last look; 0: it did not */
+};
+
 struct rank {
     uint32_t number;
+    struct disk disk;
     pid_t pid; /* also its process group; stays a zombie until the end, so that neither number is given away (L6) */
     int pidfd; /* owned; -1 once the end was seen */
     bool has_ended;

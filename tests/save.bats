@@ -226,6 +226,14 @@ saves_slowly() {
     only model.pt model.pt.again
 }
 
+@test "so is another rank, whose copy of what the program writes goes to a slower disk" {
+    saves_slowly SLOW_DISK_RANK=1
+    [ "$status" -eq 0 ]
+    lacks "$output" TIMEOUT
+    contains "$output" "True 7.0"
+    only model.pt model.pt.again
+}
+
 @test "a checkpoint that does not get on at all ends the job at the deadline" {
     saves_slowly SLOW_DISK_HANGS=yes
     [ "$status" -eq 125 ]

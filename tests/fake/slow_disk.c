@@ -1,6 +1,7 @@
 /*
- * A disk that is slow for rank 0 alone, as it is where one rank writes for all. It is the program's, by LD_PRELOAD. With SLOW_DISK_HANGS=yes what is written there never
- * returns. With SLOW_DISK_LOG=NAME it is accel-run's own, and what that writes to a file whose name ends so never returns.
+ * A disk that is slow for rank 0 alone, as it is where one rank writes for all, or (SLOW_DISK_RANK) for another one. It is the program's, by LD_PRELOAD. With
+ * SLOW_DISK_HANGS=yes what is written there never returns. With SLOW_DISK_LOG=NAME it is accel-run's own, and what that writes to a file whose name ends so
+ * never returns.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,8 +15,8 @@
 enum { LARGE = 1 << 20, MS_FOR_LARGE = 700 };
 
 static void take_time(size_t bytes) {
-    const char *rank = getenv("ACCEL_RUN_RANK");
-    if (!rank || strcmp(rank, "0") || bytes < LARGE)
+    const char *rank = getenv("ACCEL_RUN_RANK"), *slow = getenv("SLOW_DISK_RANK");
+    if (!rank || strcmp(rank, slow ? slow : "0") || bytes < LARGE)
         return;
     do
         poll(NULL, 0, MS_FOR_LARGE);
