@@ -337,6 +337,7 @@ static void execute_undivided(const struct execution *execution, struct seeds *s
         SHIM_COMM_SCOPE;
         comm_barrier("backward of undivided work");
     }
+    drift_note_undivided();
     struct vector whole;
     bool are_marked = seeds_are_marked(execution->inputs);
     if (are_marked) {

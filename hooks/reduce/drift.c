@@ -17,6 +17,7 @@
 enum { WINDOW_BYTES = 1024, SELDOM = 64 };
 
 static uint64_t backwards; /* whose gradients were summed: the same number on all ranks */
+static _Atomic uint64_t undivided;
 static unsigned every = 1; /* backwards for each comparison; SELDOM, once hosts were seen to round otherwise */
 static bool is_said;
 static const double FAR = 1e-3, FAR_FLOAT16 = 5e-3, FAR_BFLOAT16 = 4e-2; /* of the largest value */
@@ -76,6 +77,10 @@ uint64_t drift_word(const struct backward *backward) {
     return checksum_of_window(&window) ^ (backwards % every ? 0 : checksum_mix(backward->numbers, 1));
 }
 
+void drift_note_undivided(void) {
+    atomic_fetch_add(&undivided, 1);
+}
+
 void drift_next(struct backward *backward) {
     backwards++;
     backward->numbers = numbers_take();
@@ -130,14 +135,15 @@ static double far_of(enum torch_dtype dtype) {
 }
 
 /* May rounding have taken the values of two ranks that far apart, of which this is the largest? On one host they compute the same of the same: what
-   differs is a last digit in each step, by where memory lies, and goes to and fro, so it grows as the root of their number. */
+   differs is a last digit in each step, by where memory lies or by which thread adds first (the backward of x[indices]), and goes to and fro, so it grows as
+   the root of their number. */
 static bool is_rounding(enum torch_dtype dtype, double difference, double largest) {
     if (!isfinite(difference))
         return false;
     if (dtype_is_narrow(dtype) || shim_has_hosts())
         return difference <= far_of(dtype) * largest;
     double near = (dtype == DTYPE_FLOAT64 ? NEAR_FLOAT64 : NEAR) * largest;
-    return difference * difference <= near * near * (double)backwards;
+    return difference * difference <= near * near * (double)(backwards + atomic_load(&undivided));
 }
 
 /* More than rounding? Types that are not looked into here are far when they differ. */

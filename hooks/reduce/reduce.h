@@ -244,6 +244,7 @@ struct tensor *sparse_none(struct tensor *like);
    that differs where they have not; and, with leaves that all ranks have, what is to be done then: a collective, which stops the job unless it was rounding.
    Communication lock held. */
 void drift_next(struct backward *backward);
+void drift_note_undivided(void); /* a backward that is not summed: each rank makes the same step by itself */
 uint64_t drift_word(const struct backward *backward);
 void drift_examine(const struct backward *backward);
 /* After a backward that has thrown: gradients are what they were before. */

@@ -178,7 +178,7 @@ static uint64_t of_whole(struct tensor *tensor, bool is_read) {
         elements *= (uint64_t)sizes.data[i];
     }
     enum torch_dtype dtype = tensor_dtype(tensor);
-    bool is_exact = elements == 1 || !dtype_is_floating(dtype) || !numbers_may_be_apart(); /* numbers_meet_tensor() looks at it, too */
+    bool is_exact = !dtype_is_floating(dtype) || !numbers_may_be_apart(); /* numbers_meet_tensor() looks at it, too */
     const void *data = is_read && is_exact && elements && tensor_is_on_host(tensor) ? tensor_data(tensor) : NULL;
     return data ? checksum_mix(word, of_first_element(data, dtype, elements == 1)) : word;
 }
