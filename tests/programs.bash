@@ -296,7 +296,7 @@ stopped() {
     ranks_run 2 "$build" "$name" "$@"
     [ "$(cat "$ranks/status")" -eq 125 ]
     contains "$(cat "$ranks/err")" "$id"
-    [ ! -s "$ranks/out" ]
+    [ -z "$(grep -v '^\[Gloo\] ' "$ranks/out")" ] # of libtorch 2.9's, whom it is connected to
     rm -r "$ranks"
 }
 

@@ -21,7 +21,7 @@ void settled_note_parts(struct backward *backward, const struct backward *arrive
     backward->settled = realloc(backward->settled, (backward->settled_count + arrived->count) * sizeof *backward->settled);
     for (size_t i = 0; i < arrived->count; i++) {
         const struct leaf_gradient *leaf = &arrived->leaves[i];
-        struct tensor *gradient = leaf_gradient_of(leaf);
+        struct tensor *gradient = leaf_has_ordinal(leaf->leaf, leaf->ordinal) ? leaf_gradient_of(leaf) : NULL;
         if (gradient && tensor_is_plain(gradient) && !tensor_is_marked(gradient))
             backward->settled[backward->settled_count++] =
                 (struct settled){.leaf = leaf->leaf, .ordinal = leaf->ordinal, .part = start_check_tensor(gradient)};
