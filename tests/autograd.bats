@@ -145,6 +145,7 @@ in_place_share() {
 @test "threads that look at one divided tensor at one time, or write rows of it, each its own, do what they do in one process" {
     same_words rows_of_threads
     same_part rows_of_pool.py debian wheel
+    same_part branches_of_pool.py debian wheel
 }
 
 @test "a TorchScript module is trained operator by operator: sizes, means, loops and conditions are those of one process" {

@@ -239,6 +239,7 @@ series_of() {
     programs=(divided_leaves.py shared_gradients.py callbacks.py second_derivative.py second_derivative_norm.py writes.py rewritten.py written.py
         legacy_types.py sparse.py memory.py storages.py forward_mode.py misfits.py outside.py retained.py history.py roots.py called_back.py recomputed.py sums_and_numbers.py queued.py given_data.py seen_gradients.py thrown_backward.py wrong_sizes.py columns.py kept_gradients.py exact_sums.py rows_of_pool.py rows_read.py one_memory.py graph_edges.py rare_forms.py repeated_memory.py hooks_that_hold.py leaves_that_end.py rows_kept.py no_gradients.py)
     [ "$1" != wheel ] || programs+=(functional.py modes.py subclasses.py transforms.py own_operators.py compiled.py half_overflow.py)
+    [[ $1 = symbolic* ]] || programs+=(branches_of_pool.py) # docs/limits.md
     programs+=(image_layouts.py) # last: its time-first sequences teach the layers that come after it
 }
 

@@ -56,23 +56,6 @@ def write(pool, hidden):
     print(short([hidden[10:16].sum().item(), hidden.sum().item()]))
 
 
-def learn_in_branches(pool):
-    """The engine takes nodes by their age, which each thread counts for itself."""
-    branches = [torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.BatchNorm1d(4)) for _ in range(4)]
-    for _ in range(20):
-        loss = sum(out.pow(2).mean() + out.max() for out in pool.map(lambda i: branches[i](data).sigmoid(), range(4)))
-        for branch in branches:
-            branch.zero_grad()
-        loss.backward()
-        with torch.no_grad():
-            for branch in branches:
-                for parameter in branch.parameters():
-                    parameter -= 0.1 * parameter.grad
-    print("branches", short([loss.item()]), short(branch[0].weight.grad.norm().item() for branch in branches))
-
-
-with ThreadPoolExecutor(2) as workers:
-    learn_in_branches(workers)
 with ThreadPoolExecutor(4) as workers:
     for step in range(6):
         optimizer.zero_grad()
