@@ -26,8 +26,7 @@ endef
 MATRIX_WHEELS := $(patsubst $(O)/matrix/%/installed,%,$(wildcard $(O)/matrix/wheel-*/installed))
 $(foreach build,$(MATRIX_WHEELS),$(eval $(call matrix_wheel,$(build))))
 
-# The programs of the wheel with another libtorch: the wheel's run path yields to the environment. They stay when these have been made of them.
-.SECONDARY: $(MATRIX_PROGRAMS:%=$(O)/programs/wheel-O2/%)
+# The programs of the wheel with another libtorch: the wheel's run path yields to the environment.
 $(O)/programs/symbolic-2.13.0-O2/%: $(O)/programs/wheel-O2/%
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$$@"\n' $(abspath $(call matrix_torch,symbolic-2.13.0))/lib $(abspath $<) >$@
@@ -44,4 +43,5 @@ check-matrix: deps
 
 # MATRIX_BUILD: one build, installed
 matrix-programs: $(MATRIX_PROGRAMS:%=$(O)/programs/$(MATRIX_BUILD)-O2/%) \
+	$(if $(filter symbolic-%,$(MATRIX_BUILD)),$(MATRIX_PROGRAMS:%=$(O)/programs/wheel-O2/%)) \
 	$(if $(filter wheel,$(MATRIX_BUILD)),$(PROGRAM_NAMES_O0:%=$(O)/programs/wheel-O0/%))
