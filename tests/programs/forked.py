@@ -1,6 +1,7 @@
 """Children that a training program forks use its models: loader workers whose data set runs an encoder, an evaluation on the side, a rank's own output."""
 import os
 import sys
+import weakref
 
 import torch
 from torch.nn import functional
@@ -88,7 +89,34 @@ class Pairs(torch.utils.data.Dataset):
         return features[index], features[index].numpy().sum(), TARGETS[index]
 
 
-for dataset in (torch.utils.data.TensorDataset(features, TARGETS), Pairs()):
+class Settings(dict):
+    """Its keys are attributes, too."""
+
+    def __init__(self, **given):
+        super().__init__(given)
+        self.__dict__.update(given)
+
+
+class Owner:
+    pass
+
+
+class Kept(torch.utils.data.Dataset):
+    """Its rows lie among what does not like to be looked at, and before more than anybody looks at."""
+
+    def __init__(self):
+        self.rows = features * 2
+        self.owner, self.settings = weakref.proxy(Owner()), Settings(values=[1, 2])
+        self.samples = [(f"{number}.png", number % 2) for number in range(60000)]
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index], TARGETS[index]
+
+
+for dataset in (torch.utils.data.TensorDataset(features, TARGETS), Pairs(), Kept()):
     for batch in torch.utils.data.DataLoader(dataset, batch_size=30, num_workers=2):
         loss = functional.cross_entropy(model(batch[0]), batch[-1]) + sum(part.sum() for part in batch[1:-1])
         step(loss)
