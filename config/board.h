@@ -15,6 +15,7 @@
 #ifndef ACCEL_RUN_BOARD_H
 #define ACCEL_RUN_BOARD_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -120,6 +121,14 @@ struct board_beside_end {
     _Atomic uint64_t number; /* of rank 0's deed that opened it: it is closed */
     _Atomic int32_t error;
 };
+
+/* By one writer at a time. A younger file may have had the place, and be closed, before an older one's end is told. */
+static inline void board_end_beside(struct board_beside_end *end, uint64_t number, int32_t error) {
+    if (atomic_load(&end->number) >= number)
+        return;
+    atomic_store(&end->error, error);
+    atomic_store(&end->number, number);
+}
 
 struct board {
     uint32_t magic;

@@ -322,12 +322,8 @@ bool beside_await_end(struct beside *beside) {
 
 void beside_file_ends(struct beside_file file, int error) {
     int saved_errno = errno;
-    struct board_beside_end *end = &link_board()->beside_ends[file.place];
     pthread_mutex_lock(&mutex);
-    if (atomic_load(&end->number) < file.number) { /* a younger file may have had its place meanwhile, and be closed */
-        atomic_store(&end->error, error);
-        atomic_store(&end->number, file.number);
-    }
+    board_end_beside(&link_board()->beside_ends[file.place], file.number, error);
     pthread_mutex_unlock(&mutex);
     if (link_board()->hosts > 1)
         link_meeting(

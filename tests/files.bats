@@ -159,27 +159,6 @@ PYTHON
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
-@test "threads that add to one file at once, again and again" {
-    cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'
-import concurrent.futures, os, sys
-if sys.argv[1:]:
-    import torch
-    torch.nn.Linear(4, 2)
-def add(number):
-    for _ in range(5):
-        with open("all", "a") as file:
-            file.write("x")
-    return number
-with concurrent.futures.ThreadPoolExecutor(4) as pool:
-    print(sum(pool.map(add, range(20))))
-print(os.path.getsize("all"))
-PYTHON
-    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
-    rm -rf "$PLAIN" "$RANKS" "$LOG"
-    mkdir "$PLAIN" "$RANKS"
-    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" torch
-}
-
 @test "Python: files that are written through mapped memory and read by their names, moved, made anew, removed and cut: the plain run's" {
     one_build mapped_files.py
 }
@@ -301,107 +280,6 @@ train()'
     both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/files.py" .
 }
 
-@test "files of threads beside the training: whole ones are whole, additions are made once, so is a folder named with the time, and numbers are no processes" {
-    program '
-import shutil, time
-def beside():
-    folder = "%.6f" % time.time()  # as tensorboard calls that of add_hparams: another one on each rank, the same for all
-    os.makedirs(folder)
-    with open(folder + "/part", "w") as file:
-        file.write("part")
-    print(open(folder + "/part").read())
-    shutil.rmtree(folder)
-    for i in range(20):
-        with open("whole", "w") as file:
-            file.write("text\n" * 10000)
-        with open("added", "a") as file:
-            file.write("line\n")
-        print(len(open("whole").read()))
-thread = threading.Thread(target=beside)
-thread.start()
-thread.join()
-
-import glob  # names of files that are numbers of processes, too: another thread comes first on each rank
-rank = int(os.environ.get("ACCEL_RUN_RANK", 0))
-lists = glob.glob("/proc/%d/task/*/children" % os.getppid()) if "ACCEL_RUN_RANK" in os.environ else []
-processes = sorted(int(process) for name in lists for process in open(name).read().split())[-3:] or range(3) # before them: who looks after the job
-def feature(number):
-    time.sleep(0.2 * ((number - rank) % 3))
-    with open("feature_%d" % processes[number], "w") as file:
-        file.write(str(number))
-threads = [threading.Thread(target=feature, args=(number,)) for number in (1, 2)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-for number in 1, 2:
-    print(number, open("feature_%d" % processes[number]).read())
-    os.remove("feature_%d" % processes[number])'
-    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
-    lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
-}
-
-@test "a thread that opens its file anew for each event, under a name with the process number, waits for nobody; nor one that moves a file out of /tmp" {
-    program '
-import shutil, tempfile, time
-def write():
-    for event in range(500):
-        with open("events.%d" % os.getpid(), "ab") as file:
-            file.write(b"event\n")
-    print(os.path.getsize("events.%d" % os.getpid()))
-def move():
-    with tempfile.NamedTemporaryFile("w", delete=False) as file:
-        file.write("saved")
-    shutil.move(file.name, "last.txt")
-    print(open("last.txt").read())
-begin = time.monotonic()
-for beside in write, move:
-    thread = threading.Thread(target=beside)
-    thread.start()
-    thread.join()
-print("in time", time.monotonic() - begin < 20)
-os.rename("events.%d" % os.getpid(), "events")
-train()'
-    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
-    lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
-}
-
-@test "sixty threads that write at once, and close their files long after rank 0's threads have: nobody waits for an end that has been" {
-    program '
-import time
-def write(number):
-    with open(f"part{number}.txt", "w") as file:
-        file.write(str(number))
-        if os.environ["ACCEL_RUN_RANK"] == "1":
-            time.sleep(2)
-threads = [threading.Thread(target=write, args=(number,)) for number in range(60)]
-begin = time.monotonic()
-for thread in threads:
-    thread.start()
-    time.sleep(0.01)
-for thread in threads:
-    thread.join()
-print("in time", time.monotonic() - begin < 15)
-train()
-print(sum(int(open(f"part{number}.txt").read()) for number in range(60)))'
-    (cd "$RANKS" && "$ACCEL_RUN" -n 2 --collective-timeout 30 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py")
-    [ "$(cat "$LOG/rank-1.out")" = "$(printf 'in time True\n1770')" ]
-}
-
-@test "pools and threads: numbers of each task, models trained side by side, checkpoints written, renamed, read and pruned meanwhile" {
-    both_builds threads.py
-}
-
-@test "threads, tasks and items of queues that are given times, process numbers, addresses, the host's name and names drawn in temporary folders" {
-    one_build moments_of_threads.py
-}
-
-@test "models that threads make: in tasks, in threads, by main() while others train, trained on by main()" {
-    both_builds models_of_threads.py
-}
-
-@test "results that are used as workers end, of pools, executors and loaders, come in one order on all ranks" {
-    both_builds arrivals.py
-}
-
 @test "memory shared by name is each rank's and its children's own, what was there before is everybody's, and nothing is left" {
     memory_by_name one_build
 }
@@ -413,20 +291,4 @@ print(sum(int(open(f"part{number}.txt").read()) for number in range(60)))'
 
 @test "a package that puts its files in their place by system calls of its own" {
     both_builds own_calls.py
-}
-
-@test "a file that a thread opens on one rank alone is gone on without, with a warning" {
-    program '
-def beside():
-    open("of%s" % os.environ["ACCEL_RUN_RANK"], "w").write("x")
-    open("after", "w").write("y")
-thread = threading.Thread(target=beside)
-thread.start()
-thread.join()'
-    cd "$RANKS" || return 1
-    run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
-    [ "$status" -eq 0 ]
-    contains "$output" AR-FILE-BESIDE
-    [ "$(cat of0 after)" = xy ]
-    [ ! -e of1 ]
 }

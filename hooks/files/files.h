@@ -193,7 +193,8 @@ bool readers_any_mapped(bool (*visit)(dev_t device, ino_t inode, const void *wha
 bool mapped_keep(struct written *file);
 /* Has there been one? The same on all ranks. */
 bool mapped_may_be_kept(void);
-/* All ranks have come here: what rank 0 wrote through memory is in its file, which others may write to. So copies go that are not mapped any more. */
+/* All ranks have come here: what rank 0 wrote through memory is in its file, which others may write to. So copies go that are not mapped any more; only_met: of
+   those that all ranks met to open. */
 void mapped_settle(bool only_met);
 /* Rank 0 has run a command for all, which may have written to what children were given before. */
 void mapped_command_has_run(void);

@@ -72,9 +72,8 @@ const char *view_alias(const char *path, char *buffer) {
 
 /* The same letters on all ranks, where it is known what rank 0 calls it. */
 static const char *spell_as_rank_0(const char *path, char *buffer) {
-    if (!*path || (shim_rank() && find_alias(path, buffer)))
-        return *path ? buffer : path;
-    return files_clean(path, buffer) ? buffer : path;
+    bool is_spelled = *path && ((shim_rank() && find_alias(path, buffer)) || files_clean(path, buffer));
+    return is_spelled ? buffer : path;
 }
 
 void view_name_beside(struct beside *beside, enum beside_kind kind, const char *path, const char *second) {

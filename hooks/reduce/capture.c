@@ -109,7 +109,7 @@ static bool are_twins(struct tensor *one, struct tensor *other, struct tensor *m
            tensor_dtype(one) == tensor_dtype(other) && tensor_is_dense(one) && tensor_is_dense(other) && tensor_same_layout(one, made);
 }
 
-static struct tensor *twin_of(struct tensor *made, struct tensor *gradient) {
+struct tensor *capture_in_shape_of(struct tensor *made, struct tensor *gradient) {
     struct sizes sizes = tensor_sizes(gradient), strides = tensor_strides(gradient);
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(made));
     struct value twin = TORCH_CALL("aten::as_strided", "", plain, value_int_list(sizes.data, sizes.count),
@@ -133,7 +133,7 @@ static struct tensor *made_before(const struct capture *capture, const struct ve
             return made;
         }
         if (are_twins(other, own, made))
-            return twin_of(made, own);
+            return capture_in_shape_of(made, own);
     }
     return NULL;
 }

@@ -218,6 +218,8 @@ void capture_begin(struct capture *capture, const struct vector *edges, size_t e
 /* gradients: what the engine has returned; in their final form afterwards. A collective. */
 void capture_end(const struct capture *capture, const struct vector *gradients);
 void capture_free(struct capture *capture);
+/* The same memory in the second one's sizes and strides, without a history. Owned. */
+struct tensor *capture_in_shape_of(struct tensor *made, struct tensor *gradient);
 /* Is the gradient of a leaf asked for that a transform of torch.func has wrapped? */
 bool capture_is_of_wrapped(const struct vector *edges, size_t edge_bytes);
 /* The number of the output of its node that an edge of the graph, of so many bytes, begins at. */

@@ -15,28 +15,29 @@ struct settled {
     struct tensor *sum; /* owned; NULL: not made yet */
 };
 
+/* Borrowed; NULL: there is none, or the leaf is gone, or it has become something else. */
+static struct tensor *gradient_of(struct tensor *leaf, size_t ordinal) {
+    struct tensor *gradient = leaf_has_ordinal(leaf, ordinal) ? *tensor_grad_slot(leaf) : NULL;
+    bool is_there = gradient && gradient != torch_facts.undefined;
+    return is_there && tensor_is_plain(gradient) && !tensor_is_marked(gradient) ? gradient : NULL;
+}
+
 void settled_note_parts(struct backward *backward, const struct backward *arrived) {
     if (!unseen_has_reducer())
         return;
     backward->settled = realloc(backward->settled, (backward->settled_count + arrived->count) * sizeof *backward->settled);
     for (size_t i = 0; i < arrived->count; i++) {
         const struct leaf_gradient *leaf = &arrived->leaves[i];
-        struct tensor *gradient = leaf_has_ordinal(leaf->leaf, leaf->ordinal) ? leaf_gradient_of(leaf) : NULL;
-        if (gradient && tensor_is_plain(gradient) && !tensor_is_marked(gradient))
+        struct tensor *gradient = gradient_of(leaf->leaf, leaf->ordinal);
+        if (gradient)
             backward->settled[backward->settled_count++] =
                 (struct settled){.leaf = leaf->leaf, .ordinal = leaf->ordinal, .part = start_check_tensor(gradient)};
     }
 }
 
-/* Borrowed; NULL: it is gone, or has become something else. */
-static struct tensor *gradient_of(const struct settled *settled) {
-    struct tensor *gradient = leaf_has_ordinal(settled->leaf, settled->ordinal) ? *tensor_grad_slot(settled->leaf) : NULL;
-    return gradient && gradient != torch_facts.undefined && tensor_is_plain(gradient) && !tensor_is_marked(gradient) ? gradient : NULL;
-}
-
 void settled_note_sums(struct backward *backward) {
     for (size_t i = backward->settled_count; i-- > 0 && !backward->settled[i].sum;) {
-        struct tensor *gradient = gradient_of(&backward->settled[i]);
+        struct tensor *gradient = gradient_of(backward->settled[i].leaf, backward->settled[i].ordinal);
         if (gradient)
             backward->settled[i].sum = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_none()).tensor;
     }
@@ -46,7 +47,7 @@ void settled_put_back(const struct backward *backward) {
     OPAQUE_SCOPE;
     for (size_t i = 0; i < backward->settled_count; i++) {
         const struct settled *settled = &backward->settled[i];
-        struct tensor *gradient = settled->sum ? gradient_of(settled) : NULL;
+        struct tensor *gradient = settled->sum ? gradient_of(settled->leaf, settled->ordinal) : NULL;
         if (!gradient || start_check_tensor(gradient) != settled->part)
             continue;
         struct value plain = TORCH_CALL("aten::detach", "", value_tensor(gradient));

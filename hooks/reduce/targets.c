@@ -120,16 +120,11 @@ static void find_shared(const struct backward *backward, struct targets *targets
 /* A copy of the first one's elements in the second one's shape, in the same memory: conjugated or negated where the one is, and the other is not. */
 static struct tensor *twin_of(const struct target *first, struct tensor *gradient) {
     uint64_t differs = *tensor_key_set(first->gradient) ^ *tensor_key_set(gradient);
-    struct tensor *copy = first->copy;
-    struct sizes sizes = tensor_sizes(gradient), strides = tensor_strides(gradient);
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(copy));
-    struct value twin = TORCH_CALL("aten::as_strided", "", plain, value_int_list(sizes.data, sizes.count),
-                                   value_int_list(strides.data, strides.count), value_int(tensor_storage_offset(copy)));
+    struct value twin = value_tensor(capture_in_shape_of(first->copy, gradient));
     if (differs & torch_facts.bit_conjugate)
         value_replace(&twin, TORCH_CALL("aten::_conj", "", twin));
     if (differs & torch_facts.bit_negative)
         value_replace(&twin, TORCH_CALL("aten::_neg_view", "", twin));
-    value_drop(plain);
     return twin.tensor;
 }
 

@@ -74,8 +74,7 @@ const void *copies_source_of(const void *storage) {
 bool copies_is_unowned(const struct copy *copy) {
     const struct place *place = copy->place;
     bool has_window = copy_is_watched(copy) && !copy->is_lost;
-    return !(has_window && window_is_kept(place->storage)) &&
-           storage_owners(place->storage) == place->count + (has_window ? window_owners(place->storage) : 0);
+    return has_window ? window_is_last_owner(place->storage, place->count) : storage_owners(place->storage) == place->count;
 }
 
 bool copies_is_met(const struct copy *copy, const struct written *written) {

@@ -31,6 +31,7 @@ static inline void normalise_free_numbers(double **numbers) {
 bool normalise_only_rows_are_divided(const struct shard_call *call);
 bool normalise_channels_fit(struct shard_call *call);
 bool normalise_has_elements(const struct shard_call *call);
+
 /* ---- normalise_statistics.c: numbers for each channel */
 
 struct tensor *normalise_as_type(struct tensor *tensor, enum torch_dtype dtype, bool copy); /* owned */
@@ -42,10 +43,10 @@ void normalise_read_channels(struct tensor *tensor, double *numbers);
 struct tensor *normalise_channels(const double *numbers, int64_t count, enum torch_dtype dtype, struct tensor *like);
 /* Mean and biased variance per channel, of this rank's rows. */
 void normalise_own_statistics(struct tensor *input, double *mean, double *variance);
-/* Argument `position`, where it is: running = (1 - momentum) * running + momentum * factor * now, rounded once. */
-void normalise_update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels);
 /* The same of all rows. A collective. */
 void normalise_statistics(struct tensor *input, const struct record *record, double *mean, double *variance);
+/* Argument `position`, where it is: running = (1 - momentum) * running + momentum * factor * now, rounded once. */
+void normalise_update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels);
 
 /* normalise_layout.c: the result of an instance_norm such that its gradient is read as one process reads it. Takes and returns a reference. */
 struct value normalise_watch_gradient(struct value result, const struct record *record);

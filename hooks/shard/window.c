@@ -196,16 +196,10 @@ void window_keep(const void *storage, bool as_its_source) {
     window->is_kept |= as_its_source;
 }
 
-uint32_t window_owners(const void *storage) {
+bool window_is_last_owner(const void *storage, uint32_t others) {
     WINDOWS_SCOPE;
     const struct window *window = window_onto(storage);
-    return window ? window_owns(window) : 0;
-}
-
-bool window_is_kept(const void *storage) {
-    WINDOWS_SCOPE;
-    const struct window *window = window_onto(storage);
-    return window && may_be_pointed_to(window);
+    return !(window && may_be_pointed_to(window)) && storage_owners(storage) == others + (window ? window_owns(window) : 0);
 }
 
 /* As libtorch refuses the source, and views of it: all but their values. */

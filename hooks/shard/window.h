@@ -29,9 +29,8 @@ struct window {
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
 /* The program has a pointer into the copy that has this storage, which stays where it is: as long as its source, too? */
 void window_keep(const void *storage, bool as_its_source);
-bool window_is_kept(const void *storage); /* so that what is written there is still looked for */
-/* How many of the owners of a copy's storage are its window's. */
-uint32_t window_owners(const void *storage);
+/* Has nobody but its window, and so many others, the copy's storage, and may nobody follow a pointer into it, so that nothing is to be looked for there? */
+bool window_is_last_owner(const void *storage, uint32_t others);
 /* What a tensor of the program's is a view of has been written by other threads: is gathered anew, a collective, where the tensor has any of it. */
 void window_refresh(struct tensor *tensor);
 /* Other copies of a storage are brought up to date after one has been written: a collective, if so it is due. */

@@ -155,11 +155,7 @@ static void take_answer(struct board_meetings *room, const struct relayed *relay
 static void take_end(struct board *board, const struct protocol_meeting *said) {
     struct board_end *end = &board->meetings.ends[said->answer % BOARD_ENDS];
     if (said->what == PROTOCOL_MEETING_CLOSED) {
-        struct board_beside_end *closed = &board->beside_ends[said->answer % BOARD_ENDS];
-        if (atomic_load(&closed->number) < said->number) { /* a younger file's may have come before */
-            atomic_store(&closed->error, said->error);
-            atomic_store(&closed->number, said->number);
-        }
+        board_end_beside(&board->beside_ends[said->answer % BOARD_ENDS], said->number, said->error);
         return;
     }
     if (said->what == PROTOCOL_MEETING_SEEN) {

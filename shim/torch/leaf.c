@@ -12,7 +12,7 @@
 #include "../threads.h"
 #include "functions.h"
 
-enum { NUMBER_BITS = 32, CHUNK = 1024 };
+enum { NUMBER_BITS = 32, CHUNK = 64 };
 
 #define OF_EXAMPLES ((size_t)UINT32_MAX) /* no maker's key */
 
@@ -123,7 +123,7 @@ static struct chunk *chunk_for(struct maker *maker, size_t number) {
 static void forget(struct maker *maker, size_t number) {
     struct chunk **chunk = &maker->chunks[number / CHUNK];
     (*chunk)->leaves[number % CHUNK] = NULL;
-    if (--(*chunk)->living || (number / CHUNK + 1) * CHUNK > maker->count)
+    if (--(*chunk)->living)
         return;
     free(*chunk);
     *chunk = NULL;

@@ -1,12 +1,13 @@
 """Gradients that are not there: functions that return None, derivatives that do not exist, where gathered rows and normalisations over the batch wait for them;
 and forwards that are computed again and end in the midst of a normalisation."""
-import ctypes
 import gc
 
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+
+from footprint import allocated
 
 torch.manual_seed(0)
 torch.set_default_dtype(torch.float64)
@@ -53,20 +54,6 @@ def penalised():
     gradient, = torch.autograd.grad(judge(batch).sum(), batch, create_graph=True)
     gradient.pow(2).sum().backward()
     show("penalised", gradient, *(p.grad for p in judge.parameters()))
-
-
-class Allocated(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
-
-
-def allocated():
-    """Bytes that this process has got from malloc and not given back; 0 where the C library does not say."""
-    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
-    if not ask:
-        return 0
-    ask.restype = Allocated
-    numbers = ask()
-    return numbers.uordblks + numbers.hblkhd
 
 
 def computed_again(last):

@@ -6,17 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch.nn import functional
 
+from footprint import resident
+
 MMAP_THRESHOLD = -3
 ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)  # what is freed is not kept for later
 torch.manual_seed(1)
 images = torch.randn(23, 6)
 wide, narrow, first = torch.nn.Linear(6, 65536), torch.nn.Linear(65536, 8), torch.nn.Linear(6, 8)
 kept = []
-
-
-def resident():
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * 4096
 
 
 def written_through_memory():

@@ -1,10 +1,10 @@
 """Gradients through a normalisation over the batch that are themselves differentiated: gradient penalties, inner steps, Hessian-vector products. And what is
 left of its graph after a backward."""
-import ctypes
-
 import torch
 from torch import nn
 from torch.nn import functional
+
+from footprint import allocated
 
 torch.manual_seed(1)
 torch.set_default_dtype(torch.float64)
@@ -89,20 +89,6 @@ def hooked():
     gradient, = torch.autograd.grad((normal.tanh() * normal).sum(), layer.weight, create_graph=True)
     gradient.pow(2).sum().backward()
     show("hooked", gradient, layer.weight.grad, norm.weight.grad, norm.bias.grad)
-
-
-class Allocated(ctypes.Structure):  # mallinfo2
-    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
-
-
-def allocated():
-    """Bytes that this process has got from malloc and not given back; 0 where the C library does not say."""
-    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
-    if not ask:
-        return 0
-    ask.restype = Allocated
-    numbers = ask()
-    return numbers.uordblks + numbers.hblkhd
 
 
 def kept_losses(affine):

@@ -1,8 +1,8 @@
 """Backwards that throw, and what the program has as gradients then: by its hooks, and because nothing can be added to an expanded gradient."""
-import os
-
 import torch
 from torch import nn
+
+from footprint import resident
 
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
@@ -91,23 +91,18 @@ def expanded_rows():
         print("rows", f"{z.grad.sum().item():.9g}", z.grad.stride(), w.grad is None)
 
 
-def megabytes():
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
-
-
 def nothing_is_kept():
     net = nn.Linear(500, 1000)
     rows = torch.randn(8, 500)
     for round_ in range(40):  # of four megabytes each
         if round_ == 10:
-            before = megabytes()
+            before = resident()
         net.weight.grad = torch.ones(1, 1).expand(1000, 500)
         try:
             net(rows).sum().backward()
         except RuntimeError:
             pass
-    print("kept", megabytes() - before > 64)  # it may as well have fallen
+    print("kept", resident() - before > 64 << 20)  # it may as well have fallen
 
 
 class Tried(torch.autograd.Function):
