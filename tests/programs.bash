@@ -1,7 +1,7 @@
 # Runs a training program plain and as ranks of accel-run, and says whether the two are the same run. Load after helpers.
 # shellcheck shell=bash disable=SC2154,SC2034
 #
-# A run lies in a folder: out, err, status, .nv/dump.PID of each process that trained (tests/programs/dump.h), .nv/dump.cpu.PID, and the
+# A run lies in a folder: out, err, status, .nv/dump.PID of each process that trained (tests/programs/dump.h), and the
 # files the program saved. In .nv every rank writes for itself (hooks/files). Plain runs are made once per bats file. One thread each: then a plain run repeats itself to the bit, on every build.
 
 COMPARE=$REPOSITORY/tests/compare
@@ -228,9 +228,9 @@ operators() {
     "$REPOSITORY/tests/operators" "$ACCEL_RUN" "$(python_of "$1")" "${@:2}"
 }
 
-# cpu_seconds FOLDER: of each process from its first step to its end, one per line
-cpu_seconds() {
-    cat "$1"/.nv/dump.cpu.*
+# work_in FOLDER: of each process, the bytes of all tensors that it made (tests/programs/work.h), one per line
+work_in() {
+    cat "$1"/.nv/dump.work.*
 }
 
 # Programs in Python run one after another in one process (tests/programs/series.py), once per bats file and number of ranks: most of the time of each alone is

@@ -4,8 +4,7 @@
  * the only thing in these programs that a program from a tutorial would not have.
  *
  * One tensor per line: kind, name, sizes (2x3, scalar or undefined), then the values as hexadecimal floats, so that equal text means
- * equal bits. tests/compare --dump reads it. $ACCEL_TEST_DUMP.cpu.<pid> gets the CPU seconds, user and system, of all the process's
- * threads from the first step to the end: without the start of libtorch and the reading of the data, which no rank is spared.
+ * equal bits. tests/compare --dump reads it.
  */
 #pragma once
 
@@ -13,22 +12,10 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <mutex>
 #include <set>
 #include <string>
 #include <unistd.h>
-
-inline double dump_cpu_seconds() {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return now.tv_sec + now.tv_nsec * 1e-9;
-}
-
-inline double &dump_cpu_start() {
-    static double start = 0;
-    return start;
-}
 
 inline FILE *dump_file() {
     static FILE *file = nullptr;
@@ -79,19 +66,12 @@ inline void dump_gradients(const torch::nn::Module &model, const std::string &ta
     for (const auto &parameter : model.named_parameters()) {
         dump_tensor("gradient", tag + "." + parameter.key(), parameter.value().grad());
     }
-    dump_cpu_start() = dump_cpu_seconds();
 }
 
 /* Call once at the end of the program. */
 inline void dump_parameters(const torch::nn::Module &model, const std::string &tag = "model") {
     if (!dump_file()) {
         return;
-    }
-    const double seconds = dump_cpu_seconds() - dump_cpu_start();
-    const std::string path = std::string(std::getenv("ACCEL_TEST_DUMP")) + ".cpu." + std::to_string(getpid());
-    if (FILE *file = std::fopen(path.c_str(), "w")) {
-        std::fprintf(file, "%.3f\n", seconds);
-        std::fclose(file);
     }
     for (const auto &parameter : model.named_parameters()) {
         dump_tensor("parameter", tag + "." + parameter.key(), parameter.value());

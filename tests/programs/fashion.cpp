@@ -9,6 +9,7 @@
 #include <string>
 
 #include "dump.h"
+#include "work.h"
 
 struct NetImpl : torch::nn::Module {
     NetImpl()
