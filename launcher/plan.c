@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 static void add(struct plan *plan, const char *name, const char *value) {
@@ -39,11 +40,27 @@ static void plan_threads(struct plan *plan, const struct plan_facts *facts) {
             add(plan, threads_names[i], value);
 }
 
+/* "One process in all", without a launcher: a program that asks for its group of one has it, in every rank (hooks/ports). */
+static bool is_of_group_of_one(char *const *environment, const char *entry) {
+    static const char *const names[] = {"RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1", "MASTER_ADDR=", "MASTER_PORT="};
+    const char *rank = config_variable(environment, "RANK"), *size = config_variable(environment, "WORLD_SIZE");
+    if (!rank || !size || strcmp(rank, "0") != 0 || strcmp(size, "1") != 0)
+        return false;
+    for (char *const *other = environment; *other; other++)
+        if (!strncmp(*other, "TORCHELASTIC_", strlen("TORCHELASTIC_"))) /* its agent's store has one place for each worker */
+            return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(entry, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
 /* Another launcher's variables would make a program, or a framework in it, join a job of its own (L29). */
 static void plan_removed(struct plan *plan, const struct plan_facts *facts) {
     static const struct engine none = {.family = ENGINE_FAMILIES};
     for (char *const *environment = facts->environment; *environment; environment++)
-        if (engines_hides(facts->engine ? facts->engine : &none, *environment) && plan->removed_count < PLAN_REMOVED_MAX)
+        if (engines_hides(facts->engine ? facts->engine : &none, *environment) && !is_of_group_of_one(facts->environment, *environment) &&
+            plan->removed_count < PLAN_REMOVED_MAX)
             plan->removed[plan->removed_count++] = *environment;
 }
 
@@ -128,22 +145,52 @@ char **plan_shell_arguments(const struct plan *plan) {
     return list;
 }
 
-uint32_t plan_advice(char *const *environment, uint32_t ranks, uint32_t cores, struct problem *list) {
+/* How many threads each rank was told to have: 0 when it gets its part of the cores. */
+static uint32_t threads_asked_for(const struct config *config, char *const *environment) {
+    const char *users = config_variable(environment, threads_names[0]);
+    unsigned long threads = config->threads ? config->threads : users ? strtoul(users, NULL, 10) : 0;
+    return threads > UINT16_MAX ? UINT16_MAX : (uint32_t)threads;
+}
+
+/* The variable by which each rank's OpenMP binds its threads, to the first processors that it may use: the same ones in every rank. NULL: none does. */
+static const char *binds_threads(char *const *environment) {
+    static const char *const names[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
+    const char *bind = config_variable(environment, names[0]);
+    if (bind && !strcasecmp(bind, "false"))
+        return NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = config_variable(environment, names[i]);
+        if (value && *value && strcasecmp(value, "none") != 0 && strcasecmp(value, "disabled") != 0)
+            return names[i];
+    }
+    return NULL;
+}
+
+uint32_t plan_advice(const struct config *config, char *const *environment, uint32_t ranks, uint32_t cores, struct problem *list) {
     char name[64];
     const char *nearest = "";
-    uint32_t count = 0;
+    uint32_t count = 0, threads = threads_asked_for(config, environment);
+    const char *binding = cores != UINT32_MAX && config->bind == CONFIG_BIND_NONE ? binds_threads(environment) : NULL;
     if (config_unknown_variable(environment, name, &nearest))
         problem_set(&list[count++], 0, "AR-ENV-UNKNOWN", "correct its name, or unset it", "nobody reads the variable %s; did you mean %s?",
                     name, nearest);
     if (ranks > cores)
         problem_set(&list[count++], 0, "AR-CORES", "run as many ranks as cores, or fewer",
                     "%u ranks share %u core%s: they will wait for each other", ranks, cores, cores > 1 ? "s" : "");
+    else if (ranks > 1 && (uint64_t)ranks * threads > cores)
+        problem_set(&list[count++], 0, "AR-CORES",
+                    config->threads ? "leave --threads out: each rank gets its part of the cores"
+                                    : "unset OMP_NUM_THREADS: each rank gets its part of the cores",
+                    "%u ranks of %u threads share %u core%s: they will wait for each other", ranks, threads, cores, cores > 1 ? "s" : "");
+    if (ranks > 1 && binding)
+        problem_set(&list[count++], 0, "AR-BIND", "'--bind core' gives each rank its own; or unset it",
+                    "%s binds the threads of all %u ranks to the same cores", binding, ranks);
     return count;
 }
 
 void plan_say_advice(const struct config *config, char *const *environment, uint32_t ranks, uint32_t cores) {
     struct problem advice[PLAN_ADVICE_MAX];
-    uint32_t count = config->log_level < CONFIG_LEVEL_WARN ? 0 : plan_advice(environment, ranks, cores, advice);
+    uint32_t count = config->log_level < CONFIG_LEVEL_WARN ? 0 : plan_advice(config, environment, ranks, cores, advice);
     for (uint32_t i = 0; i < count; i++)
         dprintf(STDERR_FILENO, "accel-run: warning %s: %s\n  what to do: %s\n", advice[i].id, advice[i].what, advice[i].cure);
 }

@@ -63,9 +63,10 @@ struct protocol_grant plan_grant(const struct config *config, uint32_t ranks, ui
 /* argv for a text file without "#!": /bin/sh FILE arguments. The list is the caller's, the strings are not; NULL when out of memory. */
 char **plan_shell_arguments(const struct plan *plan);
 
-/* What the user may not have meant, whatever the program is. Returns how many; exit codes are 0. */
-#define PLAN_ADVICE_MAX 2
-uint32_t plan_advice(char *const *environment, uint32_t ranks, uint32_t cores, struct problem *list);
+/* What the user may not have meant, whatever the program is. cores: UINT32_MAX where a launcher may have bound the ranks. Returns how many; exit codes
+   are 0. */
+#define PLAN_ADVICE_MAX 3
+uint32_t plan_advice(const struct config *config, char *const *environment, uint32_t ranks, uint32_t cores, struct problem *list);
 /* The same, said on standard error, by who has no other way yet; not with --quiet. */
 void plan_say_advice(const struct config *config, char *const *environment, uint32_t ranks, uint32_t cores);
 

@@ -32,7 +32,8 @@ void report_before(struct job *job) {
     const struct plan *plan = job->plan;
     char list[1024] = "";
     struct problem advice[PLAN_ADVICE_MAX];
-    uint32_t count = job->config->log_level < CONFIG_LEVEL_WARN ? 0 : plan_advice(job->environment, plan->ranks, plan->cores, advice);
+    uint32_t count =
+        job->config->log_level < CONFIG_LEVEL_WARN ? 0 : plan_advice(job->config, job->environment, plan->ranks, plan->cores, advice);
     for (uint32_t i = 0; i < count; i++)
         notices_problem(&job->notices, "warning", &advice[i]);
     for (uint32_t i = 0; i < plan->removed_count && strlen(list) < sizeof list - 100; i++)

@@ -143,7 +143,7 @@ in_terminal() {
 }
 
 @test "config update of a file that Accelerate's hosts share writes each host's ranks, and no file where they cannot be shared" {
-    printf 'num_processes: 8\nnum_machines: 2\n' >shared.yaml
+    printf 'machine_rank: 0\nnum_processes: 8\nnum_machines: 2\n' >shared.yaml # as all of Accelerate's have it
     run -0 "$ACCEL_RUN" config update --config-file shared.yaml --output-file ours.yaml
     diff <(settings_of ours.yaml) <(printf 'ranks: 4\nnnodes: 2\n')
     run -0 "$ACCEL_RUN" --config-file ours.yaml --node-rank 1 --master-addr first --show-config

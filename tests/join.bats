@@ -136,7 +136,7 @@ END
     alone=$("$ACCEL_RUN" -n 2 --dry-run true | sed -n 's/^threads per rank *//p')
     [ "$output" = "OMP_NUM_THREADS=$alone" ]
     launched srun 2
-    run -0 --separate-stderr taskset -c 0 "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo $OMP_NUM_THREADS ${SLURM_PROCID-none} $SLURM_JOB_ID'
+    run -0 --separate-stderr taskset -c "$(processors 1)" "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo $OMP_NUM_THREADS ${SLURM_PROCID-none} $SLURM_JOB_ID'
     [ "$output" = "1 none 77" ]
     OMP_NUM_THREADS=5 run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo $OMP_NUM_THREADS'
     [ "$output" = 5 ]
@@ -144,7 +144,7 @@ END
 
 @test "more ranks than cores and a misspelled variable are said, once" {
     launched srun 3
-    ACCEL_RUN_RANK_COUNT=3 run -0 --separate-stderr taskset -c 0 "${launched[@]}" "$ACCEL_RUN" --log-level warn true
+    ACCEL_RUN_RANK_COUNT=3 run -0 --separate-stderr taskset -c "$(processors 1)" "${launched[@]}" "$ACCEL_RUN" --log-level warn true
     [ "$(grep -c "AR-CORES: 3 ranks share 1 core:" <<<"$stderr")" -eq 1 ]
     [ "$(grep -c "AR-ENV-UNKNOWN: nobody reads the variable ACCEL_RUN_RANK_COUNT" <<<"$stderr")" -eq 1 ]
 }
@@ -233,10 +233,11 @@ END
 
 @test "a rank that never comes is named at the deadline" {
     launched srun 3
-    run "${launched[@]}" sh -c '[ $SLURM_PROCID -eq 1 ] || exec "$0" --collective-timeout 1 true' "$ACCEL_RUN"
-    contains "$output" "AR-ENGINE-ALONE"
+    run "${launched[@]}" sh -c '[ $SLURM_PROCID -eq 1 ] || exec "$0" --log-level warn --collective-timeout 7 true' "$ACCEL_RUN"
+    contains "$output" "notice AR-ENGINE-ALONE: srun has started 3 processes, and rank 1 has not come yet"
+    contains "$output" "error AR-ENGINE-ALONE"
     contains "$output" "rank 1 has not come"
-    [ "$(grep -c "AR-" <<<"$output")" -eq 1 ]
+    [ "$(grep -c "AR-" <<<"$output")" -eq 2 ]
     contains "$output" "task 2: 125"
 }
 
@@ -272,7 +273,7 @@ END
 @test "a rank that hangs is named, once, while the others wait, and ended at the deadline" {
     set_command debian-O2 faulty
     launched srun 3
-    run "${launched[@]}" "$ACCEL_RUN" --stall-timeout 0.5 --collective-timeout 2 "${command[@]}" 2 hang forward 5 1
+    run "${launched[@]}" "$ACCEL_RUN" --stall-timeout 2 --collective-timeout 8 "${command[@]}" 2 hang forward 5 1
     [ "$(grep -c "AR-RANK-STALLED" <<<"$output")" -eq 1 ]
     contains "$output" "AR-RANK-STALLED: rank 1 of 3"
     [ "$(grep -c "accel-run: error" <<<"$output")" -eq 1 ]

@@ -56,7 +56,7 @@ setup() {
 }
 
 @test "dry-run prints the plan and starts nothing" {
-    run -0 env RANK=1 taskset -c 0 "$ACCEL_RUN" -n 2 --dry-run /bin/sh -c "touch $T/started"
+    run -0 env RANK=1 taskset -c "$(processors 1)" "$ACCEL_RUN" -n 2 --dry-run /bin/sh -c "touch $T/started"
     [ ! -e "$T/started" ]
     diff -u - <(printf '%s\n' "$output" | sed "s|$T|TMP|; s|$FAKE|FAKE|; s|^\(processors  *1 of\).*|\1 ...|") <<'END'
 other launcher      ignored: RANK=1, incomplete
@@ -146,7 +146,7 @@ END
     contains "$output" "binding             core"
     run -125 "$ACCEL_RUN" -n 2 --numa-binding nearest --dry-run true
     contains "$output" "as torchrun has it: node, socket, exclusive, core-complex"
-    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr taskset -c 0 "$ACCEL_RUN" -n 2 --bind numa true
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr taskset -c "$(processors 1)" "$ACCEL_RUN" -n 2 --bind numa true
     contains "$stderr" "warning AR-BIND: --bind numa binds nothing: more ranks than cores"
 }
 
@@ -257,4 +257,7 @@ END
     mkdir "a b" && cp "$FAKE/shim_stub.so" "a b/"
     ACCEL_RUN_SHIM="$T/a b/shim_stub.so" run -125 "$ACCEL_RUN" true
     contains "$output" "AR-SHIM-PATH"
+    mkdir "jörg@corp,1~#" && cp "$FAKE/shim_stub.so" "jörg@corp,1~#/" # homes of domain users; ld.so takes them
+    ACCEL_RUN_SHIM="$T/jörg@corp,1~#/shim_stub.so" run -0 "$ACCEL_RUN" true
+    lacks "$output" "AR-SHIM-PATH"
 }

@@ -101,6 +101,7 @@ int capture_run(const struct capture_request *request, struct capture *capture) 
     int pipes[2][2], status = 0;
     pid_t pid;
     memset(capture, 0, sizeof *capture);
+    signal(SIGCHLD, SIG_DFL); /* inherited SIG_IGN would reap for us */
     if (open_pipes(pipes))
         return -1;
     capture->has_started = start(request, pipes, &pid) == 0;

@@ -144,7 +144,7 @@ int command_refuse(const struct command_call *call, const char *argument) {
     }
     fprintf(stderr,
             "accel-run: error AR-OPTION-UNKNOWN: 'accel-run %s' does not take '%s'\n"
-            "  what to do: usage: accel-run %s; a program called %s is started as: accel-run -- %s\n",
+            "  what to do: usage: accel-run %s; a program called %s is started as: accel-run -- ./%s\n",
             call->arguments[0], argument, find(call->arguments[0])->usage, call->arguments[0], call->arguments[0]);
     return EXIT_LAUNCHER;
 }

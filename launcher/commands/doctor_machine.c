@@ -40,11 +40,12 @@ static void check_cores(struct findings *findings, const struct machine *machine
 static void check_memory(struct findings *findings, const struct machine *machine) {
     double limit = machine->memory_limit_bytes ? (double)machine->memory_limit_bytes : (double)machine->memory_bytes;
     double needed = (double)board_segment_bytes(machine->cores_allowed < BOARD_RANKS_MAX ? machine->cores_allowed : 1);
-    bool is_short = (double)machine->memory_available_bytes < needed + (1 << 28);
+    double available = (double)machine->memory_available_bytes, unused = limit - (double)machine->memory_used_bytes;
+    available = machine->memory_limit_bytes && unused < available ? unused : available;
+    bool is_short = available < needed + (1 << 28);
     findings_add(findings, is_short ? FINDING_WARN : FINDING_PASS, "memory", is_short ? "AR-MEMORY" : "",
                  is_short ? "end other programs, or use fewer ranks" : "",
-                 "%.1f GiB free of %.1f GiB%s; the ranks' shared memory takes %.0f MiB for %u ranks",
-                 (double)machine->memory_available_bytes / GIB, limit / GIB,
+                 "%.1f GiB free of %.1f GiB%s; the ranks' shared memory takes %.0f MiB for %u ranks", available / GIB, limit / GIB,
                  machine->memory_limit_bytes ? " (limit of the control group)" : "", needed / (1 << 20), machine->cores_allowed);
 }
 

@@ -58,7 +58,9 @@ static void check_libraries(struct doctor *doctor) {
 
 static void check_python(struct doctor *doctor, const char *python) {
     struct torch_find *torch = &doctor->torch;
-    enum finding_state if_missing = doctor->program ? FINDING_FAIL : FINDING_WARN;
+    bool is_wrapped =
+        doctor->program && doctor->program[1] && !strcmp(doctor->program[1], "run"); /* poetry, conda, pipenv: in a Python of their own */
+    enum finding_state if_missing = doctor->program && !is_wrapped ? FINDING_FAIL : FINDING_WARN;
     if (torch_find_of_python(torch, python, doctor->environment)) {
         findings_add(&doctor->findings, if_missing, "python", "AR-PYTHON", "does it start without accel-run?", "%s fails: %s", python,
                      torch->problem);

@@ -100,14 +100,18 @@ int questions_place(const struct questions *questions, const char *const *places
 
 enum { STEP_END = 2 };
 
-static int take(const struct question *question, char *answer, struct config *config, FILE *out) {
-    char fault[CONFIG_FAULT_CHARS];
-    if (!utf8_is_text(answer)) {
+/* The settings point to the answer that is kept, so that one that is not taken must not be written over it. */
+static int take(const struct question *question, const char *line, char *answer, struct config *config, FILE *out) {
+    char fault[CONFIG_FAULT_CHARS], before[QUESTIONS_ANSWER_CHARS];
+    if (!utf8_is_text(line)) {
         fprintf(out, "That is not UTF-8, and a file could not hold it.\n");
         return 0;
     }
+    snprintf(before, sizeof before, "%s", answer);
+    snprintf(answer, QUESTIONS_ANSWER_CHARS, "%s", line);
     if (config_set(config, question->id, answer, CONFIG_FROM_COMMAND_LINE, "That", fault) == 0)
         return 1;
+    snprintf(answer, QUESTIONS_ANSWER_CHARS, "%s", before);
     fprintf(out, "%s.\n", fault);
     return 0;
 }
@@ -120,8 +124,7 @@ static int ask_level(const struct questions *questions, const struct question *q
     int level = choose(questions, question->text, question->more, levels, before, in, out);
     if (level < 0)
         return level == MENU_END ? STEP_END : -1;
-    snprintf(answer, QUESTIONS_ANSWER_CHARS, "%s", levels[level]);
-    return level == before ? 1 : take(question, answer, config, out);
+    return level == before ? 1 : take(question, levels[level], answer, config, out);
 }
 
 static int ask_text(const struct question *question, char *answer, struct config *config, FILE *in, FILE *out) {
@@ -139,8 +142,7 @@ static int ask_text(const struct question *question, char *answer, struct config
         fprintf(out, "%s\n", *line == '?' ? question->more : "Type the answer, please; b goes back.");
         return 0;
     }
-    snprintf(answer, QUESTIONS_ANSWER_CHARS, "%s", line);
-    return take(question, answer, config, out);
+    return take(question, line, answer, config, out);
 }
 
 int questions_ask(struct questions *questions, struct config *config, FILE *in, FILE *out) {

@@ -220,6 +220,9 @@ static int run_update(struct call *call) {
                            "take out of the file what is refused above, or add --overwrite: then it is left out of the new file",
                            "%s asks for what is not available: a file without it would run, and do something else", call->settings->path);
     bool is_ours = !is_accelerates(call->settings);
+    if (call->settings->config
+            .node_rank_is_theirs) /* all hosts read this 0 of Accelerate's: as our own word, each of them would be the first */
+        call->settings->config.origin[CONFIG_ID_node_rank] = CONFIG_FROM_DEFAULT;
     const char *output = call->output ? call->output : is_ours ? call->settings->path : own_path;
     return write_file(call, output, call->overwrite || (is_ours && !call->output));
 }

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "engines.h"
 
+#include "above.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -23,20 +25,12 @@ static const struct row rows[ENGINE_FAMILIES] = {
 
 /* ---- lists of words */
 
-/* The next word between spaces: its start, *length; NULL at the end. */
-static const char *next_word(const char **list, size_t *length) {
-    const char *word = *list + strspn(*list, " ");
-    *length = strcspn(word, " ");
-    *list = word + *length;
-    return *length ? word : NULL;
-}
-
 /* The first of the variables that is set and not empty; *name (when wanted) the word in the list. */
 static const char *value_of(const struct engine_facts *facts, const char *names, const char **name) {
     const char *word;
     size_t length;
     char buffer[64];
-    while ((word = next_word(&names, &length))) {
+    while ((word = above_next_word(&names, &length))) {
         snprintf(buffer, sizeof buffer, "%.*s", (int)length, word);
         const char *value = config_variable(facts->environment, buffer);
         if (name)
@@ -53,15 +47,6 @@ static uint32_t number_of(const struct engine_facts *facts, const char *names, u
     if (!text || strlen(text) > 9 || text[strspn(text, "0123456789")])
         return fallback;
     return (uint32_t)strtoul(text, NULL, 10);
-}
-
-static bool list_has(const char *list, const char *wanted, size_t wanted_length) {
-    const char *word;
-    size_t length;
-    while ((word = next_word(&list, &length)))
-        if (length == wanted_length && !strncmp(word, wanted, length))
-            return true;
-    return false;
 }
 
 /* ---- Slurm's compressed forms */
@@ -98,36 +83,6 @@ void engines_first_host(const char *list, char *host, size_t size) {
 
 /* ---- the processes above */
 
-/* Is the word one of the names? What follows a dot or colon does not count: mpirun.openmpi, "slurmstepd: [12.0]". */
-static bool word_is_one_of(const char *word, const char *names) {
-    const char *base = basename(word);
-    return list_has(names, base, strcspn(base, ":")) || list_has(names, base, strcspn(base, ".:"));
-}
-
-/* The program, or what an interpreter runs: python -m torch.distributed.run, python /usr/bin/torchrun. */
-static bool process_is_one_of(const struct engine_process *process, const char *names) {
-    const char *word = process->words, *end = word + process->words_bytes;
-    bool is_interpreter = process->words_bytes && !strncmp(basename(word), "python", 6);
-    for (int i = 0; word < end && i < (is_interpreter ? 5 : 1); i++, word += strlen(word) + 1)
-        if (word_is_one_of(word, names))
-            return true;
-    return false;
-}
-
-static bool process_is_shell(const struct engine_process *process) {
-    static const char shells[] = "sh bash dash ash zsh ksh mksh fish tcsh csh busybox tmux screen sshd login su sudo -bash -sh -zsh";
-    return process->words_bytes && word_is_one_of(process->words, shells);
-}
-
-/* Was the process started with this variable? */
-static bool process_has(const struct engine_process *process, const char *name, size_t length) {
-    const char *entry = process->environment, *end = entry + process->environment_bytes;
-    for (; entry < end; entry += strlen(entry) + 1)
-        if (!strncmp(entry, name, length) && entry[length] == '=')
-            return true;
-    return false;
-}
-
 /* What the variables of one family come to. */
 struct finding {
     struct engine engine;
@@ -145,10 +100,20 @@ static uint32_t setter_of(const struct engine_facts *facts, const char *name) {
     for (uint32_t i = 0; i < facts->ancestor_count; i++) {
         if (!facts->ancestors[i].environment)
             return UNSEEN;
-        if (!process_has(&facts->ancestors[i], name, length))
+        if (!above_has(&facts->ancestors[i], name, length))
             return i;
     }
     return UNSEEN;
+}
+
+/* Below the shell of `srun -n 4 --pty bash` there is one process: the shells of the other tasks have no input, and have ended. */
+static bool is_in_terminal_of_first(const struct row *row, const struct engine_facts *facts, uint32_t distance) {
+    if (row != &rows[ENGINE_SLURM] || !value_of(facts, "SLURM_PTY_PORT SLURM_PTY_WIN_COL", NULL))
+        return false;
+    for (uint32_t i = 0; i < distance; i++)
+        if (above_is_typed_into(&facts->ancestors[i]))
+            return true;
+    return false;
 }
 
 /* Is the family's launcher running above us, and where? Sets engine->process where its ranks on this host have it in common. */
@@ -157,15 +122,17 @@ static bool is_running(const struct row *row, const struct engine_facts *facts, 
     if (!*row->processes)
         return true;
     for (uint32_t i = 0; i < facts->ancestor_count; i++) {
-        if (!process_is_one_of(&facts->ancestors[i], row->processes))
+        if (!above_is_one_of(&facts->ancestors[i], row->processes))
             continue;
+        if (is_in_terminal_of_first(row, facts, i))
+            return false;
         finding->engine.process = facts->ancestors[i].pid;
         finding->engine.process_started = facts->ancestors[i].started;
         finding->distance = i;
         return true;
     }
     finding->distance = setter_of(facts, finding->name);
-    return finding->distance == UNSEEN || !process_is_shell(&facts->ancestors[finding->distance]);
+    return finding->distance == UNSEEN || !above_is_shell(&facts->ancestors[finding->distance]);
 }
 
 /* ---- the decision */
@@ -300,7 +267,7 @@ static bool threads_are_its(const struct engine_facts *facts) {
     const char *value = config_variable(facts->environment, name);
     uint32_t setter = value && !strcmp(value, "1") ? setter_of(facts, name) : UNSEEN;
     for (int family = 0; family < ENGINE_FAMILIES && setter != UNSEEN; family++)
-        if (rows[family].threads && process_is_one_of(&facts->ancestors[setter], rows[family].processes))
+        if (rows[family].threads && above_is_one_of(&facts->ancestors[setter], rows[family].processes))
             return true;
     return false;
 }
@@ -312,6 +279,17 @@ static int nearest_of(const struct finding *findings) {
         if (findings[family].value && !findings[family].why && (nearest < 0 || findings[family].distance < findings[nearest].distance))
             nearest = family;
     return nearest;
+}
+
+/* Who numbers ranks and nothing more has no process here, and a launcher that has started one process has one: it is that one's number (srun -n 1 sets
+   PMIX_RANK where the site's default is PMIx). */
+static bool is_of_one_process(const struct finding *findings, int family) {
+    if (findings[family].why != lone || findings[family].engine.process)
+        return false;
+    for (int other = 0; other < ENGINE_FAMILIES; other++)
+        if (findings[other].value && findings[other].why == alone && findings[other].engine.process)
+            return true;
+    return false;
 }
 
 static void note_ignored(struct engine *engine, const struct finding *finding) {
@@ -341,11 +319,11 @@ void engines_find(const struct engine_facts *facts, struct engine *engine) {
     *engine = nearest < 0 ? (struct engine){.family = ENGINE_FAMILIES} : findings[nearest].engine;
     for (int family = 0; family < ENGINE_FAMILIES; family++) {
         const struct finding *finding = &findings[family];
-        bool is_shared = nearest >= 0 && list_has(rows[nearest].rank, finding->name, strcspn(finding->name, " "));
+        bool is_shared = nearest >= 0 && above_list_has(rows[nearest].rank, finding->name, strcspn(finding->name, " "));
         if (family == nearest || !finding->value || is_shared || is_said_later(findings, family))
             continue;
         note_ignored(engine, finding);
-        engine->is_unclear |= nearest < 0 && finding->engine.is_unclear;
+        engine->is_unclear |= nearest < 0 && finding->engine.is_unclear && !is_of_one_process(findings, family);
     }
     if (nearest >= 0)
         engine->threads_are_its = threads_are_its(facts);
@@ -406,7 +384,7 @@ bool engines_hides(const struct engine *engine, const char *variable) {
         size_t length;
         if (!rows[family].always && engine && engine->family != (enum engine_family)family)
             continue;
-        while ((word = next_word(&list, &length)))
+        while ((word = above_next_word(&list, &length)))
             if (name_matches(variable, word, length))
                 return true;
     }

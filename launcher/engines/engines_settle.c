@@ -20,6 +20,16 @@ static bool is_right_count(const struct engine *engine, const struct config *con
     return (may_be_total && config->ranks == engine->world_size) || (may_be_local && config->ranks == engine->local_world_size);
 }
 
+/* A file that is kept has the number that the machine is good for (`accel-run config`): where a launcher has started the ranks, their number is its own. */
+static void forget_kept_ranks(struct engine *engine, struct config *config) {
+    char kept[16];
+    if (config->origin[CONFIG_ID_ranks] != CONFIG_FROM_FILE || config->ranks_are_total || is_right_count(engine, config))
+        return;
+    snprintf(kept, sizeof kept, "%u", config->ranks);
+    engines_ignore(engine, "ranks", kept, "which the settings file says");
+    config->origin[CONFIG_ID_ranks] = CONFIG_FROM_DEFAULT;
+}
+
 static int refuse_count(const struct engine *engine, const struct config *config, struct problem *problem) {
     const char *name = engines_name(engine);
     if (engine->nodes > 1 && !is_open(config, CONFIG_ID_nnodes) && config->nnodes != engine->nodes)
@@ -177,6 +187,8 @@ int engines_settle(struct engine *engine, struct config *config, struct problem 
         engine->mode = ENGINE_SPAWN;
         return 0;
     }
+    if (engine->mode == ENGINE_JOIN)
+        forget_kept_ranks(engine, config);
     if (engine->mode == ENGINE_JOIN && refuse_join(engine, config, problem))
         return -1;
     if (engine->mode == ENGINE_JOIN && engine->world_size > engine->local_world_size)

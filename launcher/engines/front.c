@@ -23,7 +23,7 @@
 #include "rendezvous.h"
 #include "../spawn.h"
 
-enum { MEET_MS = 60000, TELL_MS = 2000, HIGH_DESCRIPTOR = 400, THREADS_FORK_FROM = 32 };
+enum { MEET_MS = 60000, SAY_MS = 5000, TELL_MS = 2000, HIGH_DESCRIPTOR = 400, THREADS_FORK_FROM = 32 };
 
 /* What a front has brought from the meeting. */
 struct met {
@@ -102,11 +102,30 @@ static int judge_hellos(const struct rendezvous_hello *hellos, uint32_t world_si
     return 0;
 }
 
+/* A minute without a word looks like a program that hangs. */
+static void say_missing(const struct front *front, const int *connections) {
+    char names[256] = "";
+    name_missing(connections, front->engine->world_size, front->engine->first, names, sizeof names);
+    if (front->config->log_level >= CONFIG_LEVEL_WARN)
+        dprintf(STDERR_FILENO,
+                "accel-run: notice AR-ENGINE-ALONE: %s has started %u processes, and rank %s has not come yet (if there is none: --engine "
+                "none)\n",
+                engines_name(front->engine), front->engine->world_size, names);
+}
+
 static int await_all(int listener, const struct front *front, struct rendezvous_hello *hellos, int *connections, struct problem *problem) {
     uint32_t world_size = front->engine->world_size, limit = front->config->collective_timeout_ms;
     limit = limit && limit < MEET_MS ? limit : MEET_MS;
+    uint64_t begun_ms = clock_ms();
     char names[256] = "";
-    if (!rendezvous_hear(listener, world_size, clock_ms() + limit, hellos, connections))
+    for (uint32_t rank = 0; rank < world_size; rank++)
+        connections[rank] = -1;
+    uint32_t missing = rendezvous_hear(listener, world_size, begun_ms + (limit < SAY_MS ? limit : SAY_MS), hellos, connections);
+    if (missing && limit > SAY_MS) {
+        say_missing(front, connections);
+        missing = rendezvous_hear(listener, world_size, begun_ms + limit, hellos, connections);
+    }
+    if (!missing)
         return judge_hellos(hellos, world_size, front->engine->first, problem);
     name_missing(connections, world_size, front->engine->first, names, sizeof names);
     return problem_set(
@@ -260,6 +279,8 @@ bool front_tell(const struct engine *engine, const struct problem *problem) {
     }
     struct rendezvous_hello *hellos = calloc(engine->world_size, sizeof *hellos);
     int connections[BOARD_RANKS_MAX], listener = hellos && engine->world_size <= BOARD_RANKS_MAX ? rendezvous_listen(key) : -1;
+    for (uint32_t rank = 0; listener >= 0 && rank < engine->world_size; rank++)
+        connections[rank] = -1;
     if (listener >= 0) {
         rendezvous_hear(listener, engine->world_size, deadline_ms, hellos, connections);
         answer_problem(connections, engine->world_size, problem);

@@ -80,8 +80,6 @@ static uint32_t count_missing(const int *connections, uint32_t world_size) {
 }
 
 uint32_t rendezvous_hear(int listener, uint32_t world_size, uint64_t deadline_ms, struct rendezvous_hello *hellos, int *connections) {
-    for (uint32_t rank = 0; rank < world_size; rank++)
-        connections[rank] = -1;
     while (count_missing(connections, world_size) && await_readable(listener, deadline_ms))
         hear_one(listener, world_size, deadline_ms, hellos, connections);
     return count_missing(connections, world_size);

@@ -40,8 +40,8 @@ struct rendezvous_answer {
 /* Rank 0. The listener, or -1 with errno. key: text, any length. */
 int rendezvous_listen(const char *key);
 
-/* Rank 0: hears ranks 1 .. world_size - 1. hellos[world_size] and connections[world_size] are filled at their rank, connections are -1 where nobody has
-   come by deadline_ms. Returns how many are missing. */
+/* Rank 0: hears those of ranks 1 .. world_size - 1 whose connection is -1. hellos[world_size] and connections[world_size] are filled at their rank; connections
+   stay -1 where nobody has come by deadline_ms. Returns how many are missing. */
 uint32_t rendezvous_hear(int listener, uint32_t world_size, uint64_t deadline_ms, struct rendezvous_hello *hellos, int *connections);
 
 /* Rank 0: one answer, with descriptors or NULL. Returns 0 or -1 with errno. */

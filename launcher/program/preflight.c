@@ -321,12 +321,10 @@ static int find_shim(const char *given, struct target *target, struct problem *p
     if (!file_exists(target->shim))
         return problem_set(problem, EXIT_LAUNCHER, "AR-SHIM-MISSING", "build it (make), or install accel-run again (make install)",
                            SHIM_NAME " is neither beside accel-run (%s) nor in ../lib/accel-run", self);
-    /* LD_PRELOAD separates names by spaces and colons and has no way to quote them: ld.so would say "ignored" and the program would run
-       without us (P16). */
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+-";
-    if (target->shim[0] != '/' || target->shim[strspn(target->shim, safe)])
-        return problem_set(problem, EXIT_LAUNCHER, "AR-SHIM-PATH",
-                           "install accel-run where the path has only letters, digits and / . _ + -",
+    /* LD_PRELOAD separates names by spaces and colons and has no way to quote them, and replaces $ORIGIN and its like: ld.so would say "ignored" and the
+       program would run without us (P16). */
+    if (target->shim[0] != '/' || strpbrk(target->shim, " :$"))
+        return problem_set(problem, EXIT_LAUNCHER, "AR-SHIM-PATH", "install accel-run where the path has no space, ':' or '$'",
                            "the dynamic loader cannot preload a library with the path '%s'", target->shim);
     return 0;
 }

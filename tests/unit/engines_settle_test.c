@@ -1,4 +1,4 @@
-// sources: launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c config/*.c
+// sources: launcher/engines/above.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c config/*.c
 /* What follows from the launcher that was found, and what the user has asked for. */
 #include "../../config/file.h"
 #include "engines.h"
@@ -73,6 +73,47 @@ TEST("launchers that number their processes and say no more are refused: each wo
     /* where another one decides, it is not in the way */
     BELOW("slurmstepd: [9.0]", SLURM, "PMIX_RANK=2");
     EXPECT(engine.family == ENGINE_SLURM && engine.mode == ENGINE_JOIN && !engine.is_unclear);
+}
+
+#define ONE_TASK "SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=1", "SLURM_STEP_NUM_TASKS=1", "SLURM_STEP_TASKS_PER_NODE=1"
+
+TEST("the number that PMIx gives to the one task of a step is no reason to refuse; one that mpirun gives below it is") {
+    BELOW("slurmstepd: [9.0]", ONE_TASK, "PMIX_RANK=0");
+    EXPECT(settle("4", NULL, "auto") == 0 && engine.mode == ENGINE_SPAWN && config.ranks == 4 && strstr(words(), "only one process"));
+    find(VARIABLES(ONE_TASK, "PMIX_RANK=1"),
+         (struct engine_process[]){ABOVE(60, "prted", "A=1"), ABOVE(50, "slurmstepd: [9.0]", "A=1"), ABOVE(40, "bash", "A=1")}, 3);
+    refused("PMIX_RANK=1, how many ranks");
+}
+
+#define FOUR_TASKS                                                                                                                         \
+    "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_LOCALID=0", "SLURM_STEP_NUM_TASKS=4", "SLURM_STEP_TASKS_PER_NODE=4", "SLURM_PTY_WIN_COL=80"
+
+static enum engine_mode below_shell(const char *line, size_t bytes) {
+    struct engine_process above[] = {
+        {.pid = 60, .started = 7, .words = line, .words_bytes = bytes, .environment = "A=1", .environment_bytes = 4},
+        ABOVE(50, "slurmstepd: [9.0]", "A=1"),
+        ABOVE(40, "bash", "A=1")};
+    find(VARIABLES(FOUR_TASKS), above, 3);
+    return engine.mode;
+}
+
+TEST("in the shell of srun -n 4 --pty there are no other tasks to wait for; in a script that it starts there are") {
+    EXPECT(below_shell("bash", sizeof "bash") == ENGINE_SPAWN && strstr(words(), "is not running above"));
+    EXPECT(below_shell("/bin/bash\0--login\0-i", sizeof "/bin/bash\0--login\0-i") == ENGINE_SPAWN);
+    EXPECT(below_shell("bash\0train.sh", sizeof "bash\0train.sh") == ENGINE_JOIN);
+    EXPECT(below_shell("bash\0-c\0accel-run train", sizeof "bash\0-c\0accel-run train") == ENGINE_JOIN);
+    BELOW("slurmstepd: [9.0]", FOUR_TASKS);
+    EXPECT(engine.mode == ENGINE_JOIN);
+}
+
+TEST("the number of ranks that a settings file keeps gives way to what a launcher has started, and that is said; -n does not") {
+    char fault[CONFIG_FAULT_CHARS];
+    BELOW("hydra_pmi_proxy", HYDRA);
+    config_defaults(&config);
+    config_set(&config, CONFIG_ID_ranks, "8", CONFIG_FROM_FILE, "ranks", fault);
+    EXPECT(engines_settle(&engine, &config, &problem) == 0 && config.ranks == 3 && engine.mode == ENGINE_JOIN);
+    EXPECT(strstr(words(), "ignored: ranks=8, which the settings file says"));
+    EXPECT(settle("8", NULL, "auto") == -1);
 }
 
 TEST("left-overs are not refused: shells inside of jobs, a world of one, half a set") {

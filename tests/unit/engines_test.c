@@ -1,4 +1,4 @@
-// sources: launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c config/*.c
+// sources: launcher/engines/above.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c config/*.c
 #include "engines.h"
 
 TEST("nothing above: the ranks are started here, and nothing is said") {

@@ -1,4 +1,4 @@
-// sources: launcher/environ.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/plan.c launcher/placement/placement.c launcher/placement/cpus.c launcher/placement/topology.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/problem.c config/*.c
+// sources: launcher/environ.c launcher/engines/above.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/plan.c launcher/placement/placement.c launcher/placement/cpus.c launcher/placement/topology.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/problem.c config/*.c
 #include "unit.h"
 
 #include "../../launcher/environ.h"

@@ -1,4 +1,4 @@
-// sources: launcher/engines/join.c launcher/secret.c launcher/segment.c launcher/streams/logs.c launcher/plan.c launcher/placement/placement.c launcher/placement/cpus.c launcher/placement/topology.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c config/*.c
+// sources: launcher/engines/join.c launcher/secret.c launcher/segment.c launcher/streams/logs.c launcher/plan.c launcher/placement/placement.c launcher/placement/cpus.c launcher/placement/topology.c launcher/placement/cgroup.c launcher/placement/system_file.c launcher/engines/above.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c config/*.c
 #include "unit.h"
 
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// sources: launcher/plan.c launcher/placement/placement.c launcher/placement/cpus.c launcher/environ.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c launcher/placement/topology.c launcher/placement/cgroup.c launcher/placement/system_file.c config/*.c
+// sources: launcher/plan.c launcher/placement/placement.c launcher/placement/cpus.c launcher/environ.c launcher/engines/above.c launcher/engines/engines.c launcher/engines/engines_settle.c launcher/problem.c launcher/placement/topology.c launcher/placement/cgroup.c launcher/placement/system_file.c config/*.c
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -85,6 +85,40 @@ TEST("another launcher's variables are removed, and only those") {
     EXPECT(BUILD(2, 2, "RANK=1", "RANKING=2", "PMI_SIZE=3", "OMPI_X=4", "MASTER_ADDR=h", "HOME=/") == 0);
     EXPECT(plan.removed_count == 4);
     plan_clear(&plan);
+}
+
+TEST("a world of one that no launcher has made is left to a program that asks for it") {
+    EXPECT(BUILD(2, 2, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=h", "MASTER_PORT=5", "LOCAL_RANK=0", "GROUP_RANK=0") == 0 &&
+           plan.removed_count == 1);
+    plan_clear(&plan);
+    EXPECT(BUILD(2, 2, "RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=h", "TORCHELASTIC_RUN_ID=1") == 0 && plan.removed_count == 4);
+    plan_clear(&plan);
+    EXPECT(BUILD(2, 2, "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=h") == 0 && plan.removed_count == 3);
+    plan_clear(&plan);
+}
+
+static const char *advice(uint32_t ranks, uint32_t cores, char *const *environment) {
+    static struct problem list[PLAN_ADVICE_MAX];
+    memset(list, 0, sizeof list);
+    return plan_advice(&config, environment, ranks, cores, list) ? list[0].what : "";
+}
+#define ADVICE(ranks, cores, ...) advice(ranks, cores, (char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+TEST("threads that the user asks for, times the ranks, are warned of when they are more than the cores; so is what binds all ranks alike") {
+    config_defaults(&config);
+    EXPECT_TEXT(ADVICE(4, 8, "OMP_NUM_THREADS=8"), "4 ranks of 8 threads share 8 cores: they will wait for each other");
+    EXPECT_TEXT(ADVICE(4, 8, "OMP_NUM_THREADS=2"), "");
+    EXPECT_TEXT(ADVICE(4, 8, "OMP_NUM_THREADS="), "");
+    EXPECT_TEXT(ADVICE(1, 8, "OMP_NUM_THREADS=9", "OMP_PROC_BIND=true"), "");
+    EXPECT_TEXT(ADVICE(9, 8, "OMP_NUM_THREADS=8"), "9 ranks share 8 cores: they will wait for each other");
+    EXPECT_TEXT(ADVICE(4, 8, "OMP_PLACES=cores"), "OMP_PLACES binds the threads of all 4 ranks to the same cores");
+    EXPECT_TEXT(ADVICE(4, 8, "OMP_PLACES=cores", "OMP_PROC_BIND=FALSE"), "");
+    EXPECT_TEXT(ADVICE(4, UINT32_MAX, "OMP_PROC_BIND=close"), "");
+    config.bind = CONFIG_BIND_CORE;
+    EXPECT_TEXT(ADVICE(4, 8, "OMP_PROC_BIND=close"), "");
+    config_defaults(&config);
+    config.threads = 8;
+    EXPECT_TEXT(ADVICE(2, 8), "2 ranks of 8 threads share 8 cores: they will wait for each other");
 }
 
 TEST("a launch inside a launch is refused") {
