@@ -93,12 +93,37 @@ void view_replaced(const char *own, const char *rank_0s) {
     view_add_alias(own, rank_0s);
 }
 
+struct search {
+    const char *real;
+    struct written *found;
+};
+
+static void compare_names(struct written *file, const void *what) {
+    struct search *search = *(struct search *const *)what;
+    char rank_0s[PATH_MAX], real[PATH_MAX];
+    if (!file->is_own || strcmp(shim_base_of(file->path), shim_base_of(search->real)) || !find_alias(file->path, rank_0s))
+        return;
+    files_locate(rank_0s, real);
+    if (!strcmp(real, search->real))
+        search->found = file;
+}
+
+/* A link that the program has made to a folder leads to rank 0's name of it: `latest` to runs/PID. */
+static struct written *find_by_rank_0s_name(const char *real) {
+    struct search search = {.real = real}, *its = &search;
+    if (atomic_load_explicit(&youngest, memory_order_relaxed))
+        written_each(compare_names, &its);
+    return search.found;
+}
+
 static const char *find_written(const char *path, char *buffer) {
     char real[PATH_MAX];
     if (!written_may_be(path))
         return path;
     files_locate(path, real);
     struct written *file = shim_rank() ? written_find_own(real) : written_find_path(real);
+    if (!file && shim_rank())
+        file = find_by_rank_0s_name(real);
     if (file)
         written_publish(file);
     if (!file || !file->is_own || !written_is_open(file) || mapped_is_behind(file))

@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import time
 import tempfile
 import time
 
@@ -154,4 +155,17 @@ print("only read", reader.execute("select sum(number), count(*) from values_").f
 reader.close()
 first.close()
 second.close()
+# a folder that each rank spells differently, by a link to it, where rank 0 has not put its file in place yet
+folder = f"run_{os.getpid()}"
+os.mkdir(folder)
+with open(folder + "/open.txt", "w") as newest:
+    newest.write("begun")
+    newest.flush()
+    os.symlink(folder, "newest")
+    if os.environ.get("ACCEL_RUN_RANK") == "0":
+        time.sleep(0.5)  # the others come first
+    print("by a link", os.path.exists("newest/open.txt"), os.path.getsize("newest/open.txt"), text_of("newest/open.txt"))
+os.remove(folder + "/open.txt")
+os.rmdir(folder)
+os.remove("newest")
 print("files", sorted(os.listdir(".")))
