@@ -42,7 +42,7 @@ numbers_of() {
 alternate() {
     local build chosen=(debian wheel)
     [ "${CHECK_HALF:-all}" = all ] || chosen=("${chosen[($1 + CHECK_HALF) % 2]}")
-    for build in "${chosen[@]}"; do "$2" "$build" "${@:3}" || return 1; done
+    for build in "${chosen[@]}"; do "$2" "$build" "${@:3}"; done # no "|| return": what stands left of it would go on after a failure
 }
 
 # run_in FOLDER command...: in a new folder; a program that hangs is ended after two minutes (or $limit seconds) and has status 124
@@ -237,7 +237,7 @@ work_in() {
 # torch's import. series_of BUILD: which ones, in $programs; torch.func is of 2.0, and modes among divided rows are refused before 2.2.
 series_of() {
     programs=(divided_leaves.py shared_gradients.py callbacks.py second_derivative.py second_derivative_norm.py writes.py rewritten.py written.py
-        legacy_types.py sparse.py memory.py storages.py forward_mode.py misfits.py outside.py retained.py history.py roots.py called_back.py recomputed.py sums_and_numbers.py queued.py given_data.py seen_gradients.py thrown_backward.py wrong_sizes.py columns.py kept_gradients.py exact_sums.py rows_of_pool.py rows_read.py one_memory.py graph_edges.py rare_forms.py repeated_memory.py hooks_that_hold.py leaves_that_end.py rows_kept.py no_gradients.py)
+        legacy_types.py sparse.py memory.py storages.py forward_mode.py misfits.py outside.py retained.py history.py roots.py called_back.py recomputed.py sums_and_numbers.py queued.py given_data.py seen_gradients.py thrown_backward.py wrong_sizes.py columns.py kept_gradients.py exact_sums.py rows_of_pool.py rows_read.py one_memory.py graph_edges.py rare_forms.py repeated_memory.py hooks_that_hold.py leaves_that_end.py rows_kept.py no_gradients.py running_statistics.py)
     [ "$1" != wheel ] || programs+=(functional.py modes.py subclasses.py transforms.py own_operators.py compiled.py half_overflow.py)
     [[ $1 = symbolic* ]] || programs+=(branches_of_pool.py) # docs/limits.md
     programs+=(image_layouts.py) # last: its time-first sequences teach the layers that come after it

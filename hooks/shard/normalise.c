@@ -289,8 +289,8 @@ static void normalise_with_all_rows(struct shard_call *call) {
         .epsilon = call_real(call, 7, 1e-5), .count = count, .origin = call->record.origin};
     facts.mean = normalise_channels(mean, channels, dtype, input);
     facts.variance = normalise_channels(variance, channels, dtype, input);
-    normalise_update_running(call, 3, mean, 1, channels);
-    normalise_update_running(call, 4, variance, count / (count - 1), channels);
+    normalise_update_running(call, 3, mean, 1, channels, false);
+    normalise_update_running(call, 4, variance, count / (count - 1), channels, false);
     struct value result =
         tensor_is_recorded(input) ? run_with_hooks(call, &facts) : run_kernel(&facts, call->values[0], call->values[1], call->values[2]);
     record_set(result.tensor, call->record);

@@ -45,8 +45,9 @@ struct tensor *normalise_channels(const double *numbers, int64_t count, enum tor
 void normalise_own_statistics(struct tensor *input, double *mean, double *variance);
 /* The same of all rows. A collective. */
 void normalise_statistics(struct tensor *input, const struct record *record, double *mean, double *variance);
-/* Argument `position`, where it is: running = (1 - momentum) * running + momentum * factor * now, rounded once. */
-void normalise_update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels);
+/* Argument `position`, where it is: running = (1 - momentum) * running + momentum * factor * now, rounded once. counts: does a graph that has saved it, of a
+   forward in evaluation mode, see the write? libtorch's batch_norm writes past that, its instance_norm does not. */
+void normalise_update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels, bool counts);
 
 /* normalise_layout.c: the result of an instance_norm such that its gradient is read as one process reads it. Takes and returns a reference. */
 struct value normalise_watch_gradient(struct value result, const struct record *record);

@@ -80,8 +80,8 @@ static void update_statistics(struct shard_call *call) {
     NUMBERS mean = malloc((size_t)channels * sizeof *mean);
     NUMBERS variance = malloc((size_t)channels * sizeof *variance);
     take_statistics(input, &call->record, mean, variance);
-    normalise_update_running(call, 3, mean, 1, channels);
-    normalise_update_running(call, 4, variance, 1, channels);
+    normalise_update_running(call, 3, mean, 1, channels, true);
+    normalise_update_running(call, 4, variance, 1, channels, true);
 }
 
 /* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled): running statistics are over all rows, one

@@ -93,7 +93,7 @@ void normalise_statistics(struct tensor *input, const struct record *record, dou
     combine(all, record, channels, mean, variance);
 }
 
-void normalise_update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels) {
+void normalise_update_running(struct shard_call *call, int position, const double *now, double factor, int64_t channels, bool counts) {
     if (call_is_none(call, position))
         return;
     double momentum = call_real(call, 6, 0.1);
@@ -103,6 +103,9 @@ void normalise_update_running(struct shard_call *call, int position, const doubl
     for (int64_t i = 0; i < channels; i++)
         numbers[i] = (1 - momentum) * numbers[i] + momentum * (factor * now[i]);
     struct tensor *fresh = normalise_channels(numbers, channels, tensor_dtype(running), running);
-    value_drop(TORCH_CALL("aten::copy_", "", value_tensor(running), value_tensor(fresh), value_bool(false)));
+    struct value target = counts ? value_tensor(running) : value_tensor(rows_alias_uncounted(running, fresh));
+    value_drop(TORCH_CALL("aten::copy_", "", target, value_tensor(fresh), value_bool(false)));
+    if (!counts)
+        value_drop(target);
     tensor_release(fresh);
 }

@@ -74,6 +74,18 @@ struct tensor *rows_copy_whole(struct tensor *whole) {
     return copy;
 }
 
+struct tensor *rows_alias_uncounted(struct tensor *whole, struct tensor *other) {
+    if (!torch_facts.lends_rows || !tensor_is_ordinary(whole)) {
+        tensor_retain(whole);
+        return whole;
+    }
+    OPAQUE_SCOPE;
+    struct tensor *alias;
+    ORIGINAL(shallow_copy)(&alias, whole, word_at(other, torch_facts.version), 0);
+    record_clear(alias);
+    return alias;
+}
+
 static struct tensor *lend_copy(struct tensor *whole, const struct record *record) {
     struct tensor *copy = rows_copy_whole(whole);
     record_clear(copy);

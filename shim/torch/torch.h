@@ -352,6 +352,9 @@ struct tensor *rows_take(struct tensor *whole, const struct record *record, int 
    its first dimension: the memory and its version are the whole's, as ever, but autograd does not know of a view. */
 struct tensor *rows_lend(struct tensor *whole, const struct record *record, int dim);
 bool rows_can_be_lent(struct tensor *whole, const struct record *record, int dim);
+/* Another tensor of the same elements, not marked, writes to which count as writes to `other`: to write as libtorch's kernels write, past the version by
+   which a backward sees that what it has saved was changed. The whole itself where a build's layout is not known. Owned. */
+struct tensor *rows_alias_uncounted(struct tensor *whole, struct tensor *other);
 /* The same of what can be lent, for one call of the caller's, which whole outlives, at a tenth of the cost. Given back after the call, not released. */
 struct tensor *rows_lend_for_call(struct tensor *whole, const struct record *record);
 void rows_give_back(struct tensor *lent);
