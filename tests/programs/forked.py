@@ -116,8 +116,47 @@ class Kept(torch.utils.data.Dataset):
         return self.rows[index], TARGETS[index]
 
 
-for dataset in (torch.utils.data.TensorDataset(features, TARGETS), Pairs(), Kept()):
-    for batch in torch.utils.data.DataLoader(dataset, batch_size=30, num_workers=2):
+class Slots:
+    __slots__ = ("kept",)
+
+
+class Hidden(torch.utils.data.Dataset):
+    """Its rows are named within comprehensions, by a property, a static method, in an attribute of the class and in a slot."""
+
+    table = features + 1
+
+    def __init__(self):
+        self.slots = Slots()
+        self.slots.kept = features + 2
+
+    @property
+    def doubled(self):
+        return DOUBLED
+
+    @staticmethod
+    def of(index):
+        return HALVED[index]
+
+    def __len__(self):
+        return 90
+
+    def __getitem__(self, index):
+        rows = [QUARTERED[number] for number in (index, index)]
+        return self.table[index] + self.slots.kept[index] + self.doubled[index] + self.of(index) + rows[1], TARGETS[index]
+
+
+DOUBLED, HALVED, QUARTERED, THIRDS = features * 2, features / 2, features / 4, features / 3
+
+
+def by_number():
+    def collate(numbers):
+        return torch.stack([THIRDS[number] for number in numbers]), TARGETS[numbers]
+
+    return collate
+
+
+for dataset in (torch.utils.data.TensorDataset(features, TARGETS), Pairs(), Kept(), Hidden(), range(90)):
+    for batch in torch.utils.data.DataLoader(dataset, batch_size=30, num_workers=2, collate_fn=by_number() if type(dataset) is range else None):
         loss = functional.cross_entropy(model(batch[0]), batch[-1]) + sum(part.sum() for part in batch[1:-1])
         step(loss)
         print(f"features {tuple(batch[0].shape)} loss {loss.item():.4f}")
