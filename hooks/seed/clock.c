@@ -1,7 +1,7 @@
 /*
  * Seeds that are the time of day: srand(time(NULL)) and torch::manual_seed(time(nullptr)); Python's are asked for in python_seeds.c. The ranks
  * ask within milliseconds of each other, but a second may end in between. A seed is taken for the time when it lies between the start of this
- * process and now: no seed that was written down before the job does, and the window does not depend on how long a rank took to get here.
+ * process and a day from now: no seed that was written down before the job does, and the window does not depend on how long a rank took to get here.
  *
  * All ranks take the value that rank 0's same call was given (the first time that this command runs): it is what rank 0 prints, and what
  * seeds another run like this one; a number that is used for two seeds is one. The ranks of one host find it in memory that they share,
@@ -13,8 +13,11 @@
 
 #include "seed.h"
 
-enum { EARLIER = 5, LATER = 2 }; /* seconds: a script may have read the clock before it started the program */
-enum { CALLS = 1 << 16, STEP_NS = 1000000, DEADLINE_STEPS = 20000, DECIDE_STEPS = 1000 };
+enum {
+    EARLIER = 5,
+    LATER = 86400
+}; /* seconds: a script may have read the clock before it started the program; a worker's number is added to it, or times 1000 */
+enum { CALLS = 1 << 16, NEAR = 256, STEP_NS = 1000000, DEADLINE_STEPS = 20000, DECIDE_STEPS = 1000 };
 
 static time_t start;
 
@@ -40,12 +43,12 @@ struct call {
 
 static struct shared_table table = {.begin = "/dev/shm/accel_seeds", .rank = 0, .bytes = CALLS * sizeof(struct call)};
 
-/* Of this name; NULL: there are too many. Whoever comes first enters it, and nobody takes it out: all find it, or none. */
+/* Of this name; NULL: there are too many near its place. Whoever comes first enters it, and nobody takes it out: all find it, or none. */
 static struct call *call_named(struct call *calls, uint64_t name) {
-    for (size_t i = 0; i < CALLS; i++) {
-        struct call *call = &calls[(name + i) % CALLS];
-        uint64_t nobody = 0;
-        if (atomic_compare_exchange_strong(&call->name, &nobody, name) || nobody == name)
+    for (size_t i = 0; i < NEAR; i++) {
+        struct call *call = &calls[((name >> 1) + i) % CALLS]; /* names are odd */
+        uint64_t nobody = atomic_load_explicit(&call->name, memory_order_relaxed);
+        if (nobody == name || (!nobody && (atomic_compare_exchange_strong(&call->name, &nobody, name) || nobody == name)))
             return call;
     }
     return NULL;
