@@ -5,15 +5,24 @@ REPOSITORY=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
 BUILD=${O:-$REPOSITORY/build}
 case $BUILD in /*) ;; *) BUILD=$REPOSITORY/$BUILD ;; esac
 ACCEL_RUN=$BUILD/accel-run
+export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-300} # a test that hangs is a failure; files say another number
 
-# requires root | command NAME | file PATH...: skips the test, and says why, where it cannot run
+# requires root | mount | reach | command NAME | file PATH...: skips the test, and says why, where it cannot run. mount: the right to, which root in a container
+# has not; reach: another user may start what was built, which below a closed home he may not.
 requires() {
     case $1 in
     root) [ "$(id -u)" -eq 0 ] || skip "needs root" ;;
+    mount) unshare -m mount -t tmpfs none /mnt 2>/dev/null || skip "needs the right to mount" ;;
+    reach) setpriv --reuid 65533 --clear-groups test -x "$ACCEL_RUN" -a -x "$CLAIMER" -a -r "$BUILD/libaccelshim.so" || skip "another user cannot reach the build" ;;
     command) command -v "$2" >/dev/null || skip "needs $2" ;;
     file) [ -e "$2" ] || skip "needs $2" ;;
     *) echo "requires: what is '$1'?" >&2 && return 1 ;;
     esac
+}
+
+# processors COUNT: as many of those that this process may use, for taskset -c
+processors() {
+    python3 -c 'import os, sys; print(*sorted(os.sched_getaffinity(0))[:int(sys.argv[1])], sep=",")' "$1"
 }
 
 # python_of BUILD: the interpreter that has this build of libtorch. wheel-VERSION, debian-13 and so on: tests/matrix/install

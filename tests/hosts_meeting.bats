@@ -232,7 +232,7 @@ for i, one in enumerate(kept):
 print("there", flush=True); time.sleep(100)' >knocked 3>&- 4>&- &
     knocker=$!
     retry 200 0.1 grep -q there knocked
-    start_host 3 2 1 --node-rank 1 --job-id theirs --start-timeout 1 echo let in
+    start_host 3 2 1 --node-rank 1 --job-id theirs --start-timeout 5 echo let in
     code=0
     wait "${launchers[3]}" || code=$?
     [ "$code" -eq 125 ]

@@ -208,7 +208,7 @@ END
 }
 
 @test "torchrun's --nproc-per-node auto is as many ranks as cores may be used, and says so" {
-    run -0 --separate-stderr taskset -c 0 "$ACCEL_RUN" --nproc-per-node auto --dry-run true
+    run -0 --separate-stderr taskset -c "$(processors 1)" "$ACCEL_RUN" --nproc-per-node auto --dry-run true
     contains "$output" "ranks               1"
     contains "$stderr" "AR-RANKS-CORES: --nproc-per-node: 1 rank, as many as cores may be used"
     run -0 --separate-stderr "$ACCEL_RUN" --nproc_per_node cpu --show-config
@@ -362,7 +362,7 @@ END
     done
     run -0 env PET_NNODES=1 PET_NPROC_PER_NODE=gpu "$ACCEL_RUN" -n 2 true
     for word in auto cpu; do
-        run -0 --separate-stderr taskset -c 0 env PET_NNODES=1 PET_NPROC_PER_NODE=$word "$ACCEL_RUN" --dry-run true
+        run -0 --separate-stderr taskset -c "$(processors 1)" env PET_NNODES=1 PET_NPROC_PER_NODE=$word "$ACCEL_RUN" --dry-run true
         contains "$output" "ranks               1"
         contains "$stderr" "AR-RANKS-CORES: PET_NPROC_PER_NODE: 1 rank, as many as cores may be used"
     done

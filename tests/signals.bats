@@ -39,6 +39,7 @@ is_as_alone() {
     local how=interrupt signal=INT python # each build of libtorch takes the next way
     for python in $(pythons); do
         tell "$signal" 2 "$python" "$REPOSITORY/tests/programs/told.py" "$how" file
+        [ "$status" -eq 0 ] || { show err && return 1; }
         [ "$how" = workers ] || grep -qx interrupted out
         is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
         how=workers signal=TERM # its loader's workers, who have no handler, do not get it

@@ -141,7 +141,7 @@ EOF
 }
 
 @test "a program that never trains shows rank 0's output only, and one warning" {
-    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr taskset -c 0,1 "$ACCEL_RUN" -n 2 sh -c 'echo pid $$'
+    ACCEL_RUN_LOG_LEVEL=warn run -0 --separate-stderr taskset -c "$(processors 2)" "$ACCEL_RUN" -n 2 sh -c 'echo pid $$'
     [ "${#lines[@]}" -eq 1 ]
     contains "$stderr" "AR-NO-TRAINING: 2 copies of this program ran"
     lacks "$stderr" "[rank 1]"

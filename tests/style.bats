@@ -14,7 +14,7 @@ setup() {
 
 # The repository's own files; in a copy without git, all that is not built.
 files() {
-    if [ -e .git ]; then
+    if git rev-parse --git-dir >/dev/null 2>&1; then # not in another user's checkout
         git ls-files --cached --others --exclude-standard -- "$@"
     else
         local pattern

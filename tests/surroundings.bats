@@ -82,6 +82,7 @@ PYTHON
     requires root
     requires command setpriv
     chmod 755 "$T"
+    requires reach
     for limit in 2 6; do
         limited "ulimit -u $limit" setpriv --reuid 65533 --clear-groups "$ACCEL_RUN" -n 8 "$CLAIMER" claim
         [ "$status" -eq 125 ] || { echo "status $status" && return 1; }
@@ -93,7 +94,7 @@ PYTHON
 # ---- disks
 
 @test "no space in /dev/shm: nothing of it is used" {
-    requires root
+    requires mount
     for_training faulty
     "${command[@]}" >plain
     run -0 --separate-stderr unshare -m sh -c 'mount -t tmpfs -o size=4k none /dev/shm && head -c 4096 /dev/zero >/dev/shm/full; exec "$@"' sh \
@@ -103,7 +104,7 @@ PYTHON
 
 # libtorch 1.13 does not notice that a small file was not written: then a run does not fail either, as alone.
 @test "a save to a full disk ends as alone" {
-    requires root
+    requires mount
     for_training faulty
     on_small_disk() {
         unshare -m sh -c 'mkdir -p small && mount -t tmpfs -o size=4k none small && cd small && head -c 4096 /dev/zero >full; "$@"; status=$?; stat -c "%n %s" *; exit $status' sh "$@"
@@ -194,6 +195,7 @@ END
 make_stubborn() {
     requires root
     requires command setpriv
+    requires reach
     echo 'int main(void) { setuid(0); for (;;) pause(); }' | gcc -w -include unistd.h -x c - -o stubborn
     chmod 4755 stubborn && chmod 777 "$T"
 }

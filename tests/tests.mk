@@ -60,7 +60,9 @@ check-debian:
 	@$(MAKE) --no-print-directory check-programs PROGRAM_TORCH=
 
 # A compiler of libtorch's headers takes up to 2 GB. nproc counts by OMP_NUM_THREADS, where that is set: it is for programs, not for compilers.
-JOBS ?= $(shell awk -v cores="$$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" '/^MemAvailable/ { m = int($$2 / 2097152); print m < 1 ? 1 : m < cores ? m : cores }' /proc/meminfo)
+# In a container its limit counts, not what the machine has.
+JOBS ?= $(shell { cat /proc/meminfo; echo limit $$(cat /sys/fs/cgroup/memory.max 2>/dev/null); } | awk -v jobs="$$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" \
+	'/^MemAvailable/ { kib = $$2 } /^limit/ && $$2 / 1024 > 1 && $$2 / 1024 < kib { kib = $$2 / 1024 } END { m = int(kib / 2097152); print m < 1 ? 1 : m < jobs ? m : jobs }')
 check-programs: all programs templates structures $(UNIT_BINARIES)
 
 check-all: check-programs
