@@ -165,6 +165,15 @@ int64_t tensor_elements(struct tensor *tensor) {
     return elements;
 }
 
+/* Types without arithmetic here, by their codes (c10/core/ScalarType.h, the later ones of 2.1, 2.3 and 2.7): they are gathered as bytes. */
+enum { CODE_COMPLEX32 = 8, CODE_FLOAT8_FIRST = 23, CODE_FLOAT8_LAST = 26, CODE_UINT16, CODE_UINT32, CODE_UINT64, CODE_FLOAT8_E8M0 = 44 };
+
+static size_t bytes_of_code(int code) {
+    if ((code >= CODE_FLOAT8_FIRST && code <= CODE_FLOAT8_LAST) || code == CODE_FLOAT8_E8M0)
+        return 1;
+    return code == CODE_UINT16 ? 2 : code == CODE_COMPLEX32 || code == CODE_UINT32 ? 4 : code == CODE_UINT64 ? 8 : 0;
+}
+
 size_t dtype_bytes(enum torch_dtype dtype) {
     switch (dtype) {
     case DTYPE_UINT8:
@@ -185,7 +194,7 @@ size_t dtype_bytes(enum torch_dtype dtype) {
     case DTYPE_COMPLEX128:
         return 16;
     }
-    return 0;
+    return bytes_of_code((int)dtype);
 }
 
 bool dtype_for_comm(enum torch_dtype dtype, enum comm_dtype *comm, size_t *factor) {

@@ -48,3 +48,10 @@ print("right", sum(scores[i].argmax().item() == labels[i].item() for i in range(
 loss = sum((scores[i] - scores[j]).pow(2).sum() for i in range(8) for j in range(i))
 loss.backward()
 print("loss", f"{loss.item():.6f} {model.weight.grad.norm():.6f}")
+
+whole_numbers = (scores.detach().abs() * 1000).view(16, 4)
+for name in ("uint16", "uint32", "uint64"):  # of torch 2.3: without arithmetic here, gathered as bytes
+    values = whole_numbers.to(getattr(torch, name, torch.int64))
+    print("types", values[3:6].tolist(), int(values.numpy().sum()), tuple(values.stride()))
+narrow = scores.detach().to(getattr(torch, "float8_e4m3fn", torch.float16))
+print("float8", f"{narrow[2:9].clone().float().sum():.4f}", narrow.float().tolist()[1])
