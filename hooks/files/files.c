@@ -148,8 +148,8 @@ static bool is_own(const char *path) {
     return scratch_has(real);
 }
 
-const struct files_client files_client = {ranks_meet,    rank_begins, written_publish_logs, written_publish_all,
-                                          written_sizes, is_own,      view_replaced,        settle};
+const struct files_client files_client = {
+    ranks_meet, rank_begins, written_publish_logs, written_publish_all, written_sizes, is_own, view_replaced, view_spell_as_rank_0, settle};
 
 /* Files that are still open at the end. libc writes streams out after all destructors: for these files it is done here. */
 __attribute__((destructor)) static void files_end(void) {

@@ -374,6 +374,7 @@ const char *view_spelled(int directory, const char *path, char *buffer);
 /* Rank 0 spells this one differently, or not. Both whole paths. */
 void view_add_alias(const char *own, const char *rank_0s);
 /* beside_name() by what rank 0 calls them, where this rank knows. */
+const char *view_spell_as_rank_0(const char *path, char *buffer); /* buffer[PATH_MAX]; see files_client */
 void view_name_beside(struct beside *beside, enum beside_kind kind, const char *path, const char *second);
 /* The same, of a file that has taken the place of another one. */
 void view_replaced(const char *own, const char *rank_0s);

@@ -71,14 +71,14 @@ const char *view_alias(const char *path, char *buffer) {
 }
 
 /* The same letters on all ranks, where it is known what rank 0 calls it. */
-static const char *spell_as_rank_0(const char *path, char *buffer) {
+const char *view_spell_as_rank_0(const char *path, char *buffer) {
     bool is_spelled = *path && ((shim_rank() && find_alias(path, buffer)) || files_clean(path, buffer));
     return is_spelled ? buffer : path;
 }
 
 void view_name_beside(struct beside *beside, enum beside_kind kind, const char *path, const char *second) {
     char first_of_all[PATH_MAX], second_of_all[PATH_MAX];
-    beside_name(beside, kind, spell_as_rank_0(path, first_of_all), spell_as_rank_0(second, second_of_all));
+    beside_name(beside, kind, view_spell_as_rank_0(path, first_of_all), view_spell_as_rank_0(second, second_of_all));
     beside->path = path;
 }
 

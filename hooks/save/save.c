@@ -98,9 +98,12 @@ static void begin_beside(struct save *save, const char *path) {
     struct beside beside;
     if (files_client.is_own(path))
         return;
-    beside_name(&beside, BESIDE_SAVED, path, "");
+    char buffer[PATH_MAX];
+    const char *spelled = files_client.spelled(path, buffer); /* all ranks come by one name */
+    beside_name(&beside, BESIDE_SAVED, spelled, "");
     save->beside = beside.key;
-    beside_name(&beside, BESIDE_SAVE, path, "");
+    beside_name(&beside, BESIDE_SAVE, spelled, "");
+    beside.path = path;
     beside_come(&beside);
     begin_here(save, path);
     if (shim_rank() == 0)
