@@ -42,6 +42,7 @@ setup_file() {
 
 @test "strides of a view with gaps, autograd.grad of divided rows in a transform, traces, shared lists and torch.cond are refused by name" {
     stopped wheel AR-STRIDES refused.py gaps
+    stopped debian AR-STRIDES refused.py gaps_with_place
     stopped wheel AR-GRAD-KIND refused.py mapped_grad
     stopped wheel AR-GRAD-KIND refused.py mapped_grad_outside
     stopped wheel AR-GRAD-KIND refused.py wrapped_gradient
@@ -50,6 +51,8 @@ setup_file() {
     stopped debian AR-SHARD-KIND refused.py many_dimensions
     stopped wheel AR-TRACED refused.py traced
     stopped debian AR-TRACED refused.py traced_rows
+    stopped wheel AR-TRACED refused.py traced_rows
+    stopped wheel AR-TRACED refused.py traced_constant
     stopped wheel AR-MODE refused.py mode_in_backward
     stopped wheel AR-WRITE refused.py shared
     stopped wheel AR-HIGHER-ORDER refused.py cond

@@ -43,7 +43,7 @@ bool direct_decide(struct direct_call *direct) {
     call.scale = 1;
     call_collect(&call);
     if (!call.shards || call.partials || call.gathered || shim_records() || shim_reads_example() || transform_is_open(&call) ||
-        execute_are_saves_seen())
+        execute_are_saves_seen() || direct->key_set & torch_facts.bit_tracer)
         return false;
     call_check_parameters(&call);
     bool is_watched = read_before_call(&call);

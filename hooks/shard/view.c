@@ -68,7 +68,8 @@ RULE_FUNCTION(memory) {
     const struct argument *self = call_argument(call, 0);
     bool has_place = call->value_count > 3 && !call_is_none(call, 3); /* counted from where the memory begins */
     if (self && self->record.kind == RECORD_SHARD && !strncmp(call->op->short_name, "as_strided", 10) &&
-        ((!has_no_gaps(self) && !sees_own_elements(call, self)) || (has_place && tensor_storage_offset(argument_tensor(self)))))
+        ((!has_no_gaps(self) && !(sees_own_elements(call, self) && (!has_place || call_int(call, 3, 0) == 0))) ||
+         (has_place && tensor_storage_offset(argument_tensor(self)))))
         shim_problem(
             "AR-STRIDES", "Take the strides of a tensor of its own (x.contiguous()), or index it instead.",
             "operator %s on a view of divided rows that are not all there is in their memory: what lies between them is elsewhere here",

@@ -48,6 +48,16 @@ def gaps():
     return second(torch.as_strided(first(images)[:, 2:], (23, 8), (8, 1), 0))
 
 
+def gaps_with_place():
+    return second(torch.as_strided(first(images)[:, :6], (22, 8), (8, 1), 0))
+
+
+def traced_constant():
+    """Divided rows that a trace would keep as a constant: this rank's."""
+    hidden = first(images).detach()
+    return torch.jit.trace(lambda x: (x * hidden).relu(), torch.ones(23, 8), check_trace=False)(torch.ones(23, 8))
+
+
 def mapped_grad():
     hidden = first(images)
     torch.func.vmap(lambda v: torch.autograd.grad(hidden.tanh().sum(0), first.weight, v, retain_graph=True)[0])(torch.eye(8))
