@@ -230,26 +230,35 @@ END
 
 @test "ranks that have other labels for the same data are stopped before they make a step of it" {
     cat >"$BATS_TEST_TMPDIR/labels.py" <<'END'
-import os, torch
+import os, sys, torch
 torch.manual_seed(1)
 rank = int(os.environ["ACCEL_RUN_RANK"])
 model = torch.nn.Linear(8, 3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 data = torch.randn(16, 8)
+rows = torch.arange(16)
+losses = {
+    "loss": lambda scores, labels: torch.nn.functional.cross_entropy(scores, labels),
+    "looked up": lambda scores, labels: -scores.log_softmax(1)[rows, labels].mean(),
+    "gathered": lambda scores, labels: -scores.log_softmax(1)[rows.flip(0), labels].mean(),
+    "in another order": lambda scores, labels: scores.index_select(0, (labels + 3 * rows) % 16).pow(2).mul(rows[:, None]).mean(),
+}
 for step in range(3):
     labels = (torch.arange(16) + (step == 2) * (torch.arange(16) == 9) * rank) % 3
     optimizer.zero_grad()
-    loss = torch.nn.functional.cross_entropy(model(data), labels)
+    loss = losses[sys.argv[1]](model(data), labels)
     loss.backward()
     optimizer.step()
     print("made", step, flush=True)
 END
-    # the other build has those below
-    run -125 --separate-stderr "$ACCEL_RUN" -n 2 "$(python_of "${MATRIX_BUILD:-wheel}")" "$BATS_TEST_TMPDIR/labels.py"
-    contains "$stderr" AR-RANKS-PARTED
-    contains "$stderr" "labels, masks or indices of a batch"
-    contains "$output" "made 1"
-    lacks "$output" "made 2"
+    local loss # the other build has those below
+    for loss in loss "looked up" gathered "in another order"; do
+        run -125 --separate-stderr "$ACCEL_RUN" -n 2 "$(python_of "${MATRIX_BUILD:-wheel}")" "$BATS_TEST_TMPDIR/labels.py" "$loss"
+        contains "$stderr" AR-RANKS-PARTED
+        contains "$stderr" "labels, masks or indices of a batch"
+        contains "$output" "made 1"
+        lacks "$output" "made 2"
+    done
 }
 
 @test "an expanded index, a crop or a column that is another one on some rank is noticed" {

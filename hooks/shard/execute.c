@@ -266,6 +266,9 @@ static void mark_of_whole(struct shard_call *call, struct value *result, int pla
 }
 
 void execute_gathered(struct shard_call *call) {
+    for (int i = 0; i < call->argument_count && call->shards; i++)
+        if (call->arguments[i].record.kind == RECORD_NONE || call->arguments[i].record.kind == RECORD_GATHERED)
+            execute_compare(call, &call->arguments[i]);
     __attribute__((cleanup(forget_storages))) struct gathered_storages storages = {
         malloc((size_t)(call->argument_count + 1) * sizeof *storages.list), 0};
     gather_arguments(call, &storages);

@@ -7,6 +7,7 @@ static void reorder_rows(struct shard_call *call) {
     struct record record = call->record;
     report_gather();
     explain_gather(call, "gathered its rows");
+    execute_compare(call, call_argument(call, 2));
     OPAQUE_SCOPE;
     HELD whole = value_tensor(gather_shard(call->op->name, argument_tensor(call->lead), &record));
     HELD index = value_tensor(rows_take(call->values[2].tensor, &record, 0));
@@ -122,6 +123,60 @@ static bool decide_lookup(struct shard_call *call, const struct indices *indices
     return true;
 }
 
+/* 0, 1, 2, ... */
+static bool counts_rows(struct tensor *index, int64_t rows) {
+    struct value expected =
+        TORCH_CALL("aten::arange", "", value_int(rows), value_int(tensor_dtype(index)), value_none(), value_none(), value_none());
+    value_replace(&expected, value_tensor(host_to_device_of(expected.tensor, index)));
+    struct value same = TORCH_CALL("aten::equal", "", expected, value_tensor(index));
+    value_drop(expected);
+    return value_flag(&same);
+}
+
+/* One of the others beside the rows' own: a number for all, or one for each row. */
+static bool fits_rows(struct shard_call *call, const struct argument *index, int64_t size) {
+    if (argument_dims(index) == 0 || argument_size(index, 0) == 1)
+        return index->record.kind != RECORD_SHARD && index->record.kind != RECORD_PARTIAL;
+    if (index->record.kind == RECORD_SHARD)
+        return index->record.dim == 0 && record_same_rows(&index->record, &call->record);
+    return index->record.kind != RECORD_PARTIAL && argument_size(index, 0) == record_total(&call->record) &&
+           !bounds_count_outside(argument_tensor(index), size, 0);
+}
+
+/* self[arange(rows), positions]: of each row the element, or part, at its position (a likelihood of the label, the value of an action). Every rank looks its
+   own rows up. Narrows the indices; false: nothing is changed. */
+static bool decide_of_each_row(struct shard_call *call, const struct argument *self, const struct indices *indices) {
+    struct stack *list = value_list(&call->values[1]);
+    struct argument *rows = indices->with_rows ? index_argument(call, &list->begin[call->record.dim]) : NULL;
+    int64_t total = record_total(&call->record);
+    if (!rows || call->lead != self || indices->dims != 1 || rows->record.kind == RECORD_SHARD || rows->record.kind == RECORD_PARTIAL ||
+        argument_dims(rows) != 1 || argument_size(rows, 0) != total || dtype_bytes(tensor_dtype(argument_tensor(rows))) < 4)
+        return false;
+    for (int i = 0; i < indices->count; i++) {
+        struct argument *index = index_argument(call, &list->begin[i]);
+        if (index && index != rows && !fits_rows(call, index, argument_size(self, i)))
+            return false;
+    }
+    OPAQUE_SCOPE;
+    if (!counts_rows(argument_tensor(rows), total))
+        return false;
+    for (int i = 0; i < indices->count; i++) {
+        struct argument *index = index_argument(call, &list->begin[i]);
+        if (index && index != rows && index->record.kind != RECORD_SHARD && argument_dims(index) && argument_size(index, 0) != 1)
+            decide_narrow(index, 0);
+    }
+    execute_compare(call, rows);
+    struct value own = /* as many, from 0 on */
+        TORCH_CALL("aten::narrow", "", *rows->slot, value_int(0), value_int(0), value_int(record_local(&call->record)));
+    value_replace(rows->slot, own);
+    return true;
+}
+
+/* Where the rows stand in the result of that. */
+static int rows_of_each(const struct indices *indices) {
+    return indices->adjacent ? indices->first : 0;
+}
+
 /* index.Tensor(self, indices) */
 RULE_FUNCTION(index) {
     struct argument *self = call_argument(call, 0);
@@ -130,9 +185,11 @@ RULE_FUNCTION(index) {
         return RULE_GATHER;
     if (self->record.kind != RECORD_SHARD)
         return decide_lookup(call, &indices) ? RULE_LOCAL : RULE_GATHER;
-    if (call->shards != 1 || indices.with_rows)
+    if (indices.with_rows && !decide_of_each_row(call, self, &indices))
         return RULE_GATHER;
-    decide_shard(call, 0, rows_after(call, &indices));
+    if (!indices.with_rows && call->shards != 1)
+        return RULE_GATHER;
+    decide_shard(call, 0, indices.with_rows ? rows_of_each(&indices) : rows_after(call, &indices));
     return RULE_LOCAL;
 }
 
@@ -159,21 +216,23 @@ static bool decide_masked_put(struct shard_call *call) {
     return true;
 }
 
-/* self[:, positions] = values, which broadcast to the shape of self[:, positions] */
+/* self[:, positions] = values, which broadcast to the shape of self[:, positions]; likewise self[arange(rows), positions] */
 static bool decide_put(struct shard_call *call) {
     struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
     struct indices indices;
-    if (!indices_read(call, &indices) || indices.with_rows || call->shards > 1 + (values->record.kind == RECORD_SHARD))
+    if (!indices_read(call, &indices) || (!indices.with_rows && call->shards > 1 + (values->record.kind == RECORD_SHARD)))
         return false;
-    int from_end = argument_dims(self) - indices.tensors + indices.dims - rows_after(call, &indices);
-    int dim = argument_dims(values) - from_end;
-    if (values->record.kind == RECORD_SHARD)
-        return values->record.dim == dim && record_same_rows(&values->record, &self->record);
-    if (dim < 0 || argument_size(values, dim) == 1)
-        return true;
-    if (argument_size(values, dim) != record_total(&self->record))
+    int rows = indices.with_rows ? rows_of_each(&indices) : rows_after(call, &indices);
+    int dim = argument_dims(values) - (argument_dims(self) - indices.tensors + indices.dims - rows);
+    bool is_cut = values->record.kind != RECORD_SHARD && dim >= 0 && argument_size(values, dim) != 1;
+    if (values->record.kind == RECORD_SHARD && (values->record.dim != dim || !record_same_rows(&values->record, &self->record)))
         return false;
-    decide_narrow(values, dim);
+    if (is_cut && argument_size(values, dim) != record_total(&self->record))
+        return false;
+    if (indices.with_rows && !decide_of_each_row(call, self, &indices))
+        return false;
+    if (is_cut)
+        decide_narrow(values, dim);
     return true;
 }
 

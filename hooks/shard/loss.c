@@ -152,6 +152,7 @@ RULE_FUNCTION(ctc_loss) {
     else { /* own targets begin where the earlier rows' end */
         int64_t first = sum_of(lengths, 0, call->record.first), count = sum_of(lengths, call->record.first, call->record.rows);
         OPAQUE_SCOPE;
+        execute_compare(call, targets);
         value_replace(targets->slot, TORCH_CALL("aten::narrow", "", *targets->slot, value_int(0), value_int(first), value_int(count)));
     }
     keep_own(&call->values[2], &call->record);

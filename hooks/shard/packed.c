@@ -181,6 +181,7 @@ RULE_FUNCTION(pack) {
     packing_read(&packing, sizes, times, argument_tensor(input));
     struct value results[2] = {{.tag = TAG_NONE}, integers(sizes, times)};
     free(sizes);
+    execute_compare(call, given);
     value_replace(given->slot, value_tensor(rows_take(argument_tensor(given), &call->record, 0)));
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     struct stack *stack = call->dispatch->stack;

@@ -55,6 +55,18 @@ int main(int count, char **words) {
          [](Layers &m, Batch &t) {
              return m.scores(t.flat).index({torch::arange(t.rows), t.target});
          }},
+        {"index_targets_put",
+         [](Layers &m, Batch &t) {
+             torch::Tensor h = m.scores(t.flat) * 1, rows = torch::arange(t.rows);
+             h.index_put_({rows, t.target}, h.index({rows, t.target}) - 0.5);
+             h.index_put_({rows, h.argmax(1)}, torch::ones({}), true);
+             return h;
+         }},
+        {"index_last_of_each",
+         [](Layers &m, Batch &t) {
+             torch::Tensor h = m.flat(t.series), rows = torch::arange(t.rows), last = t.target.clamp_max(h.size(1) - 1);
+             return torch::cat({h.index({rows, last}), h.index({rows, Slice(), t.target}), h.index({rows, last - h.size(1)})}, 1);
+         }},
         {"index_two",
          [](Layers &m, Batch &t) {
              return m.flat(t.flat).view({-1, 3, 4}).index({Slice(), torch::tensor({0, 2}), torch::tensor({1, 3})});
