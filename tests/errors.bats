@@ -188,6 +188,14 @@ refused() {
     fi
 }
 
+@test "a program with capabilities of its file, which is started without a preload, is refused by name: 125" {
+    requires root
+    cp /bin/true able
+    # cap_net_raw, as setcap writes it (linux/capability.h)
+    python3 -c 'import os, struct; os.setxattr("able", "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))' || skip "no capabilities of files here"
+    refused 125 AR-ELF-CAPABILITIES -n 2 ./able
+}
+
 @test "an installation that is not whole: 125" {
     echo text >library.so
     cp "$ACCEL_RUN_SHIM" "a library.so"
