@@ -18,9 +18,12 @@ static void *map(const struct shared_table *table, bool to_make) {
     int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (to_make ? O_CREAT : 0), S_IRUSR | S_IWUSR);
     if (file < 0)
         return NULL;
-    void *memory = syscall(SYS_fallocate, file, 0, (off_t)0, (off_t)table->bytes)
-                       ? MAP_FAILED /* else zeros, for whoever comes first */
-                       : mmap(NULL, table->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    long failed;
+    do /* a timer's signal ends it like any slow call */
+        failed = syscall(SYS_fallocate, file, 0, (off_t)0, (off_t)table->bytes);
+    while (failed && errno == EINTR);
+    void *memory = failed ? MAP_FAILED /* else zeros, for whoever comes first */
+                          : mmap(NULL, table->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     return memory == MAP_FAILED ? NULL : memory;
 }
