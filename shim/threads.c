@@ -141,7 +141,8 @@ void *threads_own_kept(const struct threads_kept *kept) {
 
 /* ---- words */
 
-/* How many a thread has made of a kind; beyond KINDS_MAX kinds, some are counted together. */
+/* How many a thread has made of a kind. Beyond KINDS_MAX kinds, new ones are counted together, for each thread: a kind may be this rank's own (a text with
+   what it has computed), and must not count with what others of its make. As many threads and tasks count so; of more, some are counted together. */
 static struct pairs made;
 static size_t kinds;
 static pthread_mutex_t made_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -150,6 +151,8 @@ static pthread_mutex_t made_mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t number_of(uint64_t what) {
     pthread_mutex_lock(&made_mutex);
     if (kinds >= KINDS_MAX && !pairs_get(&made, (void *)(uintptr_t)what))
+        what = checksum_mix(threads_own(), 0) | 1;
+    if (kinds >= 2 * KINDS_MAX && !pairs_get(&made, (void *)(uintptr_t)what))
         what = what % KINDS_MAX + 1;
     uint64_t number = (uint64_t)(uintptr_t)pairs_get(&made, (void *)(uintptr_t)what);
     kinds += !number;

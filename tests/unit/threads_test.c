@@ -4,8 +4,12 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "../../shim/checksum.h"
 #include "../../shim/python.h"
 #include "../../shim/shim.h"
 #include "../../shim/threads.h"
@@ -118,6 +122,31 @@ TEST("what a task has noted for the other ranks, and never told them, goes with 
     EXPECT(noted == 13);
     threads_go_by(0);
     EXPECT(!noted);
+}
+
+/* The words of what is made after more kinds than are counted for themselves, these of one rank's own contents. */
+static void make_after_own_kinds(uint64_t contents, uint64_t *words, size_t count) {
+    enum { KINDS = 3 << 19 };
+    for (uint64_t i = 0; i < KINDS; i++)
+        threads_word_of_new(checksum_mix(contents, i));
+    for (size_t i = 0; i < count; i++)
+        words[i] = threads_word_of_new(i / 2);
+}
+
+TEST("what is made after a million contents of this rank's own is known by the number that it has on the others, and no two are alike") {
+    enum { COUNT = 64 };
+    uint64_t *words = mmap(NULL, 2 * COUNT * sizeof *words, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (int rank = 0; rank < 2; rank++)
+        if (!fork()) {
+            make_after_own_kinds(100 + (uint64_t)rank, words + rank * COUNT, COUNT);
+            _exit(0);
+        }
+    while (wait(NULL) > 0)
+        ;
+    EXPECT(!memcmp(words, words + COUNT, COUNT * sizeof *words));
+    for (int i = 0; i < COUNT; i++)
+        for (int j = 0; j < i; j++)
+            EXPECT(words[i] && words[i] != words[j]);
 }
 
 static pthread_key_t last_key;
