@@ -115,6 +115,10 @@ print(sum(int(open(f"part{number}.txt").read()) for number in range(60)))'
     both_builds threads.py
 }
 
+@test "what threads are given that have nothing else to be told apart by: arguments by name" {
+    both_builds given_away.py
+}
+
 @test "threads, tasks and items of queues that are given times, process numbers, addresses, the host's name and names drawn in temporary folders" {
     one_build moments_of_threads.py
 }

@@ -1,0 +1,78 @@
+"""What Python gives to threads: arguments by name. Who gets what, and when, is another one on each rank."""
+import queue
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+
+import torch
+
+torch.manual_seed(1)
+torch.set_default_dtype(torch.float64)
+model = torch.nn.Linear(6, 4)
+output = model(torch.randn(16, 6)).detach()  # divided, and the same for all: nothing but who computes it tells the numbers apart
+scales = [(index + 2) ** 0.5 for index in range(24)]
+
+
+def later():
+    time.sleep(random.SystemRandom().random() * 0.002)
+
+
+def first(index):
+    later()
+    return index
+
+
+def score(index, found):
+    found[index] = (output * scales[index]).sum().item()
+
+
+def show(name, found):
+    print(name, *(f"{found[index]:.8f}" for index in sorted(found)), flush=True)
+
+
+def as_they_end(pool):
+    ended = queue.Queue()
+    for index in range(8):
+        pool.submit(first, index).add_done_callback(ended.put)
+    for _ in range(8):
+        yield ended.get().result()
+
+
+def submitted(pool, found):
+    return [pool.submit(score, index=index, found=found).result for index in as_they_end(pool)]
+
+
+def applied(pool, found):
+    with ThreadPool(8) as own:
+        results = [own.apply_async(func=score, kwds={"index": index, "found": found}) for index in as_they_end(pool)]
+        own.close()
+        own.join()
+    return [result.get for result in results]
+
+
+def started(pool, found):
+    threads = [threading.Thread(target=score, kwargs={"index": index, "found": found}) for index in as_they_end(pool)]
+    for thread in threads:
+        thread.start()
+    return [thread.join for thread in threads]
+
+
+def put(pool, found):
+    items = queue.Queue()
+    threads = [threading.Thread(target=lambda: score(**items.get())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for index in as_they_end(pool):
+        items.put({"index": index, "found": found})
+    return [thread.join for thread in threads]
+
+
+for give in submitted, applied, started, put:
+    with ThreadPoolExecutor(16) as pool:
+        found = {}
+        for wait in give(pool, found):
+            wait()
+        show(f"{give.__name__} by name", found)
+torch.set_default_dtype(torch.float32)
