@@ -120,6 +120,12 @@ static const char code[] =
     "        self.function, self.task = function, word(function, *values)\n"
     "    def __call__(self, *values, **named):\n"
     "        return run_as(self.task, self.function, *values, **named)\n"
+    "def called_back(original):\n" /* by the thread that asks for it, if the other one has ended */
+    "    return lambda self, fn: original(self, Task(fn))\n"
+    "def called_back_in_turn(original):\n" /* by one thread, as they end */
+    "    def __init__(self, pool, callback, error_callback):\n"
+    "        original(self, pool, *(back and Task(back) for back in (callback, error_callback)))\n"
+    "    return __init__\n"
     "def one(original):\n"
     "    def apply_async(self, func, args=(), kwds={}, *values, **named):\n" /* called by their names, too */
     "        return original(self, Task(func, args, kwds), args, kwds, *values, **named)\n"
@@ -175,6 +181,8 @@ static const char code[] =
     "patch(executor, 'ThreadPoolExecutor', '_adjust_thread_count', uncounted)\n"
     "patch(pool, 'ThreadPool', 'apply_async', one)\n"
     "patch(pool, 'ThreadPool', '_guarded_task_generation', many)\n"
+    "patch(pool, 'ApplyResult', '__init__', called_back_in_turn)\n"
+    "patch('concurrent.futures', 'Future', 'add_done_callback', called_back)\n"
     "patch('threading', 'Thread', 'start', started)\n"
     "patch('threading', 'Thread', '_bootstrap_inner', as_thread)\n"
     "for kind, take in ('Queue', collections.deque.popleft), ('LifoQueue', collections.deque.pop):\n"

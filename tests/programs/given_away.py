@@ -1,4 +1,4 @@
-"""What Python gives to threads: arguments by name. Who gets what, and when, is another one on each rank."""
+"""What Python gives to threads: arguments by name, callbacks. Who gets what, and when, is another one on each rank."""
 import queue
 import random
 import threading
@@ -75,4 +75,17 @@ for give in submitted, applied, started, put:
         for wait in give(pool, found):
             wait()
         show(f"{give.__name__} by name", found)
+
+
+def called_back(pool, found):
+    for index in range(24):
+        future = pool.submit(first, index)
+        later()
+        future.add_done_callback(lambda future: score(future.result(), found))  # by this thread, if that has ended
+
+
+found = {}
+with ThreadPoolExecutor(8) as pool:
+    called_back(pool, found)
+show("called back", found)
 torch.set_default_dtype(torch.float32)
