@@ -8,7 +8,7 @@
  * Things that are then told alike are told apart by their number.
  *
  * A thread that takes items from a queue goes by the item, but not the main thread, and no task of a pool: what they take there is most often a result, or
- * a token. After None, which ends most such loops, it goes by its own word again.
+ * a token. After None or object(), which end most such loops, it goes by its own word again.
  *
  * All of this is there when the program makes its first thread or its first parameter. A task that was submitted before it, the first of a pool, counts as the
  * main thread's.
@@ -26,8 +26,8 @@
 #include "threads.h"
 
 static const char code[] =
-    "import collections, enum, functools, importlib, os, re, threading, types\n"
-    "local, telling = threading.local(), (int, float, str, bytes, tuple, list, dict, types.FunctionType, functools.partial)\n"
+    "import collections, dataclasses, enum, functools, importlib, os, pathlib, re, threading, types\n"
+    "local = threading.local()\n"
     "host = re.compile('(?<![A-Za-z0-9])' + re.escape(os.uname().nodename) + '(?![A-Za-z0-9])')\n"
     "def spelled(text):\n"
     "    if text[:1] == '/':\n"
@@ -58,6 +58,8 @@ static const char code[] =
     "        parts = thing.__func__, thing.__self__\n"
     "    elif isinstance(thing, functools.partial):\n"
     "        parts = thing.func, *thing.args, *thing.keywords.values()\n"
+    "    elif isinstance(thing, pathlib.PurePath):\n"
+    "        parts = str(thing),\n"
     "    elif isinstance(thing, enum.Enum):\n"
     "        parts = thing.name,\n"
     "    elif hasattr(thing, 'dtype') and hasattr(thing, 'shape'):\n"
@@ -138,43 +140,44 @@ static const char code[] =
     "            thread(before)\n"
     "            yield job, index, task, values, named\n"
     "    return lambda self, *values: tasks(word(), original(self, *values))\n"
+    "class Words(dict):\n" /* by items' addresses, of those in a queue that has been put in and taken from by its methods alone */
+    "    count = 0\n"
     "def words_of(queue):\n"
-    "    words = queue.__dict__.setdefault('_accel_run_tasks', collections.deque())\n"
-    "    if len(words) != len(queue.queue):\n"
+    "    words = queue.__dict__.setdefault('_accel_run_tasks', Words())\n"
+    "    if words.count != queue._qsize():\n"
     "        words.clear()\n"
-    "        words.extend([None] * len(queue.queue))\n"
+    "        words.count = queue._qsize()\n"
     "    return words\n"
-    "def are_ours(queue):\n"
-    "    kind = type(queue)\n"
-    "    return getattr(kind._put, 'accel_run', 0) == getattr(kind._get, 'accel_run', 1)\n"
-    "def is_told(item):\n"
-    "    try:\n"
-    "        return isinstance(item, telling) or hasattr(item, 'dtype')\n"
-    "    except Exception:\n" /* of the item's own __getattr__ */
-    "        return False\n"
-    "def put_in(name):\n"
-    "    def make(original):\n"
-    "        def _put(self, item):\n"
-    "            words = words_of(self) if are_ours(self) else []\n"
-    "            original(self, item)\n"
-    "            words.append(word(item) if is_told(item) else None)\n"
-    "        _put.accel_run = name\n"
-    "        return _put\n"
-    "    return make\n"
-    "def got_from(name, take):\n"
-    "    def make(original):\n"
-    "        def _get(self):\n"
-    "            task = take(words_of(self)) if are_ours(self) else None\n"
-    "            item = original(self)\n"
-    "            if threading.current_thread() is not threading.main_thread() and not getattr(local, 'is_task', False):\n"
-    "                if (task or item is None) and hasattr(local, 'own'):\n"
-    "                    thread(local.own)\n"
-    "                if task:\n"
-    "                    local.own = thread(task)\n"
-    "            return item\n"
-    "        _get.accel_run = name\n"
-    "        return _get\n"
-    "    return make\n"
+    "def ends(item):\n" /* a loop */
+    "    return item is None or type(item) is object\n"
+    "def word_of(item):\n"
+    "    if dataclasses.is_dataclass(item) and not isinstance(item, type):\n" /* elsewhere it may be one that others change meanwhile */
+    "        return word(type(item), {field.name: getattr(item, field.name, None) for field in dataclasses.fields(item)})\n"
+    "    return word(item)\n"
+    "def put_in(original):\n"
+    "    def _put(self, item):\n"
+    "        words = words_of(self)\n"
+    "        original(self, item)\n"
+    "        words.count += 1\n"
+    "        if not ends(item):\n"
+    "            words.setdefault(id(item), collections.deque()).append(word_of(item))\n"
+    "    return _put\n"
+    "def got_from(original):\n"
+    "    def _get(self):\n"
+    "        words = words_of(self)\n"
+    "        item = original(self)\n"
+    "        words.count -= 1\n"
+    "        its = words.get(id(item))\n"
+    "        task = its.popleft() if its else None\n"
+    "        if its is not None and not its:\n"
+    "            del words[id(item)]\n"
+    "        if threading.current_thread() is not threading.main_thread() and not getattr(local, 'is_task', False):\n"
+    "            if (task or ends(item)) and hasattr(local, 'own'):\n"
+    "                thread(local.own)\n"
+    "            if task:\n"
+    "                local.own = thread(task)\n"
+    "        return item\n"
+    "    return _get\n"
     "executor, pool = 'concurrent.futures.thread', 'multiprocessing.pool'\n" /* what they import torch has imported */
     "patch(executor, '_WorkItem', '__init__', known)\n"
     "patch(executor, '_WorkItem', 'run', as_task)\n"
@@ -185,9 +188,9 @@ static const char code[] =
     "patch('concurrent.futures', 'Future', 'add_done_callback', called_back)\n"
     "patch('threading', 'Thread', 'start', started)\n"
     "patch('threading', 'Thread', '_bootstrap_inner', as_thread)\n"
-    "for kind, take in ('Queue', collections.deque.popleft), ('LifoQueue', collections.deque.pop):\n"
-    "    patch('queue', kind, '_put', put_in(kind))\n"
-    "    patch('queue', kind, '_get', got_from(kind, take))\n";
+    "for kind in 'Queue', 'LifoQueue', 'PriorityQueue':\n"
+    "    patch('queue', kind, '_put', put_in)\n"
+    "    patch('queue', kind, '_get', got_from)\n";
 
 /* Those of all ranks, so that each spells alike; none over several hosts, where the other hosts' are not known: a program that counts its steps would come to
    a number that one host alone leaves out. Low ones are most often the program's own numbers, by which its things are told apart. */

@@ -1,9 +1,11 @@
-"""What Python gives to threads: arguments by name, callbacks. Who gets what, and when, is another one on each rank."""
+"""What Python gives to threads: arguments by name, callbacks, objects. Who gets what, and when, is another one on each rank."""
+import pathlib
 import queue
 import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from multiprocessing.pool import ThreadPool
 
 import torch
@@ -88,4 +90,66 @@ found = {}
 with ThreadPoolExecutor(8) as pool:
     called_back(pool, found)
 show("called back", found)
+
+
+@dataclass
+class Job:
+    index: int
+
+
+class Ranked:
+    def __init__(self, index):
+        self.index = index
+
+    def __lt__(self, other):
+        return self.index < other.index
+
+
+class Numbered(Ranked):
+    __slots__ = ()
+
+
+def work(items, found):
+    while (job := (later(), items.get())[1]) is not nothing:
+        score(int(job.name) if isinstance(job, pathlib.Path) else job.index, found)
+    items.put(nothing)
+
+
+def work_by_rank(items, found):
+    while (job := (later(), items.get())[1]).index < 24:
+        score(job.index, found)
+
+
+def put_all(items, puts, last):
+    for item in puts:
+        items.put(item)
+    items.put(last)
+
+
+def run_all(function, count, *values):
+    threads = [threading.Thread(target=function, args=values) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+nothing = object()
+for make in Job, Numbered, pathlib.Path:
+    found, items = {}, queue.Queue()
+    put_all(items, (make(index if make is not pathlib.Path else str(index)) for index in range(24)), nothing)
+    run_all(work, 3, items, found)
+    show(f"from a queue of {make.__name__}", found)
+found, items = {}, queue.PriorityQueue()
+put_all(items, map(Ranked, reversed(range(24))), Ranked(24))
+for _ in range(2):
+    items.put(Ranked(24))
+run_all(work_by_rank, 3, items, found)
+show("by rank", found)
+# put as others end: nothing but what is in them tells them apart
+found, items = {}, queue.Queue()
+with ThreadPoolExecutor(8) as pool:
+    put_all(items, map(Job, as_they_end(pool)), nothing)
+run_all(work, 3, items, found)
+show("put as they end", found)
 torch.set_default_dtype(torch.float32)
