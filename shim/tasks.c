@@ -46,7 +46,9 @@ static const char code[] =
     "        return repr(thing)\n"
     "    if kind in (str, bytes):\n"
     "        text = thing if len(thing) < 8192 else thing[:4096] + thing[-4096:]\n"
-    "        return spelled(text if kind is str else text.decode('latin-1'))\n"
+    "        if kind is str or text.isascii() and text.decode().isprintable():\n"
+    "            return spelled(text if kind is str else text.decode())\n"
+    "        return f'bytes({len(thing).bit_length()})'\n" /* what is packed has times in it that nobody can find: TensorBoard's events */
     "    name = kind.__qualname__\n"
     "    if isinstance(thing, (type, types.FunctionType, types.BuiltinFunctionType)):\n"
     "        name, parts = thing.__qualname__, getattr(thing, '__defaults__', None) or ()\n"

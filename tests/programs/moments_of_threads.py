@@ -2,6 +2,7 @@
 import os
 import queue
 import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -38,6 +39,7 @@ def name_of(given):
 whats = {
     "times": (time.time(), time.perf_counter(), f"run-{time.time()}", time.strftime("%Y-%m-%d_%H-%M-%S"), complex(time.time(), 1)),
     "parts of times": (int(time.time()), time.time_ns(), time.time_ns() // 1000, time.time_ns() // 1000000, time.monotonic_ns()),
+    "packed": (struct.pack("<dB", time.time(), 255), b"step"),
     "processes": (os.getpid(), f"run-{os.getpid()}", f"/tmp/run-{os.getpid()}", f"events.out.{int(time.time())}.{socket.gethostname()}.{os.getpid()}"),
     "addresses": (id(batches), threading.get_ident(), f"of {os.getpid()}" + "a long text " * 20),
 }
