@@ -71,14 +71,14 @@ static void spell_for_all(const char *name, char *out) {
     int32_t processes[BOARD_RANKS_MAX];
     const char *hosts[BOARD_RANKS_MAX];
     shim_processes(processes);
-    moment_spell(name, &(struct moment){time(NULL), processes, ranks, hosts, hosts_names(hosts)}, out);
+    moment_spell(name, &(struct moment){moment_of_start(), time(NULL), processes, ranks, hosts, hosts_names(hosts)}, out);
 }
 
 /* May another rank spell it in another way? out: as long as the name. */
 static bool may_differ(const char *name, char *out) {
     int32_t own = getpid();
     const char *hosts[BOARD_RANKS_MAX];
-    moment_spell(name, &(struct moment){time(NULL), &own, 1, hosts, hosts_names(hosts)}, out);
+    moment_spell(name, &(struct moment){moment_of_start(), time(NULL), &own, 1, hosts, hosts_names(hosts)}, out);
     return strcmp(name, out);
 }
 

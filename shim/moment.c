@@ -1,7 +1,6 @@
 #include "moment.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,8 +16,20 @@ static long long number_of(const char *digits, size_t length) {
     return number;
 }
 
+static long long started;
+
+__attribute__((constructor)) static void moment_start(void) {
+    started = (long long)time(NULL);
+}
+
+long long moment_of_start(void) {
+    return started;
+}
+
+/* From the start on: a job that names its run by when it has begun hands that name to its threads for as long as it runs. */
 static bool is_near(long long seconds, const struct moment *moment) {
-    return llabs(seconds - moment->now) < (long long)NEAR_DAYS * DAY;
+    long long near = (long long)NEAR_DAYS * DAY, first = moment->start < moment->now ? moment->start : moment->now;
+    return seconds > first - near && seconds < moment->now + near;
 }
 
 /* Since 1970-01-01, of the proleptic Gregorian calendar (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil). */
@@ -42,47 +53,60 @@ static bool has_pair(const char *text, const char *separators) {
     return *text && strchr(separators, *text) && digits_at(text + 1) == 2;
 }
 
-/* YYYYMMDD, YYYYMMDDHHMMSS, YYYY-MM-DD. The length, or 0. */
+/* YYYYMMDD, YYYYMMDDHHMM, YYYYMMDDHHMMSS, YYYY-MM-DD. The length, or 0. */
 static size_t date_at(const char *text, const struct moment *moment) {
     size_t digits = digits_at(text);
-    if (digits == 8 || digits == 14)
+    if (digits == 8 || digits == 12 || digits == 14)
         return is_date(text, text + 4, text + 6, moment) ? digits : 0;
     bool is_parted = digits == 4 && has_pair(text + 4, "-_.") && has_pair(text + 7, "-_.");
     return is_parted && is_date(text, text + 5, text + 8, moment) ? 10 : 0;
 }
 
-/* Nov29, as in Nov29_12-00-00 (torch.utils.tensorboard's default folder), of a day near now: 2; else 0. */
+static long long year_of(long long seconds) {
+    struct tm date = {0};
+    time_t time = seconds;
+    gmtime_r(&time, &date);
+    return 1900 + date.tm_year;
+}
+
+/* Nov29, as in Nov29_12-00-00 (torch.utils.tensorboard's default folder), of a day that is near: 2; else 0. */
 static size_t day_behind_month(const char *begin, const char *text, const struct moment *moment) {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    struct tm today;
-    time_t now = moment->now;
-    if (text - begin < 3 || digits_at(text) != 2 || !gmtime_r(&now, &today))
+    long long first = year_of(moment->start) - 1, last = year_of(moment->now) + 1;
+    if (text - begin < 3 || digits_at(text) != 2)
         return 0;
     for (int month = 0; month < 12; month++)
-        for (int year = today.tm_year + 1899; year <= today.tm_year + 1901; year++)
+        for (long long year = first; year <= last; year++)
             if (!strncmp(text - 3, months + 3 * month, 3) && is_near(days_of(year, month + 1, number_of(text, 2)) * DAY, moment))
                 return 2;
     return 0;
 }
 
-/* What follows the seconds in str(time.time()); a run number, as in events.out.tfevents.SECONDS.HOST.PROCESS.1, is shorter. */
+/* What follows the seconds in str(time.time()), from milliseconds on; a run number, as in events.out.tfevents.SECONDS.HOST.PROCESS.1, is shorter. */
 static size_t fraction_at(const char *text) {
-    enum { FRACTION_DIGITS = 4 };
+    enum { FRACTION_DIGITS = 3 };
     size_t digits = *text == '.' ? digits_at(text + 1) : 0;
     return digits >= FRACTION_DIGITS ? 1 + digits : 0;
 }
 
-/* HHMMSS, or HH-MM or HH-MM-SS, behind a date and what separates it. */
+static bool is_of_clock(const char *hours) {
+    return number_of(hours, 2) < 24 && number_of(hours + 2, 2) < 60;
+}
+
+/* HHMMSS or HHMM, or HH-MM or HH-MM-SS, behind a date and what separates it. In a folder of the day's (2026-11-24/13-17-02, Hydra's) only what can be nothing
+   else than a time, and four digits are no number of a part (2026-11-24.0007). */
 static size_t time_behind_date(const char *text) {
-    if (!*text || !strchr("-_T .", *text))
+    if (!*text || !strchr("-_T ./", *text))
         return 0;
     const char *time = text + 1;
-    size_t digits = digits_at(time);
+    size_t digits = digits_at(time), length = 0;
     if (digits == 2 && has_pair(time + 2, "-_:."))
-        digits = has_pair(time + 5, "-_:.") ? 8 : 5;
-    else if (digits != 6)
+        length = has_pair(time + 5, "-_:.") ? 8 : 5;
+    else if (digits == 6 || (digits == 4 && strchr("-_T", *text) && is_of_clock(time)))
+        length = digits;
+    if (!length || (*text == '/' && length != 8))
         return 0;
-    return 1 + digits + fraction_at(time + digits);
+    return 1 + length + fraction_at(time + length);
 }
 
 static bool is_process(long long number, const struct moment *moment) {

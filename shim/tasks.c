@@ -210,7 +210,7 @@ static uint32_t processes_of_all(int32_t *processes) {
 
 static uint64_t kind_told(const char *told) {
     int32_t processes[BOARD_RANKS_MAX];
-    struct moment moment = {.now = time(NULL), .processes = processes, .count = processes_of_all(processes)};
+    struct moment moment = {.start = moment_of_start(), .now = time(NULL), .processes = processes, .count = processes_of_all(processes)};
     char *text = malloc(strlen(told) + 1);
     if (!text)
         return 0;

@@ -5,14 +5,23 @@
 
 static const int32_t processes[] = {4711, 0, 4712}; /* one is not known yet */
 
-/* 2026-11-24 13:17:02 UTC. */
-static const char *spelled(const char *text) {
+/* Now is 2026-11-24 13:17:02 UTC. */
+static const char *spelled_since(const char *text, long long start) {
     static char out[256];
     static const char *const hosts[] = {"gpu", "gpu-01.lab", "n7"};
-    moment_spell(text, &(struct moment){1795526222, processes, 3, hosts, 3}, out);
+    moment_spell(text, &(struct moment){start, 1795526222, processes, 3, hosts, 3}, out);
     for (char *c = out; *c; c++)
         *c = *c == '\1' ? '#' : *c;
     return out;
+}
+
+static const char *spelled(const char *text) {
+    return spelled_since(text, 1795526222);
+}
+
+/* The program runs since 2025-12-30 13:17:02 UTC. */
+static const char *spelled_long_after(const char *text) {
+    return spelled_since(text, 1795526222 - 329 * 24 * 3600);
 }
 
 TEST("numbers of the ranks' processes are one, on each rank") {
@@ -39,6 +48,8 @@ TEST("times in seconds, in parts of a second and with a fraction are one") {
     EXPECT_TEXT(spelled("events.out.tfevents.1795526222.host.4711.1"), "events.out.tfevents.#.host.#.1");
     EXPECT_TEXT(spelled("1695526222"), "1695526222");
     EXPECT_TEXT(spelled("17955262220000000000000"), "17955262220000000000000");
+    EXPECT_TEXT(spelled("runs/1795526222.123"), "runs/#");
+    EXPECT_TEXT(spelled("events.out.tfevents.1795526222.12"), "events.out.tfevents.#.12");
 }
 
 TEST("today's date is one, with the time of day behind it, as strftime and isoformat write them") {
@@ -50,6 +61,10 @@ TEST("today's date is one, with the time of day behind it, as strftime and isofo
     EXPECT_TEXT(spelled("2026-11-24 13:17"), "#");
     EXPECT_TEXT(spelled("2026.11.24"), "#");
     EXPECT_TEXT(spelled("runs/Nov24_13-17-02_host"), "runs/Nov#_host");
+    EXPECT_TEXT(spelled("outputs/2026-11-24/13-17-02/model.pt"), "outputs/#/model.pt");
+    EXPECT_TEXT(spelled("run202611241317"), "run#");
+    EXPECT_TEXT(spelled("20261124_1317/a"), "#/a");
+    EXPECT_TEXT(spelled("20261124T1317"), "#");
 }
 
 TEST("what is no time, another day, or a number behind a date stays") {
@@ -61,6 +76,24 @@ TEST("what is no time, another day, or a number behind a date stays") {
     EXPECT_TEXT(spelled("20261124-1"), "#-1");
     EXPECT_TEXT(spelled("2026-11-24-007"), "#-007");
     EXPECT_TEXT(spelled("--seed 7 --steps 100000 --lr 0.001"), "--seed 7 --steps 100000 --lr 0.001");
+    EXPECT_TEXT(spelled("20261124/131702"), "#/131702");
+    EXPECT_TEXT(spelled("2026-11-24/13-17"), "#/13-17");
+    EXPECT_TEXT(spelled("20261124_2460"), "#_2460");
+    EXPECT_TEXT(spelled("2026-11-24.0007"), "#.0007");
     EXPECT_TEXT(spelled("2026"), "2026");
     EXPECT_TEXT(spelled(""), "");
+}
+
+TEST("the time of the start, and what is between it and now, is one for as long as the program runs") {
+    EXPECT_TEXT(spelled("runs/1767100622.123"), "runs/1767100622.123");
+    EXPECT_TEXT(spelled_long_after("runs/1767100622.123"), "runs/#");
+    EXPECT_TEXT(spelled_long_after("20251230-131702"), "#");
+    EXPECT_TEXT(spelled_long_after("2025-12-30T13:17:02.123456"), "#");
+    EXPECT_TEXT(spelled_long_after("runs/Dec30_13-17-02_host"), "runs/Dec#_host");
+    EXPECT_TEXT(spelled_long_after("2026-06-01"), "#");
+    EXPECT_TEXT(spelled_long_after("2026-11-24"), "#");
+    EXPECT_TEXT(spelled_long_after("2025-12-27"), "2025-12-27");
+    EXPECT_TEXT(spelled_long_after("2026-11-27"), "2026-11-27");
+    EXPECT_TEXT(spelled_long_after("1695526222"), "1695526222");
+    EXPECT(moment_of_start() > 0);
 }
