@@ -13,7 +13,7 @@
  *  - What somebody outside the job sends to one rank alone (kill, with the number that the program has printed or written into a file) goes to all: the rank
  *    tells the launcher, which passes it on as it passes on its own.
  *  - What somebody sends to every process of the job (pkill, scancel --full) comes to a rank twice, from him and from the launcher, which passes its own on:
- *    that is one signal.
+ *    that is one signal. So is what one sender sends twice at once (timeout, to its child and to the group).
  *  - What a thread sends to itself (raise) comes at once, at the same place on all ranks.
  *  - An alarm that is kept comes at the main thread's next rest (sleep) at the latest. It is gone when the program sets its timer anew, or stops it: it would
  *    come where nobody expects it any more.
@@ -34,6 +34,7 @@
 #include "python.h"
 #include "sender.h"
 #include "shim.h"
+#include "twin.h"
 
 static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
@@ -44,10 +45,7 @@ static struct handled {
     _Atomic bool is_kept;    /* has come, and its handler has not run */
     bool is_of_main;         /* the handler is Python's, which leaves a mark for the main thread */
     siginfo_t info;          /* of that */
-    struct {
-        bool is_known[2]; /* from somebody; from the launcher */
-        struct timespec first;
-    } event; /* the last one of this number */
+    struct twin twin;
     bool has_timer;
     timer_t timer; /* for the end of patience: sends the same signal */
 } handled[NUMBERS];
@@ -118,21 +116,16 @@ static bool keep(int number, struct handled *signal, const siginfo_t *info) {
     return true;
 }
 
-enum { TWIN_MS = 1000 };
-
-/* The other copy of one that has come a moment ago. */
-static bool is_twin(struct handled *signal, const siginfo_t *info) {
+/* What asks to end is one however fast it is handled; others are as long as the kernel would have one of the two, too: until the first is handled. Ctrl-C again
+   is another wish. */
+static bool is_twin(int number, struct handled *signal, const siginfo_t *info) {
     struct timespec now;
-    int from = info->si_code == SI_USER && info->si_pid == link_launcher();
+    bool is_of_user = info->si_code == SI_USER, asks_to_end = number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t since_ms = (now.tv_sec - signal->event.first.tv_sec) * 1000 + (now.tv_nsec - signal->event.first.tv_nsec) / 1000000;
-    bool is_twin = since_ms < TWIN_MS && signal->event.is_known[!from] && !signal->event.is_known[from];
-    if (!is_twin) {
-        signal->event.is_known[!from] = false;
-        signal->event.first = now;
-    }
-    signal->event.is_known[from] = true;
-    return is_twin;
+    return twin_take(&signal->twin, &(struct twin_arrival){.is_of_launcher = is_of_user && info->si_pid == link_launcher(),
+                                                           .sender = is_of_user && info->si_pid != getpid() ? info->si_pid : 0,
+                                                           .now_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000,
+                                                           .is_once = asks_to_end || (number != SIGINT && atomic_load(&signal->is_kept))});
 }
 
 static _Thread_local uint8_t sends; /* this thread is sending a signal to itself, or to this process: how deep */
@@ -169,7 +162,7 @@ static void arrive(int number, siginfo_t *info, void *context) {
             run_handler(number, signal, &signal->info, context);
     } else if (sends) {
         run_now(number, signal, info, context);
-    } else if (!is_twin(signal, info)) {
+    } else if (!is_twin(number, signal, info)) {
         tell_others(number, info);
         if (!keep(number, signal, info))
             run_now(number, signal, info, context);

@@ -107,6 +107,29 @@ is_as_alone() {
     done
 }
 
+@test "what one sender sends twice at once, as timeout does to its child and then to the group, is one signal" {
+    local python twice='import os, sys, time
+pid, end = int(sys.argv[1]), time.monotonic() + 0.0003
+os.kill(pid, 15)
+while time.monotonic() < end:
+    pass
+os.kill(pid, 15)
+time.sleep(0.5)' # the rank looks who it is
+    python=$(pythons | head -n 1)
+    for _ in 1 2 3 4; do
+        rm -rf log
+        spawn_bg "$ACCEL_RUN" -n 2 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" flag file
+        retry 600 0.1 grep -qx begun out
+        find_ranks -x "python3*"
+        "$python" -c "$twice" "${rank_pids[0]}"
+        wait_bg
+        [ "$status" -eq 0 ] || { show err && return 1; }
+        diff log/rank-0.out log/rank-1.out
+        is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
+        lacks "$(cat err)" "Signal 15 ignored"
+    done
+}
+
 @test "a signal that a child of the program sends comes to each rank once, from its own child" {
     python=$(pythons | tail -n 1)
     "$python" "$REPOSITORY/tests/programs/told.py" child file >expected
