@@ -176,7 +176,8 @@ static void run_kept(int number, struct handled *signal) {
     sigset_t mask = signal->action.sa_mask, before;
     if (!take(signal))
         return;
-    sigaddset(&mask, number);
+    if (!(signal->action.sa_flags & SA_NODEFER)) /* Python's faulthandler raises it again, for the handler before (chain=True) */
+        sigaddset(&mask, number);
     pthread_sigmask(SIG_BLOCK, &mask, &before);
     getcontext(&context);
     run_handler(number, signal, &signal->info, &context);

@@ -54,6 +54,14 @@ is_as_alone() {
     done
 }
 
+@test "Python: a handler behind one of faulthandler's, which raises the signal again, runs too, once" {
+    local python
+    python=$(pythons | tail -n 1)
+    tell TERM 2 "$python" "$REPOSITORY/tests/programs/told.py" chain file
+    [ "$status" -eq 0 ] || { show err && return 1; }
+    is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
+}
+
 @test "a signal that comes to each rank at another step is handled where the last one has it" {
     python=$(pythons | tail -n 1)
     "$ACCEL_RUN" -n 3 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" apart file >out 2>err || { show err && return 1; }

@@ -1,6 +1,6 @@
-"""A program that saves when it is told to end.   told.py interrupt|flag|apart FILE, or told.py until STEPS FILE: as many steps, told by nobody.
+"""A program that saves when it is told to end.   told.py interrupt|flag|apart|chain FILE, or told.py until STEPS FILE: as many steps, told by nobody.
 workers: its batches come from a loader with workers.   apart: a thread of each rank tells it, at another step than the others.
-waits: trains, then waits to be told.   child: a child tells it.   itself: sends itself signals, stops an alarm, and rests until another."""
+chain: a handler of faulthandler's is before its own.   waits: trains, then waits to be told.   child: a child tells it.   itself: sends itself signals, stops an alarm, and rests until another."""
 
 import faulthandler
 import os
@@ -109,6 +109,8 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 for number in (signal.SIGTERM, signal.SIGUSR1):
     before = signal.signal(number, handler)
     assert before is signal.SIG_DFL and signal.getsignal(number) is handler
+if how == "chain":
+    faulthandler.register(signal.SIGTERM, file=open(os.devnull, "w", encoding="ascii"), chain=True)
 try:
     {"waits": wait, "child": told_by_child, "itself": tell_itself}.get(how, train)()
 except KeyboardInterrupt:
