@@ -126,6 +126,7 @@ static void kind_prepare(void) {
     threads_go_by(thread);
     numbers_begin();
     report_begin();
+    signals_begin();
     files_client.rank_begins();
 }
 

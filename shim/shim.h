@@ -235,6 +235,8 @@ void shim_note_unlock(int *unused);
 
 /* ---- signals (signals.c). Handlers of the program run where a hook that has been in collectives goes back to it, at user level, holding no lock. */
 void signals_run(uint32_t granted);
+/* A rank begins: handlers that were set when nothing in the process could train are seen from here on. */
+void signals_begin(void);
 /* How many handlers of the program's have begun. */
 unsigned signals_handled(void);
 /* While a command runs (hooks/files) signals are kept until it has ended, however long: rank 0 alone could handle them. Not Ctrl-C, which ends it. */

@@ -221,6 +221,14 @@ static int set_action(int number, struct handled *signal, const struct sigaction
     return failed;
 }
 
+/* A C program that sets its handlers and then loads what trains. */
+void signals_begin(void) {
+    struct sigaction action;
+    for (int i = 0; i < NUMBERS; i++)
+        if (!atomic_load(&handled[i].is_ours) && !ORIGINAL(sigaction)(numbers[i], NULL, &action) && is_handler(&action))
+            set_action(numbers[i], &handled[i], &action);
+}
+
 int hook_sigaction(int number, const struct sigaction *action, struct sigaction *before) {
     struct handled *signal = handled_find(number);
     if (!signal || owner != getpid())

@@ -54,6 +54,14 @@ is_as_alone() {
     done
 }
 
+@test "a handler that a C program sets before it loads its libtorch runs at the same step on all ranks" {
+    for _ in 1 2 3; do
+        tell TERM 2 "$BUILD/programs/debian-O2/told" early file
+        [ "$status" -eq 0 ] || { show err && return 1; }
+        is_as_alone "$BUILD/programs/debian-O2/told"
+    done
+}
+
 @test "Python: a handler behind one of faulthandler's, which raises the signal again, runs too, once" {
     local python
     python=$(pythons | tail -n 1)

@@ -1,5 +1,5 @@
 // A program that saves when it is told to end.   told flag FILE, or told until STEPS FILE: as many steps, told by nobody.   handlers: what it is shown of
-// the handlers that it sets.
+// the handlers that it sets.   early FILE: its handler was set before there was libtorch in the process.
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +15,18 @@ void handler(int) {
 void handler_of_all(int number, siginfo_t *info, void *context) {
     if (info->si_signo == number && info->si_pid == getpid() && context)
         told = told + 10;
+}
+
+// By the name that libc has for itself: as if it had been called by a program that loads its libtorch later.
+extern "C" int __sigaction(int, const struct sigaction *, struct sigaction *);
+
+void set_handler(bool is_early) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    if (is_early)
+        __sigaction(SIGTERM, &action, nullptr);
+    else
+        std::signal(SIGTERM, handler);
 }
 
 bool is_set(int number, void (*expected)(int)) {
@@ -47,13 +59,13 @@ int main(int, char **arguments) {
     if (!std::strcmp(arguments[1], "handlers"))
         return handlers();
     bool is_told = std::strcmp(arguments[1], "until") != 0;
+    set_handler(!std::strcmp(arguments[1], "early"));
     const char *path = arguments[is_told ? 2 : 3];
     int limit = is_told ? 1 << 30 : std::atoi(arguments[2]), steps = 0;
     torch::manual_seed(0);
     torch::nn::Linear model(4, 2);
     torch::optim::SGD optimizer(model->parameters(), 0.01);
     torch::Tensor data = torch::randn({12, 4}), targets = torch::randn({12, 2});
-    std::signal(SIGTERM, handler);
     while (!told && steps < limit) {
         optimizer.zero_grad();
         (model(data) - targets).pow(2).mean().backward();
