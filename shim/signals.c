@@ -8,6 +8,8 @@
  * Rules
  *  - In Python it is the main thread that is to meet the others: between another thread's collectives it is at any place. Where it does not, waiting for such a
  *    thread, the kernel wakes it when patience ends.
+ *  - Where the program has blocked the signal on the thread that meets the others, the handler runs on the one to which it came, and the first goes on when it
+ *    has run. What that other thread waits in (sigsuspend, pause) returns behind the handler in any case.
  *  - A signal is kept only while the next collective is near, at the pace of the last ones, and never longer: then the handler runs wherever the rank is, as
  *    it does before training, in other processes, and when the signal comes a second time.
  *  - What somebody outside the job sends to one rank alone (kill, with the number that the program has printed or written into a file) goes to all: the rank
@@ -33,6 +35,7 @@
 #include "link.h"
 #include "python.h"
 #include "sender.h"
+#include "sent.h"
 #include "shim.h"
 #include "twin.h"
 
@@ -45,8 +48,11 @@ static struct handled {
     _Atomic bool is_kept;    /* has come, and its handler has not run */
     bool is_of_main;         /* the handler is Python's, which leaves a mark for the main thread */
     siginfo_t info;          /* of that */
+    _Atomic pid_t thread;    /* it came to this one */
+    _Atomic int passed;      /* to that thread: enum passed */
+    _Atomic bool is_marked;  /* a mark is on its way: pass_mark() */
     struct twin twin;
-    bool has_timer;
+    bool has_timer, timer_is_of_main;
     timer_t timer; /* for the end of patience: sends the same signal */
 } handled[NUMBERS];
 
@@ -61,10 +67,17 @@ static bool is_handler(const struct sigaction *action) {
     return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN && action->sa_handler != SIG_ERR;
 }
 
+/* What is no handler must not get our marks: the process would end. A signal that is ignored is taken back. */
+static void unmark(int number, struct handled *signal) {
+    if (atomic_exchange(&signal->is_marked, false))
+        ORIGINAL(sigaction)(number, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+}
+
 static void forget_once(int number, struct handled *signal) {
     struct sigaction none = {.sa_handler = SIG_DFL};
     if (!(signal->action.sa_flags & (int)SA_RESETHAND))
         return;
+    unmark(number, signal);
     atomic_store(&signal->is_ours, false);
     ORIGINAL(sigaction)(number, &none, NULL);
 }
@@ -85,14 +98,24 @@ static void run_handler(int number, struct handled *signal, siginfo_t *info, voi
         action.sa_handler(number);
 }
 
-/* Linux 6.4 and later give a timer's signal to whichever thread runs: Python's main thread, to which it is to come, would go on waiting for a lock. */
+static pid_t own_thread(void) {
+    return (pid_t)syscall(SYS_gettid);
+}
+
+/* Linux 6.4 and later give a timer's signal to whichever thread runs: the main thread, to which it came, would go on waiting for a lock, or in pause(). Another
+   thread may have ended by then. */
 static bool timer_start(struct handled *signal, int number, uint64_t after_ns) {
+    bool is_of_main = atomic_load(&signal->thread) == getpid();
     struct sigevent event = {
-        .sigev_notify = signal->is_of_main ? SIGEV_THREAD_ID : SIGEV_SIGNAL, .sigev_signo = number, .sigev_value.sival_ptr = signal};
+        .sigev_notify = is_of_main ? SIGEV_THREAD_ID : SIGEV_SIGNAL, .sigev_signo = number, .sigev_value.sival_ptr = signal};
     event._sigev_un._tid = getpid();
     struct itimerspec time = {.it_value = {.tv_sec = (time_t)(after_ns / 1000000000), .tv_nsec = (long)(after_ns % 1000000000)}};
-    if (!signal->has_timer)
+    if (signal->has_timer && signal->timer_is_of_main != is_of_main)
+        signal->has_timer = timer_delete(signal->timer) != 0;
+    if (!signal->has_timer) {
         signal->has_timer = !timer_create(CLOCK_MONOTONIC, &event, &signal->timer);
+        signal->timer_is_of_main = is_of_main;
+    }
     return signal->has_timer && !timer_settime(signal->timer, 0, &time, NULL);
 }
 
@@ -108,7 +131,10 @@ static bool take(struct handled *signal) {
 /* Not one that has no timer: it would be kept for ever. */
 static bool keep(int number, struct handled *signal, const siginfo_t *info) {
     uint64_t patience = shim_active() && !shim_is_worker() ? comm_patience_ns() : 0;
-    if (!patience || atomic_load(&signal->is_kept) || !timer_start(signal, number, patience))
+    if (!patience || atomic_load(&signal->is_kept))
+        return false;
+    atomic_store(&signal->thread, own_thread());
+    if (!timer_start(signal, number, patience))
         return false;
     signal->info = *info;
     atomic_store(&signal->is_kept, true);
@@ -128,8 +154,6 @@ static bool is_twin(int number, struct handled *signal, const siginfo_t *info) {
                                                            .is_once = asks_to_end || (number != SIGINT && atomic_load(&signal->is_kept))});
 }
 
-static _Thread_local uint8_t sends; /* this thread is sending a signal to itself, or to this process: how deep */
-
 /* A child's signal each rank has from its own child. */
 static void tell_others(int number, const siginfo_t *info) {
     int32_t signal = number;
@@ -146,11 +170,72 @@ void signals_hold(bool is_held) {
 
 /* A handler that jumps out of itself leaves nothing behind. */
 static void run_now(int number, struct handled *signal, siginfo_t *info, void *context) {
-    uint8_t outer = sends;
-    sends = 0;
+    uint8_t outer = sent_begin();
     take(signal);
     run_handler(number, signal, info, context);
-    sends = outer;
+    sent_end(outer);
+}
+
+/* ---- a handler on the thread to which its signal came */
+
+enum passed { PASSED_NOT, PASSED, PASSED_RUNS };
+enum { BEGIN_MS = 1000, END_MS = 10000, SETTLE_MS = 20 };
+
+static void nap(void) {
+    ORIGINAL(nanosleep)(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* The signal itself, marked as ours. thread 0: whichever may have it. False: that thread has ended. */
+static bool pass_mark(int number, struct handled *signal, pid_t thread) {
+    siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
+    info.si_pid = getpid();
+    info.si_value.sival_ptr = signal;
+    atomic_store(&signal->is_marked, true);
+    return thread ? !syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, number, &info)
+                  : !syscall(SYS_rt_sigqueueinfo, getpid(), number, &info);
+}
+
+/* It may have been passed, or come only to end what this thread waits in. */
+static void mark_came(int number, struct handled *signal, void *context) {
+    int passed = PASSED;
+    atomic_store(&signal->is_marked, false);
+    if (!atomic_compare_exchange_strong(&signal->passed, &passed, PASSED_RUNS))
+        return;
+    if (take(signal))
+        run_handler(number, signal, &signal->info, context);
+    atomic_store(&signal->passed, PASSED_NOT);
+}
+
+/* The one that has it may block it for ever, or jump out of its handler. What it does then (a flag for the threads that train) is to be there on all ranks. */
+static void wait_for_handler(struct handled *signal) {
+    for (int i = 0; i < BEGIN_MS && atomic_load(&signal->passed) == PASSED; i++)
+        nap();
+    for (int i = 0; i < END_MS && atomic_load(&signal->passed) == PASSED_RUNS; i++)
+        nap();
+    for (int i = 0; i < SETTLE_MS; i++)
+        nap();
+}
+
+static bool is_blocked_here(int number) {
+    sigset_t blocked;
+    return !pthread_sigmask(SIG_BLOCK, NULL, &blocked) && sigismember(&blocked, number) == 1;
+}
+
+static void pass_to_thread(int number, struct handled *signal) {
+    pid_t thread = atomic_load(&signal->thread);
+    atomic_store(&signal->passed, PASSED);
+    if (!pass_mark(number, signal, thread))
+        pass_mark(number, signal, 0);
+    if (thread != own_thread()) /* else it comes when that unblocks it */
+        wait_for_handler(signal);
+}
+
+static void wake_thread(int number, struct handled *signal) {
+    pid_t thread = atomic_load(&signal->thread);
+    if (thread == own_thread() || !atomic_load(&signal->is_ours) || !pass_mark(number, signal, thread))
+        return;
+    for (int i = 0; i < SETTLE_MS; i++)
+        nap();
 }
 
 static void arrive(int number, siginfo_t *info, void *context) {
@@ -158,9 +243,13 @@ static void arrive(int number, siginfo_t *info, void *context) {
     int before = errno;
     if (info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
         bool goes_on = number != SIGINT && atomic_load(&are_held) && timer_start(signal, number, HELD_NS);
-        if (!goes_on && take(signal))
+        if (!goes_on && take(signal)) {
             run_handler(number, signal, &signal->info, context);
-    } else if (sends) {
+            wake_thread(number, signal);
+        }
+    } else if (info->si_code == SI_QUEUE && info->si_value.sival_ptr == signal) {
+        mark_came(number, signal, context);
+    } else if (sent_is_own()) {
         run_now(number, signal, info, context);
     } else if (!is_twin(number, signal, info)) {
         tell_others(number, info);
@@ -171,24 +260,34 @@ static void arrive(int number, siginfo_t *info, void *context) {
 }
 
 /* As the kernel would: the handler's own mask holds meanwhile. */
-static void run_kept(int number, struct handled *signal) {
+static bool run_kept(int number, struct handled *signal) {
     ucontext_t context;
     sigset_t mask = signal->action.sa_mask, before;
     if (!take(signal))
-        return;
+        return false;
     if (!(signal->action.sa_flags & SA_NODEFER)) /* Python's faulthandler raises it again, for the handler before (chain=True) */
         sigaddset(&mask, number);
     pthread_sigmask(SIG_BLOCK, &mask, &before);
     getcontext(&context);
     run_handler(number, signal, &signal->info, &context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return true;
+}
+
+static void run_granted(int number, struct handled *signal) {
+    if (!atomic_load(&signal->is_kept))
+        return;
+    if (is_blocked_here(number))
+        pass_to_thread(number, signal);
+    else if (run_kept(number, signal))
+        wake_thread(number, signal);
 }
 
 void signals_run(uint32_t granted) {
     int before = errno;
     for (int i = 0; i < NUMBERS; i++)
         if (granted >> i & 1)
-            run_kept(numbers[i], &handled[i]);
+            run_granted(numbers[i], &handled[i]);
     errno = before;
 }
 
@@ -215,6 +314,8 @@ static int set_action(int number, struct handled *signal, const struct sigaction
         signal->is_of_main = python_api() != NULL; /* not shim_has_python(): the interpreter sets its first ones before it has begun */
         ours.sa_sigaction = arrive;
         ours.sa_flags = (action->sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
+    } else {
+        unmark(number, signal);
     }
     int failed = ORIGINAL(sigaction)(number, &ours, NULL);
     atomic_store(&signal->is_ours, is_ours && !failed);
@@ -254,58 +355,7 @@ void *hook_signal(int number, void *handler) {
     return hook_sigaction(number, &action, &before) ? (void *)SIG_ERR : (void *)before.sa_handler;
 }
 
-/* ---- what the program sends to itself */
-
-static void send_end(uint8_t *outer) {
-    sends = *outer;
-}
-
-static uint8_t send_begin(int number) {
-    uint8_t outer = sends++;
-    if (number == SIGABRT)
-        files_client.is_aborted();
-    return outer;
-}
-
-#define SENDING_SCOPE(number) __attribute__((cleanup(send_end), unused)) uint8_t outer_sends_ = send_begin(number)
-
-int hook_raise(int number) {
-    SENDING_SCOPE(number);
-    return ORIGINAL(raise)(number);
-}
-
-/* Alone, or with its group: it has it before the call returns. */
-static bool is_for_us(pid_t process) {
-    return process == getpid() || process == 0 || process == -1 || process == -getpgrp();
-}
-
-int hook_kill(pid_t process, int number) {
-    if (!is_for_us(process))
-        return ORIGINAL(kill)(process, number);
-    SENDING_SCOPE(number);
-    return ORIGINAL(kill)(process, number);
-}
-
-int hook_killpg(pid_t group, int number) {
-    if (!is_for_us(-group))
-        return ORIGINAL(killpg)(group, number);
-    SENDING_SCOPE(number);
-    return ORIGINAL(killpg)(group, number);
-}
-
-int hook_sigqueue(pid_t process, int number, void *value) {
-    if (process != getpid())
-        return ORIGINAL(sigqueue)(process, number, value);
-    SENDING_SCOPE(number);
-    return ORIGINAL(sigqueue)(process, number, value);
-}
-
-int hook_pthread_kill(pthread_t to, int number) {
-    if (!pthread_equal(to, pthread_self()))
-        return ORIGINAL(pthread_kill)(to, number);
-    SENDING_SCOPE(number);
-    return ORIGINAL(pthread_kill)(to, number);
-}
+/* ---- alarms: one that is kept comes before the main thread's next rest, to which that of each rank comes, or at its end if that is what ended it. */
 
 unsigned hook_alarm(unsigned seconds) {
     take(handled_find(SIGALRM));
@@ -318,11 +368,9 @@ int hook_setitimer(int which, const void *value, void *before) {
     return ORIGINAL(setitimer)(which, value, before);
 }
 
-/* ---- rests. The main thread of each rank comes to the same one: an alarm that is kept comes before it, one that ends it at its end. */
-
 static void run_alarm(void) {
     int before = errno;
-    if (getpid() == (pid_t)syscall(SYS_gettid))
+    if (getpid() == own_thread())
         run_kept(SIGALRM, handled_find(SIGALRM));
     errno = before;
 }
@@ -353,19 +401,4 @@ int hook_clock_nanosleep(int clock, int flags, const void *time, void *rest) {
     int result = ORIGINAL(clock_nanosleep)(clock, flags, time, rest);
     run_alarm();
     return result;
-}
-
-static const int of_terminal[2] = {SIGINT, SIGQUIT};
-
-struct signals_before signals_ignore(void) {
-    struct signals_before before;
-    const struct sigaction ignored = {.sa_handler = SIG_IGN};
-    for (int i = 0; i < 2; i++)
-        ORIGINAL(sigaction)(of_terminal[i], &ignored, &before.actions[i]);
-    return before;
-}
-
-void signals_restore(const struct signals_before *before) {
-    for (int i = 0; i < 2; i++)
-        ORIGINAL(sigaction)(of_terminal[i], &before->actions[i], NULL);
 }

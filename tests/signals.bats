@@ -54,6 +54,15 @@ is_as_alone() {
     done
 }
 
+@test "a thread that waits for its signal is woken when the handler has run, at the same step: another thread trains, and has the signal blocked or not" {
+    local how
+    for how in suspended paused; do
+        tell TERM 2 "$BUILD/programs/debian-O2/told" "$how" file
+        [ "$status" -eq 0 ] || { show err && return 1; }
+        is_as_alone "$BUILD/programs/debian-O2/told"
+    done
+}
+
 @test "a handler that a C program sets before it loads its libtorch runs at the same step on all ranks" {
     for _ in 1 2 3; do
         tell TERM 2 "$BUILD/programs/debian-O2/told" early file

@@ -1,8 +1,10 @@
 // A program that saves when it is told to end.   told flag FILE, or told until STEPS FILE: as many steps, told by nobody.   handlers: what it is shown of
-// the handlers that it sets.   early FILE: its handler was set before there was libtorch in the process.
+// the handlers that it sets.   suspended|paused FILE: a thread of its own trains, and has the signal
+// blocked or not; the main thread waits for it.   early FILE: its handler was set before there was libtorch in the process.
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 #include <torch/torch.h>
 
 namespace {
@@ -53,6 +55,20 @@ int handlers() {
     std::printf("handlers are %s\n", right ? "right" : "wrong");
     return right ? 0 : 1;
 }
+// The thread that trains inherits what is blocked.
+template <typename F> void wait_beside(F train, bool is_blocked) {
+    sigset_t number, before;
+    sigemptyset(&number);
+    sigaddset(&number, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &number, &before);
+    if (!is_blocked)
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    std::thread trainer(train);
+    while (!told)
+        is_blocked ? sigsuspend(&before) : pause();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    trainer.join();
+}
 } // namespace
 
 int main(int, char **arguments) {
@@ -62,17 +78,24 @@ int main(int, char **arguments) {
     set_handler(!std::strcmp(arguments[1], "early"));
     const char *path = arguments[is_told ? 2 : 3];
     int limit = is_told ? 1 << 30 : std::atoi(arguments[2]), steps = 0;
+    bool is_suspended = !std::strcmp(arguments[1], "suspended"), is_paused = !std::strcmp(arguments[1], "paused");
     torch::manual_seed(0);
     torch::nn::Linear model(4, 2);
     torch::optim::SGD optimizer(model->parameters(), 0.01);
     torch::Tensor data = torch::randn({12, 4}), targets = torch::randn({12, 2});
-    while (!told && steps < limit) {
-        optimizer.zero_grad();
-        (model(data) - targets).pow(2).mean().backward();
-        optimizer.step();
-        if (++steps == 20)
-            std::printf("begun\n"), std::fflush(stdout);
-    }
+    auto train = [&] {
+        while (!told && steps < limit) {
+            optimizer.zero_grad();
+            (model(data) - targets).pow(2).mean().backward();
+            optimizer.step();
+            if (++steps == 20)
+                std::printf("begun\n"), std::fflush(stdout);
+        }
+    };
+    if (is_suspended || is_paused)
+        wait_beside(train, is_suspended);
+    else
+        train();
     torch::save(model, path);
     std::printf("saved after %d %.9g %.9g\n", steps, model->weight.sum().item<double>(), model->bias.sum().item<double>());
 }
