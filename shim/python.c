@@ -2,6 +2,7 @@
 #include "python.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -74,6 +75,42 @@ void python_take_again(void *state) {
     void (*take)(void *) = state ? resolve_python("PyEval_RestoreThread") : NULL;
     if (take)
         take(state);
+}
+
+struct raised {
+    struct object *type, *value, *trace;
+};
+
+static int raise_now(void *error) {
+    struct raised raised = *(struct raised *)error;
+    void (*restore)(struct object *, struct object *, struct object *) = resolve_python("PyErr_Restore");
+    free(error);
+    restore(raised.type, raised.value, raised.trace);
+    return -1;
+}
+
+/* Not within the call in which we are, which would say something else of it, or that it has been done well. */
+void python_handle_signals(void) {
+    int (*check)(void) = resolve_python("PyErr_CheckSignals");
+    void (*fetch)(struct object **, struct object **, struct object **) = resolve_python("PyErr_Fetch");
+    void (*restore)(struct object *, struct object *, struct object *) = resolve_python("PyErr_Restore");
+    int (*call_later)(int (*)(void *), void *) = resolve_python("Py_AddPendingCall");
+    if (!check || !fetch || !restore || !call_later || !python_holds_lock())
+        return;
+    struct raised before, *raised = malloc(sizeof *raised);
+    if (!raised)
+        return;
+    fetch(&before.type, &before.value, &before.trace);
+    bool has_raised = check() != 0;
+    if (has_raised)
+        fetch(&raised->type, &raised->value, &raised->trace);
+    if (has_raised && call_later(raise_now, raised)) { /* too many wait */
+        raise_now(raised);
+        return;
+    }
+    if (!has_raised)
+        free(raised);
+    restore(before.type, before.value, before.trace);
 }
 
 void python_keep_state(void) {

@@ -52,6 +52,9 @@ bool python_holds_lock(void);
    its own system calls. The result is for python_take_again(). */
 void *python_let_go(void);
 void python_take_again(void *state);
+/* Runs the functions of the program that are to handle signals, on the main thread with the interpreter's lock; elsewhere nothing happens. Not in a signal
+   handler. What they raise is raised when the interpreter goes on with the program. */
+void python_handle_signals(void);
 /* Gives this thread, which has none yet, a state of the interpreter, which is alive, that lasts as long as the process; does not keep the lock. */
 void python_keep_state(void);
 /* Locks a mutex whose owner may need the interpreter's lock meanwhile (a tensor that it releases may have a Python object): who waits for it gives that up. */

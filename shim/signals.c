@@ -83,6 +83,7 @@ static void forget_once(int number, struct handled *signal) {
 }
 
 static _Atomic unsigned handlers_run;
+static _Thread_local uint8_t are_handled; /* handlers that this thread is in, or has jumped out of */
 
 unsigned signals_handled(void) {
     return atomic_load(&handlers_run);
@@ -92,10 +93,12 @@ static void run_handler(int number, struct handled *signal, siginfo_t *info, voi
     struct sigaction action = signal->action;
     atomic_fetch_add(&handlers_run, 1);
     forget_once(number, signal);
+    are_handled++;
     if (action.sa_flags & SA_SIGINFO)
         action.sa_sigaction(number, info, context);
     else
         action.sa_handler(number);
+    are_handled--;
 }
 
 static pid_t own_thread(void) {
@@ -308,7 +311,8 @@ __attribute__((constructor)) static void signals_start(void) {
 static int set_action(int number, struct handled *signal, const struct sigaction *action) {
     struct sigaction ours = *action;
     bool is_ours = is_handler(action) && shim_may_train();
-    run_kept(number, signal); /* it came for the handler that goes now */
+    if (run_kept(number, signal) && signal->is_of_main && !are_handled)
+        python_handle_signals(); /* it came for the handler that goes now: Python's has left a mark only, and its function goes next */
     if (is_ours) {
         signal->action = *action;                  /* before it can come */
         signal->is_of_main = python_api() != NULL; /* not shim_has_python(): the interpreter sets its first ones before it has begun */

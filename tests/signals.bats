@@ -192,6 +192,17 @@ time.sleep(0.5)' # the rank looks who it is
     "$REPOSITORY/tests/compare" expected log/rank-1.out
 }
 
+@test "Python: a signal that comes before the program takes its handler back is handled by that, and what it raises is raised" {
+    local python
+    for python in $(pythons); do
+        "$python" "$REPOSITORY/tests/programs/told.py" restores file >expected
+        run -0 --separate-stderr "$ACCEL_RUN" -n 2 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" restores file
+        "$REPOSITORY/tests/compare" expected log/rank-0.out
+        "$REPOSITORY/tests/compare" expected log/rank-1.out
+        lacks "$stderr" "race condition"
+    done
+}
+
 @test "a script around the program dies of a signal to end at once: the program still saves, and the job ends with it" {
     cat >train.sh <<'EOF'
 "$1" "$REPOSITORY/tests/programs/told.py" flag file

@@ -1,6 +1,7 @@
 """A program that saves when it is told to end.   told.py interrupt|flag|apart|chain FILE, or told.py until STEPS FILE: as many steps, told by nobody.
 workers: its batches come from a loader with workers.   apart: a thread of each rank tells it, at another step than the others.
-chain: a handler of faulthandler's is before its own.   waits: trains, then waits to be told.   child: a child tells it.   itself: sends itself signals, stops an alarm, and rests until another."""
+chain: a handler of faulthandler's is before its own.   waits: trains, then waits to be told.   child: a child tells it.   restores: is told
+while handlers are set that are taken back at once.   itself: sends itself signals, stops an alarm, and rests until another."""
 
 import faulthandler
 import os
@@ -73,6 +74,28 @@ def told_by_child():
     print("told", len(told))
 
 
+def raising_handler(number, frame):
+    told.append(steps)
+    raise InterruptedError
+
+
+def restore_handlers():
+    for own in handler, raising_handler, handler:
+        try:
+            before = signal.signal(signal.SIGUSR2, own)
+            try:
+                for _ in range(3):
+                    model(data).sum().backward()
+                sender = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGUSR2))
+                sender.start()
+                sender.join()
+            finally:
+                signal.signal(signal.SIGUSR2, before)
+        except InterruptedError:
+            print("raised")
+        print("told", len(told), signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL)
+
+
 def tell_itself():
     ways = (lambda: signal.raise_signal(signal.SIGUSR1), lambda: os.kill(os.getpid(), signal.SIGTERM),
             lambda: signal.pthread_kill(threading.get_ident(), signal.SIGUSR1), lambda: os.killpg(0, signal.SIGUSR1))
@@ -112,7 +135,7 @@ for number in (signal.SIGTERM, signal.SIGUSR1):
 if how == "chain":
     faulthandler.register(signal.SIGTERM, file=open(os.devnull, "w", encoding="ascii"), chain=True)
 try:
-    {"waits": wait, "child": told_by_child, "itself": tell_itself}.get(how, train)()
+    {"waits": wait, "child": told_by_child, "restores": restore_handlers, "itself": tell_itself}.get(how, train)()
 except KeyboardInterrupt:
     print("interrupted")
 torch.save(model.state_dict(), path)
