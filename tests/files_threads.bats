@@ -115,7 +115,7 @@ print(sum(int(open(f"part{number}.txt").read()) for number in range(60)))'
     both_builds threads.py
 }
 
-@test "what threads are given that have nothing else to be told apart by: arguments by name, callbacks, objects, permits" {
+@test "what threads are given that have nothing else to be told apart by: arguments by name, callbacks, objects" {
     both_builds given_away.py
 }
 

@@ -1,4 +1,4 @@
-"""What Python gives to threads: arguments by name, callbacks, objects, permits. Who gets what, and when, is another one on each rank."""
+"""What Python gives to threads: arguments by name, callbacks, objects. Who gets what, and when, is another one on each rank."""
 import pathlib
 import queue
 import random
@@ -150,91 +150,6 @@ show("by rank", found)
 found, items = {}, queue.Queue()
 with ThreadPoolExecutor(8) as pool:
     put_all(items, map(Job, as_they_end(pool)), nothing)
-run_all(work, 8, items, found)
+run_all(work, 3, items, found)
 show("put as they end", found)
-
-
-# what a thread only borrows, or waits for, is not what it is known by; what it works on is, also in a pool and when it gives that back. There are as many
-# permits, and workers, as cannot all have other tasks on each of three ranks (docs/limits.md).
-def of(*values):
-    items = queue.Queue()
-    for value in values:
-        items.put(value)
-    return items
-
-
-def borrowed(index, found, free):
-    later()
-    slot = free.get()
-    try:
-        later()
-        score(index, found)
-    finally:
-        free.put(slot)
-    later()
-    score(index + 8, found)
-
-
-def allowed(index, found, gate):
-    later()
-    gate.get()
-    score(index, found)
-
-
-def work_with_borrowed(items, found, free):
-    while (index := items.get()) is not None:
-        slot = free.get()
-        later()
-        score(index, found)
-        free.put(slot)
-    items.put(None)
-
-
-def work_in_turns(items, found):
-    while True:
-        later()
-        index, turns = items.get()
-        if turns < 3:
-            score(index, found)
-        items.put((index, min(turns + 1, 3)))
-        if turns == 3:
-            return
-
-
-def work_on_all(items, found):
-    for job in iter(items.get, None):
-        later()
-        score(job.index, found)
-
-
-def collected(index, found, items):
-    parts = [items.get(), items.get()]
-    score(index, found)
-    return parts
-
-
-for run, items in (borrowed, of(*range(6))), (allowed, of(*range(8))):
-    found = {}
-    threads = [threading.Thread(target=run, args=(index, found, items)) for index in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    show(run.__name__, found)
-found = {}
-run_all(work_with_borrowed, 5, of(*range(24), None), found, of(*range(4)))
-show("with borrowed", found)
-found = {}
-run_all(work_in_turns, 6, of(*((index, 0) for index in range(6))), found)
-show("in turns", found)
-with ThreadPoolExecutor(8) as pool:
-    for run, last in (work, (nothing,)), (work_on_all, (None,) * 3):
-        found, items = {}, of(*map(Job, range(24)), *last)
-        for worker in [pool.submit(run, items, found) for _ in range(3)]:
-            worker.result()
-        show(f"{run.__name__} in a pool", found)
-    found, items = {}, of(*range(16))
-    for collector in [pool.submit(collected, index, found, items) for index in range(8)]:
-        collector.result()
-    show("collected in a pool", found)
 torch.set_default_dtype(torch.float32)
