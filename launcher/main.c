@@ -8,6 +8,7 @@
  *  - All state is in struct job, passed down.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +48,14 @@ static void __attribute__((noreturn)) refuse(const struct problem *problem) {
 /* Who is above is looked at where the variables of a launcher are there. */
 static void find_engine(void) {
     struct ancestors ancestors;
-    engines_find(&(struct engine_facts){environ, NULL, 0}, &engine);
+    engines_find(&(struct engine_facts){environ, NULL, 0, false}, &engine);
     if (engine.mode == ENGINE_SPAWN && !*engine.ignored)
         return;
     ancestors_read(&ancestors);
-    engines_find(&(struct engine_facts){environ, ancestors.list, ancestors.count}, &engine);
+    int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+    engines_find(&(struct engine_facts){environ, ancestors.list, ancestors.count, terminal >= 0}, &engine);
+    if (terminal >= 0)
+        close(terminal);
     ancestors_clear(&ancestors);
 }
 

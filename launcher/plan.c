@@ -148,19 +148,20 @@ char **plan_shell_arguments(const struct plan *plan) {
 /* How many threads each rank was told to have: 0 when it gets its part of the cores. */
 static uint32_t threads_asked_for(const struct config *config, char *const *environment) {
     const char *users = config_variable(environment, threads_names[0]);
-    unsigned long threads = config->threads ? config->threads : users ? strtoul(users, NULL, 10) : 0;
+    bool is_number = users && *users >= '1' && *users <= '9';
+    unsigned long threads = config->threads ? config->threads : is_number ? strtoul(users, NULL, 10) : 0;
     return threads > UINT16_MAX ? UINT16_MAX : (uint32_t)threads;
 }
 
 /* The variable by which each rank's OpenMP binds its threads, to the first processors that it may use: the same ones in every rank. NULL: none does. */
 static const char *binds_threads(char *const *environment) {
-    static const char *const names[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
+    static const char *const names[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"};
     const char *bind = config_variable(environment, names[0]);
     if (bind && !strcasecmp(bind, "false"))
         return NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = config_variable(environment, names[i]);
-        if (value && *value && strcasecmp(value, "none") != 0 && strcasecmp(value, "disabled") != 0)
+        if (value && *value)
             return names[i];
     }
     return NULL;

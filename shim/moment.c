@@ -53,9 +53,15 @@ static bool has_pair(const char *text, const char *separators) {
     return *text && strchr(separators, *text) && digits_at(text + 1) == 2;
 }
 
+static bool is_of_clock(const char *hours) {
+    return number_of(hours, 2) < 24 && number_of(hours + 2, 2) < 60;
+}
+
 /* YYYYMMDD, YYYYMMDDHHMM, YYYYMMDDHHMMSS, YYYY-MM-DD. The length, or 0. */
 static size_t date_at(const char *text, const struct moment *moment) {
     size_t digits = digits_at(text);
+    if (digits == 12 && !is_of_clock(text + 8)) /* a number of twelve digits that begins with the day */
+        return 0;
     if (digits == 8 || digits == 12 || digits == 14)
         return is_date(text, text + 4, text + 6, moment) ? digits : 0;
     bool is_parted = digits == 4 && has_pair(text + 4, "-_.") && has_pair(text + 7, "-_.");
@@ -82,19 +88,15 @@ static size_t day_behind_month(const char *begin, const char *text, const struct
     return 0;
 }
 
-/* What follows the seconds in str(time.time()), from milliseconds on; a run number, as in events.out.tfevents.SECONDS.HOST.PROCESS.1, is shorter. */
+/* What follows the seconds in str(time.time()); a run number, as in events.out.tfevents.SECONDS.HOST.PROCESS.1, is shorter. */
 static size_t fraction_at(const char *text) {
-    enum { FRACTION_DIGITS = 3 };
+    enum { FRACTION_DIGITS = 4 };
     size_t digits = *text == '.' ? digits_at(text + 1) : 0;
     return digits >= FRACTION_DIGITS ? 1 + digits : 0;
 }
 
-static bool is_of_clock(const char *hours) {
-    return number_of(hours, 2) < 24 && number_of(hours + 2, 2) < 60;
-}
-
-/* HHMMSS or HHMM, or HH-MM or HH-MM-SS, behind a date and what separates it. In a folder of the day's (2026-11-24/13-17-02, Hydra's) only what can be nothing
-   else than a time, and four digits are no number of a part (2026-11-24.0007). */
+/* HHMMSS, or HH-MM or HH-MM-SS, behind a date and what separates it. In a folder of the day's (2026-11-24/13-17-02, Hydra's) only what can be nothing else than
+   a time; four digits behind anything but T are most often a part's or an epoch's number (ckpt-20261124_0007.pt). */
 static size_t time_behind_date(const char *text) {
     if (!*text || !strchr("-_T ./", *text))
         return 0;
@@ -102,7 +104,7 @@ static size_t time_behind_date(const char *text) {
     size_t digits = digits_at(time), length = 0;
     if (digits == 2 && has_pair(time + 2, "-_:."))
         length = has_pair(time + 5, "-_:.") ? 8 : 5;
-    else if (digits == 6 || (digits == 4 && strchr("-_T", *text) && is_of_clock(time)))
+    else if (digits == 6 || (digits == 4 && *text == 'T' && is_of_clock(time)))
         length = digits;
     if (!length || (*text == '/' && length != 8))
         return 0;

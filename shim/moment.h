@@ -17,7 +17,7 @@ struct moment {
 };
 
 /* out[strlen(text) + 1]: the text with one mark, the same for all ranks, in place of each number of these processes, each name of these hosts, and each time
-   and date that is not far from the time between the start and now: seconds since 1970 and parts of them, YYYYMMDD, YYYY-MM-DD and Nov29, with HHMMSS, HHMM,
+   and date that is not far from the time between the start and now: seconds since 1970 and parts of them, YYYYMMDD, YYYY-MM-DD and Nov29, with HHMMSS,
    HH-MM or HH-MM-SS behind it (behind the last it must be). */
 void moment_spell(const char *text, const struct moment *moment, char *out);
 

@@ -95,7 +95,10 @@ void python_handle_signals(void) {
     void (*fetch)(struct object **, struct object **, struct object **) = resolve_python("PyErr_Fetch");
     void (*restore)(struct object *, struct object *, struct object *) = resolve_python("PyErr_Restore");
     int (*call_later)(int (*)(void *), void *) = resolve_python("Py_AddPendingCall");
-    if (!check || !fetch || !restore || !call_later || !python_holds_lock())
+    int (*is_ending)(void) = resolve_python("Py_IsFinalizing"); /* 3.13 */
+    if (!is_ending)
+        is_ending = resolve_python("_Py_IsFinalizing");
+    if (!check || !fetch || !restore || !call_later || !python_holds_lock() || (is_ending && is_ending())) /* its functions are gone then */
         return;
     struct raised before, *raised = malloc(sizeof *raised);
     if (!raised)

@@ -77,7 +77,8 @@ static const char code[] =
     "    owner = getattr(importlib.import_module(module), kind, None)\n"
     "    if hasattr(owner, name):\n"
     "        setattr(owner, name, make(getattr(owner, name)))\n"
-    "def run_as(task, function, *values, **named):\n"
+    "def run_as(*given, **named):\n" /* arguments by name may have any: task, function, self */
+    "    task, function, *values = given\n"
     "    before, local.is_task = (thread(task), getattr(local, 'is_task', False)), True\n"
     "    try:\n"
     "        return function(*values, **named)\n"
@@ -122,8 +123,8 @@ static const char code[] =
     "class Task:\n"
     "    def __init__(self, function, *values):\n"
     "        self.function, self.task = function, word(function, *values)\n"
-    "    def __call__(self, *values, **named):\n"
-    "        return run_as(self.task, self.function, *values, **named)\n"
+    "    def __call__(*given, **named):\n"
+    "        return run_as(given[0].task, given[0].function, *given[1:], **named)\n"
     "def called_back(original):\n" /* by the thread that asks for it, if the other one has ended */
     "    return lambda self, fn: original(self, Task(fn))\n"
     "def called_back_in_turn(original):\n" /* by one thread, as they end */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "shard.h"
+#include "window.h"
 
 void refuse_write(const struct shard_call *call, const char *why) {
     shim_problem("AR-WRITE",
@@ -174,6 +175,8 @@ void execute_local(struct shard_call *call) {
 
 /* ---- gathered: replicated work on whole tensors */
 
+enum { FAR_LARGER = 16 };
+
 /* The memory that results may be views of, of each such argument. */
 struct gathered_storage {
     void *storage;
@@ -265,10 +268,23 @@ static void mark_of_whole(struct shard_call *call, struct value *result, int pla
     mark_gathered(result->tensor, is_view_of(storages, result->tensor));
 }
 
-void execute_gathered(struct shard_call *call) {
+/* What is met by rows that are gathered for it, now: without a collective it would be noted on the rank alone that happens to look. Not what is far larger than
+   they are, a corpus of which they look up a part: reading it all would cost more than the call. */
+static void compare_operands(struct shard_call *call) {
+    int64_t most = 0;
     for (int i = 0; i < call->argument_count && call->shards; i++)
-        if (call->arguments[i].record.kind == RECORD_NONE || call->arguments[i].record.kind == RECORD_GATHERED)
-            execute_compare(call, &call->arguments[i]);
+        if (call->arguments[i].record.kind == RECORD_SHARD && window_gathers_anew(&call->arguments[i], call->op))
+            most += FAR_LARGER * argument_elements(&call->arguments[i]);
+    for (int i = 0; i < call->argument_count && most; i++) {
+        struct argument *operand = &call->arguments[i];
+        bool is_whole = operand->record.kind == RECORD_NONE || operand->record.kind == RECORD_GATHERED;
+        if (is_whole && argument_elements(operand) <= most)
+            execute_compare(call, operand);
+    }
+}
+
+void execute_gathered(struct shard_call *call) {
+    compare_operands(call);
     __attribute__((cleanup(forget_storages))) struct gathered_storages storages = {
         malloc((size_t)(call->argument_count + 1) * sizeof *storages.list), 0};
     gather_arguments(call, &storages);

@@ -42,7 +42,23 @@ static int dim_of_steps(const int64_t *strides, const int64_t *sizes, int dims, 
     return found;
 }
 
-/* as_strided(self, size, stride): does it see elements of self alone, none of what lies in its gaps (frames of one channel: stft)? */
+/* Where the memory's element at `place` lies in the whole: that far its dimensions are used up. False: in a gap. */
+static bool begin_at(int64_t place, const int64_t *strides, int64_t *sizes, int dims) {
+    for (int64_t below = INT64_MAX; place;) {
+        int outermost = -1;
+        for (int i = 0; i < dims; i++)
+            if (sizes[i] > 1 && strides[i] < below && (outermost < 0 || strides[i] > strides[outermost]))
+                outermost = i;
+        if (outermost < 0 || place / strides[outermost] >= sizes[outermost])
+            return false;
+        below = strides[outermost];
+        sizes[outermost] -= place / below;
+        place %= below;
+    }
+    return true;
+}
+
+/* as_strided(self, size, stride, place): does it see elements of self alone, none of what lies in its gaps (frames of one channel: stft)? */
 static bool sees_own_elements(struct shard_call *call, const struct argument *self) {
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], counts[TORCH_DIMS_MAX], steps[TORCH_DIMS_MAX];
     int dims = layout_told(argument_tensor(self), &self->record, sizes, strides), wanted = call_ints(call, 1, counts);
@@ -51,6 +67,8 @@ static bool sees_own_elements(struct shard_call *call, const struct argument *se
     for (int i = 0; i < dims; i++)
         if (sizes[i] > 1 && strides[i] < 1) /* expanded */
             return false;
+    if (call->value_count > 3 && !call_is_none(call, 3) && !begin_at(call_int(call, 3, 0), strides, sizes, dims))
+        return false;
     for (int i = 0; i < wanted; i++) {
         int dim = counts[i] > 1 && steps[i] ? dim_of_steps(strides, sizes, dims, steps[i]) : -1;
         if (counts[i] < 1 || (dim < 0 && counts[i] > 1 && steps[i]))
@@ -68,8 +86,7 @@ RULE_FUNCTION(memory) {
     const struct argument *self = call_argument(call, 0);
     bool has_place = call->value_count > 3 && !call_is_none(call, 3); /* counted from where the memory begins */
     if (self && self->record.kind == RECORD_SHARD && !strncmp(call->op->short_name, "as_strided", 10) &&
-        ((!has_no_gaps(self) && !(sees_own_elements(call, self) && (!has_place || call_int(call, 3, 0) == 0))) ||
-         (has_place && tensor_storage_offset(argument_tensor(self)))))
+        ((!has_no_gaps(self) && !sees_own_elements(call, self)) || (has_place && tensor_storage_offset(argument_tensor(self)))))
         shim_problem(
             "AR-STRIDES", "Take the strides of a tensor of its own (x.contiguous()), or index it instead.",
             "operator %s on a view of divided rows that are not all there is in their memory: what lies between them is elsewhere here",

@@ -27,6 +27,8 @@ struct window {
 
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
+/* Will the argument be gathered by a collective? Not what a window has at hand. */
+bool window_gathers_anew(const struct argument *argument, const struct operator *op);
 /* The program has a pointer into the copy that has this storage, which stays where it is: as long as its source, too? */
 void window_keep(const void *storage, bool as_its_source);
 /* Has nobody but its window, and so many others, the copy's storage, and may nobody follow a pointer into it, so that nothing is to be looked for there? */

@@ -204,7 +204,7 @@ static void return_own(struct shard_call *call, struct value *result, int place,
         }
 }
 
-static bool is_gathered_anew(const struct argument *argument, const struct operator *op) {
+bool window_gathers_anew(const struct argument *argument, const struct operator *op) {
     struct tensor *seen = argument->record.kind == RECORD_SHARD ? window_whole(argument_tensor(argument), op) : NULL;
     tensor_release(seen);
     return argument->record.kind == RECORD_PARTIAL || (argument->record.kind == RECORD_SHARD && !seen);
@@ -215,7 +215,7 @@ static bool is_gathered_anew(const struct argument *argument, const struct opera
 static bool lock_for_threads(const struct shard_call *call) {
     bool is_collective = false;
     for (int i = 0; i < call->argument_count && shim_has_threads(); i++)
-        is_collective |= is_gathered_anew(&call->arguments[i], call->op);
+        is_collective |= window_gathers_anew(&call->arguments[i], call->op);
     if (is_collective)
         shim_comm_lock();
     return is_collective;

@@ -40,8 +40,8 @@ static void check_cores(struct findings *findings, const struct machine *machine
 static void check_memory(struct findings *findings, const struct machine *machine) {
     double limit = machine->memory_limit_bytes ? (double)machine->memory_limit_bytes : (double)machine->memory_bytes;
     double needed = (double)board_segment_bytes(machine->cores_allowed < BOARD_RANKS_MAX ? machine->cores_allowed : 1);
-    double available = (double)machine->memory_available_bytes, unused = limit - (double)machine->memory_used_bytes;
-    available = machine->memory_limit_bytes && unused < available ? unused : available;
+    double available = (double)machine->memory_available_bytes;
+    available = available < limit ? available : limit; /* how much of the limit can be given back is not asked */
     bool is_short = available < needed + (1 << 28);
     findings_add(findings, is_short ? FINDING_WARN : FINDING_PASS, "memory", is_short ? "AR-MEMORY" : "",
                  is_short ? "end other programs, or use fewer ranks" : "",

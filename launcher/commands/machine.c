@@ -69,8 +69,6 @@ static void read_group(struct machine *machine, const char *root) {
     char limit[64];
     if (cgroup_text(root, "", "memory.max", limit, sizeof limit) == 0)
         machine->memory_limit_bytes = strtoull(limit, NULL, 10); /* "max" is 0 */
-    if (cgroup_text(root, "", "memory.current", limit, sizeof limit) == 0)
-        machine->memory_used_bytes = strtoull(limit, NULL, 10);
 }
 
 static void read_processors(struct machine *machine, const char *root) {

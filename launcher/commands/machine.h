@@ -19,7 +19,7 @@ struct machine {
     char quota[32];                /* of the control group, in words: "none", "2 cores" */
     uint32_t numa_nodes, sockets;  /* that have allowed processors */
     uint64_t memory_bytes, memory_available_bytes;
-    uint64_t memory_limit_bytes, memory_used_bytes;                               /* of the control group; 0 none */
+    uint64_t memory_limit_bytes;                                                  /* of the control group; 0 none */
     uint64_t shm_bytes, shm_available_bytes;                                      /* /dev/shm; 0 none */
     uint64_t open_files, processes, address_space_kib, file_size_kib, locked_kib; /* soft limits; UINT64_MAX none */
     uint64_t open_files_hard;

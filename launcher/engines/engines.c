@@ -106,9 +106,10 @@ static uint32_t setter_of(const struct engine_facts *facts, const char *name) {
     return UNSEEN;
 }
 
-/* Below the shell of `srun -n 4 --pty bash` there is one process: the shells of the other tasks have no input, and have ended. */
+/* Below the shell of `srun -n 4 --pty bash` there is one process: the shells of the other tasks have no input, and have ended. The variables are there in
+   steps that are started from such a shell, too (srun -n 4 bash <script), which have no terminal. */
 static bool is_in_terminal_of_first(const struct row *row, const struct engine_facts *facts, uint32_t distance) {
-    if (row != &rows[ENGINE_SLURM] || !value_of(facts, "SLURM_PTY_PORT SLURM_PTY_WIN_COL", NULL))
+    if (row != &rows[ENGINE_SLURM] || !facts->has_terminal || !value_of(facts, "SLURM_PTY_PORT SLURM_PTY_WIN_COL", NULL))
         return false;
     for (uint32_t i = 0; i < distance; i++)
         if (above_is_typed_into(&facts->ancestors[i]))

@@ -48,6 +48,7 @@ struct engine_facts {
     char *const *environment;
     const struct engine_process *ancestors; /* the nearest first */
     uint32_t ancestor_count;
+    bool has_terminal; /* this process can be typed into */
 };
 
 #define ENGINE_TEXT_CHARS 256

@@ -14,12 +14,13 @@
         .environment_bytes = sizeof(variables)                                                                                             \
     }
 
+static bool has_terminal;
 static struct engine engine;
 static struct config config;
 static struct problem problem;
 
 static inline void find(char **environment, const struct engine_process *above, uint32_t count) {
-    engines_find(&(struct engine_facts){environment, above, count}, &engine);
+    engines_find(&(struct engine_facts){environment, above, count, has_terminal}, &engine);
 }
 #define VARIABLES(...) ((char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 /* Below a launcher whose command line is `line`, itself started from a shell; both without the launcher's variables. */

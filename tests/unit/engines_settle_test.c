@@ -93,7 +93,9 @@ static enum engine_mode below_shell(const char *line, size_t bytes) {
         {.pid = 60, .started = 7, .words = line, .words_bytes = bytes, .environment = "A=1", .environment_bytes = 4},
         ABOVE(50, "slurmstepd: [9.0]", "A=1"),
         ABOVE(40, "bash", "A=1")};
+    has_terminal = true;
     find(VARIABLES(FOUR_TASKS), above, 3);
+    has_terminal = false;
     return engine.mode;
 }
 
@@ -103,6 +105,9 @@ TEST("in the shell of srun -n 4 --pty there are no other tasks to wait for; in a
     EXPECT(below_shell("bash\0train.sh", sizeof "bash\0train.sh") == ENGINE_JOIN);
     EXPECT(below_shell("bash\0-c\0accel-run train", sizeof "bash\0-c\0accel-run train") == ENGINE_JOIN);
     BELOW("slurmstepd: [9.0]", FOUR_TASKS);
+    EXPECT(engine.mode == ENGINE_JOIN);
+    find(VARIABLES(FOUR_TASKS), (struct engine_process[]){ABOVE(60, "bash", "A=1"), ABOVE(50, "slurmstepd: [9.0]", "A=1")},
+         2); /* srun -n 4 bash <script */
     EXPECT(engine.mode == ENGINE_JOIN);
 }
 

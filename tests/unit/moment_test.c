@@ -48,7 +48,7 @@ TEST("times in seconds, in parts of a second and with a fraction are one") {
     EXPECT_TEXT(spelled("events.out.tfevents.1795526222.host.4711.1"), "events.out.tfevents.#.host.#.1");
     EXPECT_TEXT(spelled("1695526222"), "1695526222");
     EXPECT_TEXT(spelled("17955262220000000000000"), "17955262220000000000000");
-    EXPECT_TEXT(spelled("runs/1795526222.123"), "runs/#");
+    EXPECT_TEXT(spelled("runs/1795526222.100"), "runs/#.100"); /* a part's number */
     EXPECT_TEXT(spelled("events.out.tfevents.1795526222.12"), "events.out.tfevents.#.12");
 }
 
@@ -63,7 +63,10 @@ TEST("today's date is one, with the time of day behind it, as strftime and isofo
     EXPECT_TEXT(spelled("runs/Nov24_13-17-02_host"), "runs/Nov#_host");
     EXPECT_TEXT(spelled("outputs/2026-11-24/13-17-02/model.pt"), "outputs/#/model.pt");
     EXPECT_TEXT(spelled("run202611241317"), "run#");
-    EXPECT_TEXT(spelled("20261124_1317/a"), "#/a");
+    EXPECT_TEXT(spelled("ckpt-20261124_0012.pt"), "ckpt-#_0012.pt"); /* epochs and parts are told apart */
+    EXPECT_TEXT(spelled("shard-2026-11-24-0005-of-0010"), "shard-#-0005-of-0010");
+    EXPECT_TEXT(spelled("run_20261124131702_0007"), "run_#_0007");
+    EXPECT_TEXT(spelled("202611240099"), "202611240099");
     EXPECT_TEXT(spelled("20261124T1317"), "#");
 }
 
@@ -85,8 +88,8 @@ TEST("what is no time, another day, or a number behind a date stays") {
 }
 
 TEST("the time of the start, and what is between it and now, is one for as long as the program runs") {
-    EXPECT_TEXT(spelled("runs/1767100622.123"), "runs/1767100622.123");
-    EXPECT_TEXT(spelled_long_after("runs/1767100622.123"), "runs/#");
+    EXPECT_TEXT(spelled("runs/1767100622.1234"), "runs/1767100622.1234");
+    EXPECT_TEXT(spelled_long_after("runs/1767100622.1234"), "runs/#");
     EXPECT_TEXT(spelled_long_after("20251230-131702"), "#");
     EXPECT_TEXT(spelled_long_after("2025-12-30T13:17:02.123456"), "#");
     EXPECT_TEXT(spelled_long_after("runs/Dec30_13-17-02_host"), "runs/Dec#_host");

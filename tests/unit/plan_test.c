@@ -109,6 +109,7 @@ TEST("threads that the user asks for, times the ranks, are warned of when they a
     EXPECT_TEXT(ADVICE(4, 8, "OMP_NUM_THREADS=8"), "4 ranks of 8 threads share 8 cores: they will wait for each other");
     EXPECT_TEXT(ADVICE(4, 8, "OMP_NUM_THREADS=2"), "");
     EXPECT_TEXT(ADVICE(4, 8, "OMP_NUM_THREADS="), "");
+    EXPECT_TEXT(ADVICE(4, 8, "OMP_NUM_THREADS=-1"), "");
     EXPECT_TEXT(ADVICE(1, 8, "OMP_NUM_THREADS=9", "OMP_PROC_BIND=true"), "");
     EXPECT_TEXT(ADVICE(9, 8, "OMP_NUM_THREADS=8"), "9 ranks share 8 cores: they will wait for each other");
     EXPECT_TEXT(ADVICE(4, 8, "OMP_PLACES=cores"), "OMP_PLACES binds the threads of all 4 ranks to the same cores");
