@@ -201,6 +201,8 @@ END
     run -125 "$ACCEL_RUN" env A=1 true
     contains "$output" AR-OPTION-UNKNOWN
     contains "$output" "accel-run -- env"
+    run -125 "$ACCEL_RUN" test A=1
+    contains "$output" "accel-run -- ./test"
     run -125 "$ACCEL_RUN" doctor --nonsense
     contains "$output" AR-OPTION-UNKNOWN
     run -0 --separate-stderr "$ACCEL_RUN" -- env A=1 sh -c 'echo $A'

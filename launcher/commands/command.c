@@ -144,8 +144,9 @@ int command_refuse(const struct command_call *call, const char *argument) {
     }
     fprintf(stderr,
             "accel-run: error AR-OPTION-UNKNOWN: 'accel-run %s' does not take '%s'\n"
-            "  what to do: usage: accel-run %s; a program called %s is started as: accel-run -- ./%s\n",
-            call->arguments[0], argument, find(call->arguments[0])->usage, call->arguments[0], call->arguments[0]);
+            "  what to do: usage: accel-run %s; a program called %s is started as: accel-run -- %s%s\n",
+            call->arguments[0], argument, find(call->arguments[0])->usage, call->arguments[0],
+            strcmp(call->arguments[0], "test") ? "" : "./", call->arguments[0]); /* the test of PATH is the system's (preflight.c) */
     return EXIT_LAUNCHER;
 }
 
