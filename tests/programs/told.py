@@ -140,3 +140,5 @@ except KeyboardInterrupt:
     print("interrupted")
 torch.save(model.state_dict(), path)
 print("saved after", steps, *model.weight.flatten().tolist())
+if how == "flag":  # a second one may come late, on a busy machine: while Python ends it would end the process, as without us
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
