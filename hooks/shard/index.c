@@ -151,7 +151,8 @@ static bool decide_of_each_row(struct shard_call *call, const struct argument *s
     struct stack *list = value_list(&call->values[1]);
     struct argument *rows = indices->with_rows ? index_argument(call, &list->begin[call->record.dim]) : NULL;
     int64_t total = record_total(&call->record);
-    if (!rows || call->lead != self || call->op->is_out || !tensor_is_plain(argument_tensor(rows)) || indices->dims != 1 ||
+    bool is_one_row = call->op->is_in_place && !tensor_strides(argument_tensor(self)).data[call->record.dim]; /* call_writes_to_one_row() */
+    if (!rows || call->lead != self || is_one_row || call->op->is_out || !tensor_is_plain(argument_tensor(rows)) || indices->dims != 1 ||
         rows->record.kind == RECORD_SHARD || rows->record.kind == RECORD_PARTIAL || argument_dims(rows) != 1 ||
         argument_size(rows, 0) != total || dtype_bytes(tensor_dtype(argument_tensor(rows))) < 4)
         return false;
@@ -242,9 +243,9 @@ static bool decide_put(struct shard_call *call) {
 /* index_put, index_put_(self, indices, values, accumulate), _index_put_impl_. Other forms are gathered, or refused when they write. */
 RULE_FUNCTION(index_put) {
     struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
-    if (!self || self->record.kind != RECORD_SHARD || !values || call_writes_to_one_row(call))
+    if (!self || self->record.kind != RECORD_SHARD || !values)
         return RULE_GATHER;
-    if (!decide_masked_put(call) && !decide_put(call))
+    if ((!decide_masked_put(call) && !decide_put(call)) || call_writes_to_one_row(call))
         return RULE_GATHER;
     decide_shard(call, 0, self->record.dim);
     return RULE_LOCAL;
