@@ -277,8 +277,9 @@ static void compare_operands(struct shard_call *call) {
             most += FAR_LARGER * argument_elements(&call->arguments[i]);
     for (int i = 0; i < call->argument_count && most; i++) {
         struct argument *operand = &call->arguments[i];
+        struct tensor *tensor = argument_tensor(operand); /* a nested one is asked nothing: it answers by exceptions */
         bool is_whole = operand->record.kind == RECORD_NONE || operand->record.kind == RECORD_GATHERED;
-        if (is_whole && argument_elements(operand) <= most)
+        if (is_whole && !dtype_is_differentiable(tensor_dtype(tensor)) && tensor_is_plain(tensor) && tensor_elements(tensor) <= most)
             execute_compare(call, operand);
     }
 }
