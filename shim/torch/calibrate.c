@@ -213,9 +213,11 @@ static long word_where(struct tensor *const *tensors, const void *besides, bool 
     return found;
 }
 
-/* {a tensor, what is detached from it, another tensor}: besides the storage, its version is all that the first two share. */
+/* {a tensor, what is detached from it, another tensor}: besides the storage, its version is all that the first two share. Each is an object on the heap: what
+   an allocator has left in the gaps between a tensor's fields may be alike, too (seen with the 2.9.1 wheel). */
 static bool is_version(int64_t *const *words) {
-    return *words[0] > 4096 && *words[0] == *words[1] && *words[0] != *words[2];
+    bool are_objects = *words[0] > 4096 && *words[2] > 4096 && *words[0] % 16 == 0 && *words[2] % 16 == 0;
+    return are_objects && *words[0] == *words[1] && *words[0] != *words[2];
 }
 
 /* Of 6, 2 and 5 elements in one dimension: besides their sizes. */
