@@ -18,15 +18,17 @@ static void add(struct plan *plan, const char *name, const char *value) {
    --threads, which is the user's, too. The 1 that torchrun writes when there is none is nobody's choice. */
 static const char *const threads_names[] = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"};
 
+/* NULL: empty, or no number: OpenMP would take all cores in every rank. */
+static const char *threads_of_user(char *const *environment) {
+    const char *users = config_variable(environment, threads_names[0]);
+    return users && *users >= '1' && *users <= '9' ? users : NULL;
+}
+
 static void plan_threads(struct plan *plan, const struct plan_facts *facts) {
     uint32_t wanted = facts->config->threads;
     bool is_spread = facts->config->nnodes > 1;
     char value[PLAN_VALUE_CHARS];
-    const char *users = config_variable(facts->environment, threads_names[0]);
-    if (facts->engine && facts->engine->threads_are_its)
-        users = NULL;
-    if (users && (*users < '1' || *users > '9')) /* empty, or no number: OpenMP would take all cores in every rank */
-        users = NULL;
+    const char *users = facts->engine && facts->engine->threads_are_its ? NULL : threads_of_user(facts->environment);
     plan->threads_are_users = wanted || users;
     if (is_spread && !wanted && users) /* to be compared with the other hosts' */
         plan->threads = (uint32_t)strtoul(users, NULL, 10);
@@ -147,9 +149,8 @@ char **plan_shell_arguments(const struct plan *plan) {
 
 /* How many threads each rank was told to have: 0 when it gets its part of the cores. */
 static uint32_t threads_asked_for(const struct config *config, char *const *environment) {
-    const char *users = config_variable(environment, threads_names[0]);
-    bool is_number = users && *users >= '1' && *users <= '9';
-    unsigned long threads = config->threads ? config->threads : is_number ? strtoul(users, NULL, 10) : 0;
+    const char *users = threads_of_user(environment);
+    unsigned long threads = config->threads ? config->threads : users ? strtoul(users, NULL, 10) : 0;
     return threads > UINT16_MAX ? UINT16_MAX : (uint32_t)threads;
 }
 

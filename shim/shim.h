@@ -148,9 +148,8 @@ struct files_client {
     uint64_t (*sizes)(void);          /* a hash of the sizes of what the program has open for writing */
     bool (*is_own)(const char *path); /* a name that this process has drawn, or below one: each has its own file there */
     void (*is_spelled)(const char *own, const char *rank_0s); /* what this rank calls by the one name is what rank 0 calls by the other */
-    const char *(*spelled)(const char *path,
-                           char *buffer); /* what rank 0 calls it, where that is known, else the whole path; buffer[PATH_MAX] */
-    bool (*is_open)(const char *path);    /* rank 0: the program has it open; what it writes, and is not in its place yet, is put there */
+    const char *(*spelled)(const char *path, char *buffer);   /* as rank 0 has it, where known, else whole; buffer[PATH_MAX] */
+    bool (*is_open)(const char *path); /* rank 0: the program has it open; what it writes, and is not in its place yet, is put there */
 };
 extern const struct files_client files_client;
 /* hooks/seed: a file of agreed bytes when path is the system's random device, opened for reading; else -1. Keeps errno. */

@@ -13,10 +13,8 @@
 
 #include "seed.h"
 
-enum {
-    EARLIER = 5,
-    LATER = 86400
-}; /* seconds: a script may have read the clock before it started the program; a worker's number is added to it, or times 1000 */
+/* Seconds: a script may have read the clock before it started the program; to what is read now a worker's number is added, perhaps times 1000. */
+enum { EARLIER = 5, LATER = 86400 };
 enum { CALLS = 1 << 16, NEAR = 256, STEP_NS = 1000000, DEADLINE_STEPS = 20000, DECIDE_STEPS = 1000 };
 
 static time_t start;

@@ -4,17 +4,6 @@
  */
 #include "bag.h"
 
-/* Bags that were the rows of a matrix: divided indices of `inner` for each row. */
-static bool bags_are_rows(struct tensor *offsets, const struct record *record) {
-    struct value expected =
-        TORCH_CALL("aten::arange", "start_step", value_int(0), value_int(record_total(record)), value_int(record->inner),
-                   value_int(tensor_dtype(offsets)), value_none(), value_none(), value_none());
-    value_replace(&expected, value_tensor(host_to_device_of(expected.tensor, offsets)));
-    struct value same = TORCH_CALL("aten::equal", "", expected, value_tensor(offsets));
-    value_drop(expected);
-    return value_flag(&same);
-}
-
 enum { INDICES = 1, OFFSETS, BY_FREQUENCY, WEIGHTS = 6, LAST_OFFSET };
 
 /* Where the bags begin, in host memory. */
@@ -103,7 +92,8 @@ RULE_FUNCTION(embedding_bag) {
         argument_size(offsets, 0) != call->record.total || call->record.outer != 1)
         return RULE_GATHER;
     OPAQUE_SCOPE;
-    if (!bags_are_rows(argument_tensor(offsets), &call->record))
+    if (!bounds_count_evenly(argument_tensor(offsets), record_total(&call->record),
+                             call->record.inner)) /* bags that were the rows of a matrix */
         return RULE_GATHER;
     for (int i = 0; i < 2; i++)
         if (divided[i] && (divided[i]->record.kind == RECORD_SHARD ? !record_same_rows(&divided[i]->record, &call->record)

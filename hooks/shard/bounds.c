@@ -43,3 +43,12 @@ bool bounds_hold(struct shard_call *call, int position, int64_t size) {
     struct argument *indices = call_argument(call, position);
     return !indices || indices->record.kind == RECORD_SHARD || !bounds_count_outside(argument_tensor(indices), size, 0);
 }
+
+bool bounds_count_evenly(struct tensor *indices, int64_t end, int64_t step) {
+    struct value expected = TORCH_CALL("aten::arange", "start_step", value_int(0), value_int(end), value_int(step),
+                                       value_int(tensor_dtype(indices)), value_none(), value_none(), value_none());
+    value_replace(&expected, value_tensor(host_to_device_of(expected.tensor, indices)));
+    struct value same = TORCH_CALL("aten::equal", "", expected, value_tensor(indices));
+    value_drop(expected);
+    return value_flag(&same);
+}

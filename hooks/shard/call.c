@@ -19,9 +19,13 @@ int64_t argument_elements(const struct argument *argument) {
 }
 
 /* Every rank has two rows at least, so that the stride says the same on all of them. */
-bool call_writes_to_one_row(const struct shard_call *call) {
+bool call_rows_are_one(const struct shard_call *call) {
     const struct argument *self = &call->arguments[0];
-    if (!call->op->is_in_place || self->record.kind != RECORD_SHARD || tensor_strides(argument_tensor(self)).data[self->record.dim])
+    return call->op->is_in_place && self->record.kind == RECORD_SHARD && !tensor_strides(argument_tensor(self)).data[self->record.dim];
+}
+
+bool call_writes_to_one_row(const struct shard_call *call) {
+    if (!call_rows_are_one(call))
         return false;
     for (int i = 1; i < call->argument_count; i++)
         if (call->arguments[i].record.kind == RECORD_SHARD || call->arguments[i].narrow >= 0)

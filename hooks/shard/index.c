@@ -123,16 +123,6 @@ static bool decide_lookup(struct shard_call *call, const struct indices *indices
     return true;
 }
 
-/* 0, 1, 2, ... */
-static bool counts_rows(struct tensor *index, int64_t rows) {
-    struct value expected =
-        TORCH_CALL("aten::arange", "", value_int(rows), value_int(tensor_dtype(index)), value_none(), value_none(), value_none());
-    value_replace(&expected, value_tensor(host_to_device_of(expected.tensor, index)));
-    struct value same = TORCH_CALL("aten::equal", "", expected, value_tensor(index));
-    value_drop(expected);
-    return value_flag(&same);
-}
-
 /* One of the others beside the rows' own: a number for all, or one for each row. */
 static bool fits_rows(struct shard_call *call, const struct argument *index, int64_t size) {
     if (!tensor_is_plain(argument_tensor(index)))
@@ -151,9 +141,8 @@ static bool decide_of_each_row(struct shard_call *call, const struct argument *s
     struct stack *list = value_list(&call->values[1]);
     struct argument *rows = indices->with_rows ? index_argument(call, &list->begin[call->record.dim]) : NULL;
     int64_t total = record_total(&call->record);
-    bool is_one_row = call->op->is_in_place && !tensor_strides(argument_tensor(self)).data[call->record.dim]; /* call_writes_to_one_row() */
-    if (!rows || call->lead != self || is_one_row || call->op->is_out || !tensor_is_plain(argument_tensor(rows)) || indices->dims != 1 ||
-        rows->record.kind == RECORD_SHARD || rows->record.kind == RECORD_PARTIAL || argument_dims(rows) != 1 ||
+    if (!rows || call->lead != self || call_rows_are_one(call) || call->op->is_out || !tensor_is_plain(argument_tensor(rows)) ||
+        indices->dims != 1 || rows->record.kind == RECORD_SHARD || rows->record.kind == RECORD_PARTIAL || argument_dims(rows) != 1 ||
         argument_size(rows, 0) != total || dtype_bytes(tensor_dtype(argument_tensor(rows))) < 4)
         return false;
     for (int i = 0; i < indices->count; i++) {
@@ -162,7 +151,7 @@ static bool decide_of_each_row(struct shard_call *call, const struct argument *s
             return false;
     }
     OPAQUE_SCOPE;
-    if (!counts_rows(argument_tensor(rows), total))
+    if (!bounds_count_evenly(argument_tensor(rows), total, 1))
         return false;
     for (int i = 0; i < indices->count; i++) {
         struct argument *index = index_argument(call, &list->begin[i]);

@@ -174,6 +174,7 @@ int64_t argument_size(const struct argument *argument, int dim);
 int64_t argument_elements(const struct argument *argument);
 /* As decided, rows (of a mask, say) are written in place to divided rows that are one in memory (expanded): what one rank writes is all ranks'. */
 bool call_writes_to_one_row(const struct shard_call *call);
+bool call_rows_are_one(const struct shard_call *call); /* the rows that it writes to */
 /* The tensor argument at a schema position (not in a list), or NULL when it is none, undefined or absent. */
 struct argument *call_argument(struct shard_call *call, int position);
 /* A scalar or flag argument; fallback when absent or none. */
@@ -209,8 +210,7 @@ void decide_partial(struct shard_call *call, int index);
 void decide_replicated(struct shard_call *call, int index);
 
 /* ---- executing (shard.c, execute.c) */
-/* Narrows the arguments that the decision names. */
-void execute_narrow(struct shard_call *call);
+void execute_narrow(struct shard_call *call);                                       /* the arguments that the decision names */
 void execute_compare(struct shard_call *call, const struct argument *argument);     /* with the other ranks' whole operand */
 bool execute_lends(const struct shard_call *call, const struct argument *argument); /* a whole operand: its rows, instead of a slice? */
 /* Carries out the decision: narrows, runs opaquely, marks. */
@@ -317,11 +317,11 @@ bool packed_enter(struct shard_call *call);
 bool partial_execute(struct shard_call *call, const struct rule *rule);
 
 /* ---- indices (bounds.c) */
-/* How many are outside [0, size) and not `ignored`, of an expanded tensor each once; 0 also where they are not integers, or lie where they cannot be looked
-   through. */
+/* How many are outside [0, size) and not `ignored`, of an expanded tensor each once; 0 where they are no integers, or cannot be looked through. */
 int64_t bounds_count_outside(struct tensor *indices, int64_t size, int64_t ignored);
 /* The same of the argument at a position, when it is not divided yet: true when none is outside. */
 bool bounds_hold(struct shard_call *call, int position, int64_t size);
+bool bounds_count_evenly(struct tensor *indices, int64_t end, int64_t step); /* 0, step, 2 * step, ... below end. Opaque */
 
 /* ---- memory, element by element (extent.c) */
 size_t extent_bytes(struct tensor *tensor); /* from the first element to the end of the last */

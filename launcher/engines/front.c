@@ -102,6 +102,11 @@ static int judge_hellos(const struct rendezvous_hello *hellos, uint32_t world_si
     return 0;
 }
 
+static void nobody_has_come(int *connections, uint32_t world_size) {
+    for (uint32_t rank = 0; rank < world_size; rank++)
+        connections[rank] = -1;
+}
+
 /* A minute without a word looks like a program that hangs. */
 static void say_missing(const struct front *front, const int *connections) {
     char names[256] = "";
@@ -118,8 +123,7 @@ static int await_all(int listener, const struct front *front, struct rendezvous_
     limit = limit && limit < MEET_MS ? limit : MEET_MS;
     uint64_t begun_ms = clock_ms();
     char names[256] = "";
-    for (uint32_t rank = 0; rank < world_size; rank++)
-        connections[rank] = -1;
+    nobody_has_come(connections, world_size);
     uint32_t missing = rendezvous_hear(listener, world_size, begun_ms + (limit < SAY_MS ? limit : SAY_MS), hellos, connections);
     if (missing && limit > SAY_MS) {
         say_missing(front, connections);
@@ -279,9 +283,8 @@ bool front_tell(const struct engine *engine, const struct problem *problem) {
     }
     struct rendezvous_hello *hellos = calloc(engine->world_size, sizeof *hellos);
     int connections[BOARD_RANKS_MAX], listener = hellos && engine->world_size <= BOARD_RANKS_MAX ? rendezvous_listen(key) : -1;
-    for (uint32_t rank = 0; listener >= 0 && rank < engine->world_size; rank++)
-        connections[rank] = -1;
     if (listener >= 0) {
+        nobody_has_come(connections, engine->world_size);
         rendezvous_hear(listener, engine->world_size, deadline_ms, hellos, connections);
         answer_problem(connections, engine->world_size, problem);
     }

@@ -67,11 +67,16 @@ static struct tensor *cut_to_rows(struct tensor *copy, const struct record *reco
     return copy;
 }
 
-struct tensor *rows_copy_whole(struct tensor *whole) {
+/* With the version of `counted`. */
+static struct tensor *copy_counted(struct tensor *whole, struct tensor *counted) {
     OPAQUE_SCOPE;
     struct tensor *copy;
-    ORIGINAL(shallow_copy)(&copy, whole, word_at(whole, torch_facts.version), 0);
+    ORIGINAL(shallow_copy)(&copy, whole, word_at(counted, torch_facts.version), 0);
     return copy;
+}
+
+struct tensor *rows_copy_whole(struct tensor *whole) {
+    return copy_counted(whole, whole);
 }
 
 struct tensor *rows_alias_uncounted(struct tensor *whole, struct tensor *other) {
@@ -79,9 +84,7 @@ struct tensor *rows_alias_uncounted(struct tensor *whole, struct tensor *other) 
         tensor_retain(whole);
         return whole;
     }
-    OPAQUE_SCOPE;
-    struct tensor *alias;
-    ORIGINAL(shallow_copy)(&alias, whole, word_at(other, torch_facts.version), 0);
+    struct tensor *alias = copy_counted(whole, other);
     record_clear(alias);
     return alias;
 }
