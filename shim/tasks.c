@@ -8,7 +8,11 @@
  * Things that are then told alike are told apart by their number.
  *
  * A thread that takes items from a queue goes by the item, but not the main thread, and no task of a pool: what they take there is most often a result, or
- * a token. After None or object(), which end most such loops, it goes by its own word again.
+ * a token. Nor one that takes what a thread or task puts there that it has started itself: its result. After None or object(), which end most such loops, it
+ * goes by its own word again.
+ *
+ * A callback goes by a word of its job's, but what it gives away (the next job, when one has ended) is as if whoever asked for the callback gave it: which job
+ * has ended first is another one on each rank.
  *
  * All of this is there when the program makes its first thread or its first parameter. A task that was submitted before it, the first of a pool, counts as the
  * main thread's.
@@ -46,9 +50,11 @@ static const char code[] =
     "        return repr(thing)\n"
     "    if kind in (str, bytes):\n"
     "        text = thing if len(thing) < 8192 else thing[:4096] + thing[-4096:]\n"
-    "        if kind is str or text.isascii() and text.decode().isprintable():\n"
-    "            return spelled(text if kind is str else text.decode())\n"
-    "        return f'bytes({len(thing).bit_length()})'\n" /* what is packed has times in it that nobody can find: TensorBoard's events */
+    "        if kind is bytes:\n" /* what is packed has times in it that nobody can find: TensorBoard's events */
+    "            some, text = text, text.decode('utf-8', 'ignore')\n"
+    "            if len(text.encode()) < len(some) - 6 or not ''.join(text.split()).isprintable():\n" /* a letter may be cut at each half's end */
+    "                return f'bytes({len(thing).bit_length()})'\n"
+    "        return spelled(text)\n"
     "    name = kind.__qualname__\n"
     "    if isinstance(thing, (type, types.FunctionType, types.BuiltinFunctionType)):\n"
     "        name, parts = thing.__qualname__, getattr(thing, '__defaults__', None) or ()\n"
@@ -67,29 +73,36 @@ static const char code[] =
     "    elif hasattr(thing, 'dtype') and hasattr(thing, 'shape'):\n"
     "        parts = str(thing.dtype), tuple(thing.shape)\n"
     "    return f\"{name}({','.join(tell(part, depth - 1) for part in parts)})\" if depth else name\n"
-    "def word(*things):\n" /* a dictionary that is one of them, of arguments by name most often, is told by what is in it */
+    "def base():\n" /* the word of this thread or task, whatever item it is at */
+    "    return not getattr(local, 'is_task', False) and getattr(local, 'own', None) or thread()\n"
+    "def apart(word):\n" /* what makes words for others, and counts them apart from those that it makes for itself */
+    "    return bytes(byte ^ 0x55 for byte in word[:8])\n"
+    "def word(*things, maker=None):\n" /* and behind it that of who has made it. A dictionary, of arguments by name most often, is told by what is in it */
+    "    maker = maker or getattr(local, 'maker', None) or bytes(8)\n"
     "    try:\n"
     "        things = tuple((*thing, *thing.values()) if type(thing) is dict else thing for thing in things)\n"
-    "        return thread(tell(things).encode(), None)\n"
+    "        return thread(tell(things).encode(), maker) + base()\n"
     "    except Exception:\n"
-    "        return thread(b'', None)\n"
+    "        return thread(b'', maker) + base()\n"
     "def patch(module, kind, name, make):\n"
     "    owner = getattr(importlib.import_module(module), kind, None)\n"
     "    if hasattr(owner, name):\n"
     "        setattr(owner, name, make(getattr(owner, name)))\n"
     "def run_as(*given, **named):\n" /* arguments by name may have any: task, function, self */
-    "    task, function, *values = given\n"
-    "    before, local.is_task = (thread(task), getattr(local, 'is_task', False)), True\n"
+    "    task, maker, function, *values = given\n"
+    "    before = thread(task), *(getattr(local, name, None) for name in ('is_task', 'parent', 'maker'))\n"
+    "    local.is_task, local.parent, local.maker = True, task[8:], maker\n"
     "    try:\n"
     "        return function(*values, **named)\n"
     "    finally:\n"
     "        thread(before[0])\n"
-    "        local.is_task = before[1]\n"
+    "        local.is_task, local.parent, local.maker = before[1:]\n"
     "def known(original):\n"
     "    def __init__(self, future, *values, **named):\n"
     "        original(self, future, *values, **named)\n"
     "        given = *values, *named.values()\n"
     "        self._accel_run_task = word(*(given if len(given) > 1 else given[0]))\n" /* one, of all: since Python 3.14 */
+    "        future._accel_run_task = self._accel_run_task\n"
     "    return __init__\n"
     "def unknown(item):\n"
     "    before = thread(bytes(8))\n"
@@ -99,7 +112,7 @@ static const char code[] =
     "def as_task(original):\n"
     "    def run(self, *values, **named):\n"
     "        task = getattr(self, '_accel_run_task', None) or unknown(self)\n"
-    "        return run_as(task, original, self, *values, **named)\n"
+    "        return run_as(task, None, original, self, *values, **named)\n"
     "    return run\n"
     "def started(original):\n"
     "    def start(self):\n"
@@ -110,6 +123,7 @@ static const char code[] =
     "    def _bootstrap_inner(self):\n"
     "        if hasattr(self, '_accel_run_task'):\n"
     "            thread(self._accel_run_task)\n"
+    "            local.parent = self._accel_run_task[8:]\n"
     "        return original(self)\n"
     "    return _bootstrap_inner\n"
     "def uncounted(original):\n"
@@ -124,16 +138,27 @@ static const char code[] =
     "    def __init__(self, function, *values):\n"
     "        self.function, self.task = function, word(function, *values)\n"
     "    def __call__(*given, **named):\n"
-    "        return run_as(given[0].task, given[0].function, *given[1:], **named)\n"
+    "        return run_as(given[0].task, None, given[0].function, *given[1:], **named)\n"
+    "class Callback:\n"
+    "    def __init__(self, function, job):\n"
+    "        self.function, self.task = function, word(function, maker=job and apart(job))\n"
+    "        self.maker = getattr(local, 'maker', None) or apart(base())\n"
+    "    def __call__(*given, **named):\n"
+    "        return run_as(given[0].task, given[0].maker, given[0].function, *given[1:], **named)\n"
     "def called_back(original):\n" /* by the thread that asks for it, if the other one has ended */
-    "    return lambda self, fn: original(self, Task(fn))\n"
+    "    return lambda self, fn: original(self, Callback(fn, getattr(self, '_accel_run_task', None)))\n"
     "def called_back_in_turn(original):\n" /* by one thread, as they end */
     "    def __init__(self, pool, callback, error_callback):\n"
-    "        original(self, pool, *(back and Task(back) for back in (callback, error_callback)))\n"
+    "        original(self, pool, *(back and Callback(back, getattr(local, 'job', None)) for back in (callback, error_callback)))\n"
     "    return __init__\n"
     "def one(original):\n"
     "    def apply_async(self, func, args=(), kwds={}, *values, **named):\n" /* called by their names, too */
-    "        return original(self, Task(func, args, kwds), args, kwds, *values, **named)\n"
+    "        task = Task(func, args, kwds)\n"
+    "        local.job = task.task\n"
+    "        try:\n"
+    "            return original(self, task, args, kwds, *values, **named)\n"
+    "        finally:\n"
+    "            local.job = None\n"
     "    return apply_async\n"
     "def many(original):\n"
     "    def tasks(first, given):\n"
@@ -163,7 +188,7 @@ static const char code[] =
     "        original(self, item)\n"
     "        words.count += 1\n"
     "        if not ends(item):\n"
-    "            words.setdefault(id(item), collections.deque()).append(word_of(item))\n"
+    "            words.setdefault(id(item), collections.deque()).append((word_of(item), getattr(local, 'parent', None)))\n"
     "    return _put\n"
     "def got_from(original):\n"
     "    def _get(self):\n"
@@ -171,10 +196,11 @@ static const char code[] =
     "        item = original(self)\n"
     "        words.count -= 1\n"
     "        its = words.get(id(item))\n"
-    "        task = its.popleft() if its else None\n"
+    "        task, parent = its.popleft() if its else (None, None)\n"
     "        if its is not None and not its:\n"
     "            del words[id(item)]\n"
-    "        if threading.current_thread() is not threading.main_thread() and not getattr(local, 'is_task', False):\n"
+    "        is_result = parent and parent == base()\n"
+    "        if not is_result and threading.current_thread() is not threading.main_thread() and not getattr(local, 'is_task', False):\n"
     "            if (task or ends(item)) and hasattr(local, 'own'):\n"
     "                thread(local.own)\n"
     "            if task:\n"
@@ -221,14 +247,18 @@ static uint64_t kind_told(const char *told) {
     return kind;
 }
 
-/* thread(told, None): a word for what this thread gives away. thread(word): goes by it, and returns what it went by before. */
+/* thread(told, maker): a word for what this thread gives away, or that maker, if it is not zeros. thread(word): goes by it, and returns what it went by before.
+   thread(): what it goes by. */
 static struct object *thread_word(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
-    const char *given = python->bytes_text(python->tuple_get(arguments, 0));
-    uint64_t word;
-    if (python->tuple_size(arguments) == 2) {
-        word = threads_word_of_new(kind_told(given));
-    } else {
+    size_t count = (size_t)python->tuple_size(arguments);
+    const char *given = count ? python->bytes_text(python->tuple_get(arguments, 0)) : NULL;
+    uint64_t word = threads_own();
+    if (count == 2) {
+        uint64_t maker;
+        memcpy(&maker, python->bytes_text(python->tuple_get(arguments, 1)), sizeof maker);
+        word = threads_word_of_new(maker ? maker : word, kind_told(given));
+    } else if (count == 1) {
         memcpy(&word, given, sizeof word);
         word = threads_go_by(word);
     }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "python.h"
 #include "shim.h"
@@ -97,6 +99,8 @@ uint64_t threads_own(void) {
 }
 
 bool threads_is_main(void) {
+    if (!has_own_word) /* a library of the program's, whose constructors run before ours, makes its model */
+        return syscall(SYS_gettid) == getpid();
     return pthread_equal(main_thread, pthread_self());
 }
 
@@ -161,8 +165,8 @@ static uint64_t number_of(uint64_t what) {
     return number;
 }
 
-uint64_t threads_word_of_new(uint64_t kind) {
-    uint64_t what = checksum_mix(threads_own(), kind) | 1;
+uint64_t threads_word_of_new(uint64_t maker, uint64_t kind) {
+    uint64_t what = checksum_mix(maker, kind) | 1;
     uint64_t word = checksum_mix(what, number_of(what)) | 1;
     leaves_pass_on(word);
     return word;
@@ -265,8 +269,8 @@ int hook_pthread_create(void *thread, const void *attributes, void *(*start)(voi
     struct birth *birth = has_own_word && find_kind(start, argument, &kind) ? malloc(sizeof *birth) : NULL;
     if (!birth)
         return ORIGINAL(pthread_create)(thread, attributes, start, argument);
-    *birth =
-        (struct birth){start, argument, threads_word_of_new(kind), atomic_load(&threads_keep_python) == (uint64_t)pthread_self(), false};
+    *birth = (struct birth){start, argument, threads_word_of_new(threads_own(), kind),
+                            atomic_load(&threads_keep_python) == (uint64_t)pthread_self(), false};
     atomic_store(&threads_are_several, 1);
     atomic_fetch_add(&living, 1);
     int error = ORIGINAL(pthread_create)(thread, attributes, begin, birth);

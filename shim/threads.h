@@ -42,8 +42,8 @@ struct threads_birth threads_birth(uint64_t thread);
 bool threads_are_told_apart(void); /* false: no thread has a word */
 /* This thread goes by another word from now on; by one that it went by before: what it has gone by since is done. Returns the one before. */
 uint64_t threads_go_by(uint64_t word);
-/* For a new thread, or a task, that this thread makes of a kind. */
-uint64_t threads_word_of_new(uint64_t kind);
+/* For a new thread, or a task, that a thread with the word `maker` makes of a kind: this one, or another for which it does. */
+uint64_t threads_word_of_new(uint64_t maker, uint64_t kind);
 
 /* What a file keeps for each word, zeros at first: a decision of one thread must not hang on how far the others have come. Freed when the thread, or the task,
    is done. */

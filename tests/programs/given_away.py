@@ -167,4 +167,64 @@ with ThreadPoolExecutor(8) as pool, ThreadPool(8) as own:
     results = [own.apply_async(named, kwds=these) for these in named_as]
     print([result.get() for result in results])
 show("named", found)
+
+
+# the next job is given away by the callback of whichever has ended (joblib's threads)
+def chained(give):
+    found, lock, jobs, done = {}, threading.Lock(), iter(range(24)), threading.Semaphore(0)
+
+    def score_late(index):
+        later()
+        score(index, found)
+
+    def more(_):
+        with lock:
+            index = next(jobs, None)
+        if index is None:
+            done.release()
+        else:
+            give(score_late, index, more)
+
+    for _ in range(3):
+        more(None)
+    for _ in range(3):
+        done.acquire()
+    show("chained", found)
+
+
+with ThreadPool(3) as own:
+    chained(lambda function, index, more: own.apply_async(function, (index,), callback=more))
+with ThreadPoolExecutor(3) as pool:
+    chained(lambda function, index, more: pool.submit(function, index).add_done_callback(more))
+
+
+# a thread that collects what its own threads and tasks have found goes by its own word
+def collect(start):
+    results = queue.Queue()
+    for index in range(4):
+        start(lambda index=index: (later(), results.put(Numbered(index))))
+    got = sorted((results.get() for _ in range(4)), key=lambda result: result.index)
+    print("collected", f"{(output * scales[got[2].index]).sum().item():.8f}", flush=True)
+
+
+with ThreadPoolExecutor(4) as pool:
+    for start in lambda function: threading.Thread(target=function).start(), pool.submit:
+        run_all(collect, 1, start)
+
+# lines as they are read from a pipe
+found, items = {}, queue.Queue()
+
+
+def work_on_lines():
+    while line := (later(), items.get())[1]:
+        score(int(line.split()[1]), found)
+
+
+with ThreadPoolExecutor(8) as pool:
+    for index in as_they_end(pool):
+        items.put(f"sentença {index}\n".encode())
+for _ in range(8):
+    items.put(b"")
+run_all(work_on_lines, 8)
+show("lines", found)
 torch.set_default_dtype(torch.float32)

@@ -128,9 +128,9 @@ TEST("what a task has noted for the other ranks, and never told them, goes with 
 static void make_after_own_kinds(uint64_t contents, uint64_t *words, size_t count) {
     enum { KINDS = 3 << 19 };
     for (uint64_t i = 0; i < KINDS; i++)
-        threads_word_of_new(checksum_mix(contents, i));
+        threads_word_of_new(threads_own(), checksum_mix(contents, i));
     for (size_t i = 0; i < count; i++)
-        words[i] = threads_word_of_new(i / 2);
+        words[i] = threads_word_of_new(threads_own(), i / 2);
 }
 
 TEST("what is made after a million contents of this rank's own is known by the number that it has on the others, and no two are alike") {
