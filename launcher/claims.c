@@ -134,10 +134,24 @@ static bool is_process_of_rank(const struct claims_connection *connection) {
            connection->pid > 1;
 }
 
-void claims_signal(const struct claims *claims, int but, int signal) {
+static bool is_such(const struct claims_connection *connection, bool is_granted) {
+    return is_process_of_rank(connection) && (is_granted ? connection->is_granted : connection->is_attached);
+}
+
+static bool has_such(const struct claims *claims, int rank, bool is_granted) {
     for (uint32_t i = 0; i < claims->count; i++)
-        if (is_process_of_rank(&claims->connections[i]) && claims->connections[i].rank != but)
-            kill(claims->connections[i].pid, signal);
+        if (claims->connections[i].rank == rank && is_such(&claims->connections[i], is_granted))
+            return true;
+    return false;
+}
+
+void claims_signal(const struct claims *claims, int but, bool is_granted, int signal) {
+    for (uint32_t i = 0; i < claims->count; i++) {
+        const struct claims_connection *connection = &claims->connections[i];
+        bool is_process = is_process_of_rank(connection) && connection->rank != but;
+        if (is_process && (is_such(connection, is_granted) || !has_such(claims, connection->rank, is_granted)))
+            kill(connection->pid, signal);
+    }
 }
 
 void claims_signal_others(const struct claims *claims, int signal) {
@@ -219,12 +233,12 @@ static void handle_problem(struct claims *claims, uint32_t rank, const void *pay
     claims->events.problem(claims->events.context, rank, &problem);
 }
 
-static void handle_signalled(struct claims *claims, uint32_t rank, const void *payload, size_t bytes) {
+static void handle_signalled(struct claims *claims, const struct claims_connection *connection, const void *payload, size_t bytes) {
     int32_t signal;
     if (bytes != sizeof signal)
         return;
     memcpy(&signal, payload, sizeof signal);
-    claims->events.signalled(claims->events.context, rank, signal);
+    claims->events.signalled(claims->events.context, (uint32_t)connection->rank, connection->is_granted, signal);
 }
 
 /* A child has no part in its parent's connection: it comes once, with the job's secret, to say why it cannot go on, or what it does. */
@@ -306,5 +320,5 @@ void claims_handle(struct claims *claims, struct claims_connection *connection, 
     else if (message->header.type == PROTOCOL_LOOK)
         claims->events.look(claims->events.context, rank, message->payload, bytes);
     else if (message->header.type == PROTOCOL_SIGNALLED)
-        handle_signalled(claims, rank, message->payload, bytes);
+        handle_signalled(claims, connection, message->payload, bytes);
 }

@@ -47,8 +47,8 @@ struct claims_events {
     void (*meeting)(void *context, uint32_t rank, const char *body, uint32_t bytes);
     /* body: struct protocol_look and a path, not looked at yet */
     void (*look)(void *context, uint32_t rank, const char *body, uint32_t bytes);
-    /* somebody has sent it a signal: to it alone, as far as it knows */
-    void (*signalled)(void *context, uint32_t rank, int signal);
+    /* somebody has sent it a signal: to it alone, as far as it knows. is_granted: to the process that has the rank */
+    void (*signalled)(void *context, uint32_t rank, bool is_granted, int signal);
     void *context;
 };
 
@@ -76,8 +76,9 @@ void claims_add(struct claims *claims, struct loop *loop);
 void claims_drain(struct claims *claims);
 /* A message for the process that has the rank, without waiting: one that does not read its answers does without. */
 void claims_tell(const struct claims *claims, uint32_t rank, uint32_t type, const void *payload, size_t bytes);
-/* A signal for the processes that are ranks, or may become them: not for scripts around them. Not for those of rank `but`; -1: for all. */
-void claims_signal(const struct claims *claims, int but, int signal);
+/* A signal for the processes that are ranks, or may become them: not for scripts around them. Not for those of rank `but`; -1: for all. is_granted: for those
+   that have their rank; else for those that were there before it was claimed, a program that starts the one that trains. Where a rank has but one, for that. */
+void claims_signal(const struct claims *claims, int but, bool is_granted, int signal);
 /* The same for those that are not their ranks' first processes. */
 void claims_signal_others(const struct claims *claims, int signal);
 /* Does a connection hold the rank's grant? */

@@ -124,7 +124,7 @@ void signals_add(struct job *job);
 /* It came to the accel-run of another host. False: it was heard of before, here or elsewhere. */
 bool signals_of_host(struct job *job, uint32_t host, int signal);
 /* It came to a rank of this host alone, or to one of another host: the other ranks are to have it, too. To the job it is no request. */
-void signals_of_rank(struct job *job, uint32_t rank, int signal);
+void signals_of_rank(struct job *job, uint32_t rank, bool is_granted, int signal);
 void signals_of_ranks(struct job *job, uint32_t host, int signal);
 
 /* held.c: after board_look(): is rank 0 held up by what a plain program would wait for, too? Then no rank is late. Of a job's first host. */

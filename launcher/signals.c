@@ -11,7 +11,7 @@
 
 enum { TWICE_MS = 100 };
 
-static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
+static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
 
 /* nohup ignores SIGHUP, a shell's "&" ignores SIGINT and SIGQUIT, a script what its scheduler warns it by: the program alone would inherit that, so the ranks
    do, and so do we. But for SIGCHLD, without which nobody could wait for a child. */
@@ -134,7 +134,7 @@ static void reap_orphans(struct job *job) {
 
 /* What a user or a scheduler says to the program: it goes to the ranks of all hosts. */
 static bool is_message(int signal) {
-    return rank_is_asked_to_end(signal) || signal == SIGUSR1 || signal == SIGUSR2;
+    return rank_is_asked_to_end(signal) || signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGXCPU;
 }
 
 static void handle(struct job *job, int signal, bool is_of_process, bool ranks_have_it) {
@@ -210,16 +210,16 @@ bool signals_of_host(struct job *job, uint32_t host, int signal) {
     return as != HEARD_BEFORE;
 }
 
-void signals_of_rank(struct job *job, uint32_t rank, int signal) {
+void signals_of_rank(struct job *job, uint32_t rank, bool is_granted, int signal) {
     if (!is_message(signal) || heard_take(&job->heard[signal], HEARD_RANK, rank, clock_ms()) != HEARD_NEW)
         return;
-    claims_signal(&job->claims, (int)rank, signal);
+    claims_signal(&job->claims, (int)rank, is_granted, signal);
     together_signal(job, signal, true);
 }
 
 void signals_of_ranks(struct job *job, uint32_t host, int signal) {
     if (is_message(signal) && heard_take(&job->heard[signal], HEARD_RANKS_OF, host, clock_ms()) == HEARD_NEW)
-        claims_signal(&job->claims, -1, signal);
+        claims_signal(&job->claims, -1, true, signal);
 }
 
 void signals_add(struct job *job) {

@@ -73,8 +73,8 @@ static void hear_look(void *context, uint32_t rank, const char *body, uint32_t b
     look_ask(context, rank, body, bytes);
 }
 
-static void hear_signalled(void *context, uint32_t rank, int signal) {
-    signals_of_rank(context, rank, signal);
+static void hear_signalled(void *context, uint32_t rank, bool is_granted, int signal) {
+    signals_of_rank(context, rank, is_granted, signal);
 }
 
 static void show_line(void *context, uint32_t rank, const char *line, size_t bytes) {

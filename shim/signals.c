@@ -17,8 +17,7 @@
  *  - What somebody sends to every process of the job (pkill, scancel --full) comes to a rank twice, from him and from the launcher, which passes its own on:
  *    that is one signal. So is what one sender sends twice at once (timeout, to its child and to the group).
  *  - What a thread sends to itself (raise) comes at once, at the same place on all ranks.
- *  - An alarm that is kept comes at the main thread's next rest (sleep) at the latest. It is gone when the program sets its timer anew, or stops it: it would
- *    come where nobody expects it any more.
+ *  - An alarm that is kept comes at the main thread's next rest at the latest, and is gone when the program sets its timer anew (alarms.c).
  *  - What the program has not asked for is left alone: no handler, no change.
  *  - The program is shown the handlers that it has set.
  */
@@ -27,7 +26,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -37,9 +35,10 @@
 #include "sender.h"
 #include "sent.h"
 #include "shim.h"
+#include "signals.h"
 #include "twin.h"
 
-static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 static struct handled {
@@ -237,6 +236,8 @@ static void wake_thread(int number, struct handled *signal) {
     pid_t thread = atomic_load(&signal->thread);
     if (thread == own_thread() || !atomic_load(&signal->is_ours) || !pass_mark(number, signal, thread))
         return;
+    if (number == SIGALRM) /* comes again and again, for a line that shows how far all is: nobody waits for one */
+        return;
     for (int i = 0; i < SETTLE_MS; i++)
         nap();
 }
@@ -292,6 +293,15 @@ void signals_run(uint32_t granted) {
         if (granted >> i & 1)
             run_granted(numbers[i], &handled[i]);
     errno = before;
+}
+
+void signals_forget_kept(int number) {
+    take(handled_find(number));
+}
+
+bool signals_run_kept(int number) {
+    struct handled *signal = handled_find(number);
+    return run_kept(number, signal) && signal->is_of_main;
 }
 
 /* ---- what the program asks of the kernel */
@@ -357,52 +367,4 @@ void *hook_signal(int number, void *handler) {
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, number);
     return hook_sigaction(number, &action, &before) ? (void *)SIG_ERR : (void *)before.sa_handler;
-}
-
-/* ---- alarms: one that is kept comes before the main thread's next rest, to which that of each rank comes, or at its end if that is what ended it. */
-
-unsigned hook_alarm(unsigned seconds) {
-    take(handled_find(SIGALRM));
-    return ORIGINAL(alarm)(seconds);
-}
-
-int hook_setitimer(int which, const void *value, void *before) {
-    if (which == ITIMER_REAL)
-        take(handled_find(SIGALRM));
-    return ORIGINAL(setitimer)(which, value, before);
-}
-
-static void run_alarm(void) {
-    int before = errno;
-    if (getpid() == own_thread())
-        run_kept(SIGALRM, handled_find(SIGALRM));
-    errno = before;
-}
-
-unsigned hook_sleep(unsigned seconds) {
-    run_alarm();
-    unsigned rest = ORIGINAL(sleep)(seconds);
-    run_alarm();
-    return rest;
-}
-
-int hook_usleep(unsigned microseconds) {
-    run_alarm();
-    int result = ORIGINAL(usleep)(microseconds);
-    run_alarm();
-    return result;
-}
-
-int hook_nanosleep(const void *time, void *rest) {
-    run_alarm();
-    int result = ORIGINAL(nanosleep)(time, rest);
-    run_alarm();
-    return result;
-}
-
-int hook_clock_nanosleep(int clock, int flags, const void *time, void *rest) {
-    run_alarm();
-    int result = ORIGINAL(clock_nanosleep)(clock, flags, time, rest);
-    run_alarm();
-    return result;
 }

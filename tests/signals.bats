@@ -132,6 +132,24 @@ is_as_alone() {
     done
 }
 
+@test "a signal that somebody sends to a trainer that another Python program has started does not go to that one, of any rank" {
+    local python=/usr/bin/python3 trainer
+    cat >start.py <<'PYTHON'
+import os, subprocess, sys
+os.makedirs("kept", exist_ok=True)  # meets the other ranks'
+sys.exit(subprocess.run([sys.executable, *sys.argv[1:]]).returncode)
+PYTHON
+    spawn_bg "$ACCEL_RUN" -n 2 --log-dir log "$python" start.py "$REPOSITORY/tests/programs/told.py" flag file
+    retry 600 0.1 grep -qx begun out
+    find_ranks -x "python3*"
+    trainer=$(pgrep -P "${rank_pids[0]}")
+    kill -USR1 "$trainer"
+    wait_bg
+    [ "$status" -eq 0 ] || { show err && return 1; }
+    diff log/rank-0.out log/rank-1.out
+    is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
+}
+
 @test "what one sender sends twice at once, as timeout does to its child and then to the group, is one signal" {
     local python twice='import os, sys, time
 pid, end = int(sys.argv[1]), time.monotonic() + 0.0003

@@ -53,7 +53,7 @@ void stand_by_release(struct stand_by *others, int exit_code) {
 
 /* A scheduler tells every process of a step (sbatch --signal=USR1@90): the one that started the ranks hears it, too, and the program saves and goes on. */
 static void hear_nothing(void) {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], SIG_IGN);
 }

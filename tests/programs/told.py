@@ -126,6 +126,15 @@ def tell_itself():
     signal.setitimer(signal.ITIMER_REAL, 0.3)
     time.sleep(0.9)
     print("one comes in a rest at the end:", len(told) == before + 1)
+    signal.signal(signal.SIGALRM, raising_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end:
+            pass
+        time.sleep(120)
+    except InterruptedError:
+        print("one that came before a rest ends it:", len(told) == before + 2)
 
 
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
