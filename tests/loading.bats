@@ -197,9 +197,7 @@ whole() {
     }
     divided_at_last 2 debian-O2 -- stale_elsewhere
     divided_at_last 3 wheel-O2 -- stale_copied
-    loaders 2 debian-O2 -- stale_zipped
-    same_status
-    "$COMPARE" "$plain/out" "$ranks/out"
+    divided_at_last 2 debian-O2 -- stale_zipped
     divided_at_last 2 debian-O2 -- beside_distributed
 }
 

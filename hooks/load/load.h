@@ -35,6 +35,9 @@ enum loader_state {
     LOADER_WHOLE,   /* read whole, for good */
 };
 
+/* What its last batch showed. */
+enum watch_verdict { WATCH_NOTHING, WATCH_CLEAN, WATCH_AGAIN, WATCH_SPOILT };
+
 /* Where a call of torch::stack came from: one instruction at one depth, with one place for the result. get() calling it is another one than the loader; the
    loader's two calls differ at least by the place (not optimised, both come from the same line of libtorch's header). */
 struct call_site {
@@ -72,6 +75,7 @@ struct loader {
     uint64_t divided;           /* batches since the watching began */
     size_t lists;               /* handed out since the epoch or the watching began */
     int watched;                /* batches looked at without a verdict */
+    enum watch_verdict verdict; /* of the last list, without workers: another loader's may have come since */
     uint64_t dataset_sum; /* of its data set's memory when the watched batch was handed out; with workers, of theirs and of static memory */
     uint32_t watched_lists;  /* handed out to workers while watched */
     bool workers_are_clean;  /* they have read one of them and left nothing behind */
@@ -116,7 +120,6 @@ void watch_check_left(void);
 /* The sampler has nothing left: what is stacked from now on, at whatever place, is no tensor more of the last batch. */
 void watch_end_epoch(void);
 /* What the loader's last batch showed. */
-enum watch_verdict { WATCH_NOTHING, WATCH_CLEAN, WATCH_AGAIN, WATCH_SPOILT };
 enum watch_verdict watch_verdict(struct loader *loader);
 /* torch::stack was called on the main thread: returns the result as the program is to see it, in *result. */
 void *watch_stack(struct tensor **result, struct tensor *const *tensors, size_t count, int64_t dim, struct call_site site);

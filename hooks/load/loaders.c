@@ -71,6 +71,7 @@ static bool remember_workers(struct loader *loader) {
 void loader_watch_anew(struct loader *loader) {
     loader->generation = generation;
     loader->watched = 0;
+    loader->verdict = WATCH_NOTHING;
     loader->divided = 0;
     loader->lists = 0;
     loader->watched_lists = 0;

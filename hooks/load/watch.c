@@ -16,7 +16,6 @@ static struct {
     uint64_t program_sum; /* when it was handed out */
     uint64_t at_hand;     /* the same of a divided list; 0: not looked at */
     unsigned handled;     /* signals until then, whose handlers write to the program's memory (stop = 1), too */
-    enum watch_verdict verdict;
 } watch;
 
 void watch_begin(struct loader *loader, struct list_rows rows, size_t length, int64_t witness) {
@@ -26,7 +25,7 @@ void watch_begin(struct loader *loader, struct list_rows rows, size_t length, in
     watch.length = length;
     watch.witness = witness;
     watch.stacked = 0;
-    watch.verdict = WATCH_AGAIN; /* unless it turns out to be clean */
+    loader->verdict = WATCH_AGAIN; /* unless it turns out to be clean */
     watch.handled = signals_handled();
     watch.at_hand =
         watch.divided && !shim_has_threads() ? memory_at_hand(loader->view.dataset, loader->view.vtable) : 0; /* others write, too */
@@ -72,10 +71,10 @@ void watch_end_epoch(void) {
 }
 
 enum watch_verdict watch_verdict(struct loader *loader) {
-    if (watch.loader != loader)
-        return WATCH_NOTHING;
+    if (loader->verdict != WATCH_CLEAN)
+        return loader->verdict;
     bool same = loader->dataset_sum && memory_of_dataset(loader->view.dataset) == loader->dataset_sum;
-    return watch.verdict == WATCH_CLEAN && same ? WATCH_CLEAN : WATCH_AGAIN;
+    return same ? WATCH_CLEAN : WATCH_AGAIN;
 }
 
 /* The last tensor of the batch. */
@@ -86,7 +85,7 @@ static void watch_end(void) {
         shim_phase(BOARD_FORWARD, "a batch of own rows");
     }
     if (!watch.divided && watch.program_sum && memory_of_program(watch.loader->view.vtable) == watch.program_sum)
-        watch.verdict = WATCH_CLEAN;
+        watch.loader->verdict = WATCH_CLEAN;
     bool is_looked_at = watch.at_hand && !shim_has_threads() && signals_handled() == watch.handled;
     if (is_looked_at && memory_at_hand(watch.loader->view.dataset, watch.loader->view.vtable) != watch.at_hand)
         loader_failed(

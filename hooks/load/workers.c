@@ -11,8 +11,8 @@
 enum { TABLE, LOADER, DATASET }; /* words of that object */
 enum {
     STEP_NS = 100000,
-    STACKED_STEPS = 400000, /* less than a minute: videos that are decoded, an archive that is unpacked */
-    SETTLED_STEPS = 50000,  /* five seconds: a worker puts away its examples after it has stacked them */
+    STACKED_STEPS = 400000, /* a minute: videos that are decoded, an archive that is unpacked */
+    SETTLED_STEPS = 50000,  /* some seconds: a worker puts away its examples after it has stacked them */
     TRIES = 20
 };
 
