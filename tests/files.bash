@@ -42,7 +42,7 @@ memory_by_name() {
     export ACCEL_TEST_BEFORE=accel_test_before_$$
     printf 'there before' >"/dev/shm/$ACCEL_TEST_BEFORE"
     "$@" shared_memory.py
-    rm "/dev/shm/$ACCEL_TEST_BEFORE"
+    rm -r "/dev/shm/$ACCEL_TEST_BEFORE"*
     [ -z "$(find /dev/shm -name 'accel_test_*.accel-run-*')" ]
 }
 

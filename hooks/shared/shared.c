@@ -7,6 +7,8 @@
  *    makes it; so the others know one from the other.
  *  - In any process of a job, claimed or not: a child may be the first to make it. What is left goes when the job ends (launcher/shared_names.c).
  *  - Names that libtorch draws (torch_PID_...) are left alone.
+ *  - Names of semaphores that Python's multiprocessing draws, which all ranks draw alike, are each rank's own: it gives up after a hundred that are taken, and
+ *    where workers are spawned they stay taken. Other semaphores are everybody's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,4 +74,19 @@ int hook_shm_unlink(const char *name) {
     ORIGINAL(shm_unlink)(own);
     errno = saved_errno;
     return result;
+}
+
+static const char *name_of_semaphore(const char *name, char *own) {
+    bool is_drawn = name && !strncmp(name, "/mp-", 4) && shim_job_name() && shim_slot();
+    return is_drawn && shim_own_name(name, shim_slot(), own, NAME_ROOM) ? own : name;
+}
+
+void *hook_sem_open(const char *name, int flags, unsigned mode, unsigned value) {
+    char own[NAME_ROOM];
+    return ORIGINAL(sem_open)(name_of_semaphore(name, own), flags, mode, value);
+}
+
+int hook_sem_unlink(const char *name) {
+    char own[NAME_ROOM];
+    return ORIGINAL(sem_unlink)(name_of_semaphore(name, own));
 }
