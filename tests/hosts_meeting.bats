@@ -16,10 +16,10 @@ export BATS_TEST_TIMEOUT=180
     start_host 2 2 1 echo
     wait_hosts 125
     all_say "AR-HOSTS-DIFFER: the program: true on host 0, echo on host 1 (10.77.0.2)"
-    start_host 1 2 1 echo one
-    start_host 2 2 1 echo two
+    start_host 1 2 1 echo --out run_1 --seed 3
+    start_host 2 2 1 echo --out run_2 --seed 3
     wait_hosts 125
-    all_say "AR-HOSTS-DIFFER: the program's arguments"
+    all_say "AR-HOSTS-DIFFER: the program's arguments: run_1 --seed 3 on host 0, run_2 --seed 3 on host 1"
     start_host 1 2 1 --scale-batch true
     start_host 2 2 1 true
     wait_hosts 125

@@ -57,6 +57,7 @@ struct hosts_hello {
     uint32_t port;                         /* where the host's leader listens */
     char program[256];                     /* without its folders */
     uint64_t arguments;                    /* a hash of them */
+    char words[512];                       /* their beginning, to be shown */
     char processor[64], node[BOARD_HOST_CHARS];
 };
 

@@ -37,6 +37,19 @@ static int compare_flags(struct meet *meet, const struct hosts_hello *other) {
     return 0;
 }
 
+/* From the first word that differs: --out run_$(date +%s), a folder in another home. */
+static int differ_in_words(struct meet *meet, const struct hosts_hello *other) {
+    const char *own = meet->own.words;
+    size_t at = 0, word = 0;
+    for (; own[at] && own[at] == other->words[at]; at++)
+        if (own[at] == ' ')
+            word = at + 1;
+    if (own[at] == other->words[at])
+        return differ(meet, other->host, "the program's arguments, far behind their beginning", "some", "others");
+    return differ(meet, other->host, "the program's arguments", own[word] ? own + word : "no more",
+                  other->words[word] ? other->words + word : "no more");
+}
+
 static int compare_hello(struct meet *meet, const struct hosts_hello *other) {
     char first[16], second[16];
     const struct hosts_hello *own = &meet->own;
@@ -47,7 +60,7 @@ static int compare_hello(struct meet *meet, const struct hosts_hello *other) {
     if (strcmp(own->program, other->program))
         return differ(meet, other->host, "the program", own->program, other->program);
     if (own->arguments != other->arguments)
-        return differ(meet, other->host, "the program's arguments", "some", "others");
+        return differ_in_words(meet, other);
     if (own->collective_timeout_ms != other->collective_timeout_ms)
         return differ(meet, other->host, "--collective-timeout, in milliseconds", number_text(own->collective_timeout_ms, first),
                       number_text(other->collective_timeout_ms, second));
@@ -190,7 +203,7 @@ static int hear_strangers(struct meet *meet) {
             struct hosts_hello hello;
             memcpy(&hello, body, sizeof hello);
             hello.version[sizeof hello.version - 1] = hello.program[sizeof hello.program - 1] =
-                hello.processor[sizeof hello.processor - 1] = hello.node[sizeof hello.node - 1] = 0;
+                hello.processor[sizeof hello.processor - 1] = hello.node[sizeof hello.node - 1] = hello.words[sizeof hello.words - 1] = 0;
             if (take_host(meet, stranger, &hello))
                 return -1;
         }

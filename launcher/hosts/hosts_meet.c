@@ -57,6 +57,12 @@ static uint64_t hash_of(char *const *arguments) {
     return hash;
 }
 
+static void join(char *const *arguments, char *words, size_t room) {
+    size_t used = 0;
+    for (; *arguments && used < room; arguments++)
+        used += (size_t)snprintf(words + used, room - used, "%s%s", used ? " " : "", *arguments);
+}
+
 static void make_hello(struct hosts_hello *hello, const struct config *config, const struct plan *plan) {
     *hello = (struct hosts_hello){.magic = MEET_MAGIC,
                                   .protocol = PROTOCOL_VERSION,
@@ -71,6 +77,7 @@ static void make_hello(struct hosts_hello *hello, const struct config *config, c
                                   .arguments = hash_of(plan->arguments + 1)};
     snprintf(hello->job_id, sizeof hello->job_id, "%s", config->job_id);
     snprintf(hello->program, sizeof hello->program, "%s", basename(plan->arguments[0]));
+    join(plan->arguments + 1, hello->words, sizeof hello->words);
     system_file_line("", "/proc/cpuinfo", "model name", hello->processor, sizeof hello->processor);
     if (gethostname(hello->node, sizeof hello->node - 1))
         hello->node[0] = 0;
