@@ -307,7 +307,7 @@ struct board *link_board(void) {
 
 void link_forget(void) {
     joined_forget();
-    own_close(&lifeline); /* first: the launcher lets go of its end when the connection ends, and that would kill us */
+    own_close(&lifeline);
     own_close(&connection);
     segment = NULL; /* the board's line is the parent's */
 }

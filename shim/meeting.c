@@ -53,7 +53,8 @@ void meeting_is_of_main_thread(void) {
 }
 
 bool meeting_is_here(void) {
-    return ranks > 1 && syscall(SYS_gettid) == thread && getpid() == process;
+    return ranks > 1 && syscall(SYS_gettid) == thread && getpid() == process &&
+           !threads_is_in_task(); /* a callback runs here, or on the thread that has ended */
 }
 
 static struct board_meetings *room(void) {

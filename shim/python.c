@@ -81,6 +81,13 @@ struct raised {
     struct object *type, *value, *trace;
 };
 
+static void drop(struct raised raised) {
+    void (*release)(struct object *) = resolve_python("Py_DecRef"); /* takes NULL */
+    release(raised.type);
+    release(raised.value);
+    release(raised.trace);
+}
+
 static int raise_now(void *error) {
     struct raised raised = *(struct raised *)error;
     void (*restore)(struct object *, struct object *, struct object *) = resolve_python("PyErr_Restore");
@@ -107,7 +114,8 @@ void python_handle_signals(void) {
     bool has_raised = check() != 0;
     if (has_raised)
         fetch(&raised->type, &raised->value, &raised->trace);
-    if (has_raised && call_later(raise_now, raised)) { /* too many wait */
+    if (has_raised && call_later(raise_now, raised)) { /* too many wait: in place of what has been raised already */
+        drop(before);
         raise_now(raised);
         return;
     }

@@ -80,7 +80,9 @@ struct tensor *rows_copy_whole(struct tensor *whole) {
 }
 
 struct tensor *rows_alias_uncounted(struct tensor *whole, struct tensor *other) {
-    if (!torch_facts.lends_rows || !tensor_is_ordinary(whole)) {
+    bool have_versions =
+        torch_facts.lends_rows && tensor_is_plain(whole) && *word_at(whole, torch_facts.version) && *word_at(other, torch_facts.version);
+    if (!have_versions || tensor_requires_grad(whole)) {
         tensor_retain(whole);
         return whole;
     }
