@@ -124,7 +124,8 @@ whole() {
 
 @test "a loader is read whole when reading an example draws random numbers" {
     local kind
-    for kind in default_generator member_generator static_generator pointed_generator deep_generator captured_generator inner_generator rand; do
+    in_turn 1 default_generator member_generator static_generator pointed_generator deep_generator captured_generator inner_generator rand
+    for kind in "${its_turn[@]}"; do
         whole debian-O2 2 "$kind"
     done
     whole wheel-O2 3 default_generator
@@ -140,7 +141,8 @@ whole() {
 
 @test "a loader is read whole when a batch is more than its examples stacked" {
     local kind
-    for kind in get_batch batch_transform apply_batch collate unstacked batches custom_sampler frames "frames 2" talking; do
+    in_turn 0 get_batch batch_transform apply_batch collate unstacked batches custom_sampler frames "frames 2" talking
+    for kind in "${its_turn[@]}"; do
         # shellcheck disable=SC2086
         whole debian-O2 2 $kind
     done
@@ -160,7 +162,8 @@ whole() {
 
 @test "a loader that turns out to depend on what it has read before stops by name, and --no-shard-loading reads everything" {
     local kind
-    for kind in late looking_back hidden_generator "late 2" "rare_member 0 8" "rare_static 0 8" "rare_pointed 0 8" "rare_written 0 8"; do
+    in_turn 0 late looking_back hidden_generator "late 2" "rare_member 0 8" "rare_static 0 8" "rare_pointed 0 8" "rare_written 0 8"
+    for kind in "${its_turn[@]}"; do
         # shellcheck disable=SC2086
         loaders 2 debian-O2 -- $kind
         [ "$(cat "$ranks/status")" -eq 125 ]
@@ -174,7 +177,8 @@ whole() {
 @test "loaders that drop their last batch, others at their places that do not, more than are remembered, and one that another thread goes on with" {
     program=loader_traces
     local kind
-    for kind in "stale" "stale_evaluation" "stale 2" "stale_evaluation 2" clients; do
+    in_turn 1 "stale" "stale_evaluation" "stale 2" "stale_evaluation 2" clients
+    for kind in "${its_turn[@]}"; do
         # shellcheck disable=SC2086
         loaders 2 debian-O2 -- $kind
         same_status
@@ -218,7 +222,8 @@ whole() {
 @test "a loader is read whole when reading an example leaves something behind: among many, in a library, in a thread, in a file, in a buffer" {
     program=loader_traces
     local kind
-    for kind in crowded crowded_stack shown painted library log "log 2" "tally 2" dots; do
+    in_turn 1 crowded crowded_stack shown painted library log "log 2" "tally 2" dots
+    for kind in "${its_turn[@]}"; do
         # shellcheck disable=SC2086
         whole debian-O2 2 $kind
         ! cmp "$plain/reads.log" "$ranks/reads.log" || continue
@@ -242,7 +247,8 @@ whole() {
 @test "a word about one bad example, written to a file that is open, stops by name where only its rank has read it; so do what is thrown and late counts" {
     program=loader_traces
     local kind
-    for kind in skipped "tally_late 2" handed_over "caught 2" few_bad few_bad_bare; do
+    in_turn 0 skipped "tally_late 2" handed_over "caught 2" few_bad few_bad_bare
+    for kind in "${its_turn[@]}"; do
         # shellcheck disable=SC2086
         loaders 2 debian-O2 -- $kind
         [ "$(cat "$ranks/status")" -eq 125 ]

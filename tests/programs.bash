@@ -45,6 +45,17 @@ alternate() {
     for build in "${chosen[@]}"; do "$2" "$build" "${@:3}"; done # no "|| return": what stands left of it would go on after a failure
 }
 
+# in_turn NUMBER THING...: those that this run of `make check` has, every other one, and with another NUMBER the others; all where CHECK_HALF is "all" or not set.
+# In $its_turn.
+in_turn() {
+    local at
+    its_turn=("${@:2}")
+    [ "${CHECK_HALF:-all}" = all ] && return 0
+    for at in "${!its_turn[@]}"; do
+        (((at + $1 + CHECK_HALF) % 2 == 0)) || unset "its_turn[at]"
+    done
+}
+
 # run_in FOLDER command...: in a new folder; a program that hangs is ended after two minutes (or $limit seconds) and has status 124
 run_in() {
     local folder=$1 status=0
@@ -234,13 +245,18 @@ work_in() {
 }
 
 # Programs in Python run one after another in one process (tests/programs/series.py), once per bats file and number of ranks: most of the time of each alone is
-# torch's import. series_of BUILD: which ones, in $programs; torch.func is of 2.0, and modes among divided rows are refused before 2.2.
+# torch's import. series_of BUILD: which ones, in $programs; torch.func is of 2.0, and modes among divided rows are refused before 2.2. Of those for both builds
+# every other one in this run of `make check`, and the others in the next.
 series_of() {
     programs=(divided_leaves.py shared_gradients.py callbacks.py second_derivative.py second_derivative_norm.py writes.py rewritten.py written.py
         legacy_types.py sparse.py memory.py storages.py forward_mode.py misfits.py outside.py retained.py history.py roots.py called_back.py recomputed.py sums_and_numbers.py queued.py given_data.py seen_gradients.py thrown_backward.py wrong_sizes.py columns.py kept_gradients.py exact_sums.py rows_of_pool.py rows_read.py one_memory.py graph_edges.py rare_forms.py repeated_memory.py hooks_that_hold.py leaves_that_end.py rows_kept.py no_gradients.py running_statistics.py)
-    [ "$1" != wheel ] || programs+=(functional.py modes.py subclasses.py transforms.py own_operators.py compiled.py half_overflow.py)
     [[ $1 = symbolic* ]] || programs+=(branches_of_pool.py) # docs/limits.md
-    programs+=(image_layouts.py) # last: its time-first sequences teach the layers that come after it
+    programs+=(image_layouts.py) # time-first sequences, which teach the layers that come after it
+    case $1 in
+    debian) in_turn 0 "${programs[@]}" && programs=("${its_turn[@]}") ;;
+    wheel) in_turn 1 "${programs[@]}" && programs=("${its_turn[@]}") ;;
+    esac
+    [ "$1" != wheel ] || programs=(functional.py modes.py subclasses.py transforms.py own_operators.py compiled.py half_overflow.py "${programs[@]}")
 }
 
 # series_run BUILD N: N ranks of them, 0 for the plain run; leaves the folder in $series

@@ -114,7 +114,8 @@ python_for() {
 
 @test "ranks that take results of one batch in different orders, as from a set ordered by addresses, are stopped" {
     local what
-    for what in numbers largest heads scaled shifted pieces columns normalised answers drawn stacked gradients; do
+    in_turn 0 numbers largest heads scaled shifted pieces columns normalised answers drawn stacked gradients
+    for what in "${its_turn[@]}"; do
         run "$ACCEL_RUN" -n 2 "$(python_for "$what")" "$REPOSITORY/tests/programs/taken_apart.py" "$what"
         [ "$status" -eq 125 ] || { echo "$what" && return 1; }
         contains "$output" "AR-RANKS-PARTED: rank 1 has another "
@@ -152,7 +153,8 @@ python_for() {
 
 @test "backwards within backwards, and beside each other, are those of the plain run" {
     local build mode n numbers
-    for mode in change deep deep_undivided shared threads retained detached leaf looking_undivided; do
+    in_turn 0 change deep deep_undivided shared threads retained detached leaf looking_undivided
+    for mode in "${its_turn[@]}"; do
         for build in debian-O2 wheel-O2; do
             plain_run "$build" nested "$mode"
             numbers_of "$build"
