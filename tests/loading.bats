@@ -151,6 +151,14 @@ whole() {
     "$COMPARE" "$plain/out" "$ranks/out"
 }
 
+@test "loaders of a program whose allocator is not glibc's are read whole, and --explain says why" {
+    local workers
+    for workers in 0 2; do
+        LD_PRELOAD=$BUILD/structures/liballocator.so whole debian-O2 2 plain "$workers"
+        grep -q "is read whole by every rank: the program's allocator is not glibc's" "$ranks/err"
+    done
+}
+
 @test "a program without a symbol table reads everything when its data set could have a get_batch of its own" {
     command=("$BUILD/programs/debian-O2/loaders")
     strip -o "$BATS_TEST_TMPDIR/stripped" "${command[0]}"

@@ -8,7 +8,7 @@ STRUCTURE_FLAGS_O2 := -O2
 STRUCTURE_FLAGS_O3-lto := -O3 -flto
 STRUCTURE_FLAGS_pie := -fPIE -pie
 STRUCTURE_FLAGS_nopie := -fno-pie -no-pie
-STRUCTURES := $(O)/structures/host $(O)/structures/plugin.so $(O)/structures/regions
+STRUCTURES := $(O)/structures/host $(O)/structures/plugin.so $(O)/structures/regions $(O)/structures/liballocator.so
 
 $(O)/structures/host: tests/structures/host.c
 	@mkdir -p $(@D)
@@ -21,6 +21,10 @@ $(O)/structures/plugin.so: tests/structures/plugin.cpp
 $(O)/structures/regions: tests/structures/regions.cpp
 	@mkdir -p $(@D)
 	$(Q)nice $(CXX) $(PROGRAM_FLAGS_debian) -O1 -fopenmp $(PROGRAM_WARN) -o $@ $< $(PROGRAM_LINK_debian)
+
+$(O)/structures/liballocator.so: tests/structures/allocator.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) -Werror -Wno-missing-prototypes -fno-builtin -fvisibility=default -shared -o $@ $<
 
 define structure_variant
 $(O)/structures/$(1): tests/programs/structures.cpp tests/programs/dump.h

@@ -1,4 +1,4 @@
-/* For reach.c and near.c: memory that may not be there, and the heap. */
+/* For reach.c, near.c and sampler.c: memory that may not be there, and the heap. */
 #ifndef ACCEL_HOOKS_LOAD_REACH_H
 #define ACCEL_HOOKS_LOAD_REACH_H
 
@@ -11,6 +11,8 @@ static inline bool reach_peek(uintptr_t address, void *to, size_t count) {
     return peek_memory((const void *)address, to, count);
 }
 /* ---- heap.c */
+/* Is malloc glibc's own, no library's that stands in its place? Else the functions below find nothing. */
+bool heap_is_glibcs(void);
 /* The bytes of the allocation that begins there; 0: none does. What lies before the address may only look like a size. */
 size_t heap_allocation_bytes(uintptr_t address);
 /* Does another allocation follow, or is it one that was mapped for itself? Else the number before it only looks like a size. */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "load.h"
+#include "reach.h"
 
 /* ---- optional<vector<size_t>>: std::optional has its flag behind the vector, c10::optional (before 2.1) before it */
 
@@ -37,7 +37,7 @@ static void list_drop(struct list *list) {
 static enum watch_verdict loader_verdict(struct loader *loader) {
     if (!loader->lists)
         return WATCH_NOTHING;
-    if (!draws_are_seen())
+    if (!heap_is_glibcs() || !draws_are_seen())
         return WATCH_SPOILT;
     enum watch_verdict verdict = loader->view.workers ? workers_verdict(loader) : watch_verdict(loader);
     return atomic_load(&loader->spoilt) ? WATCH_SPOILT : verdict; /* by a worker that was waited for */
@@ -65,8 +65,10 @@ static void loader_settle(struct loader *loader) {
         atomic_store(&loader->state, LOADER_DIVIDED);
         break;
     case WATCH_SPOILT:
-        loader_leave_whole(loader, "reading an example draws random numbers, looks at results of the training, stacks tensors, changes a "
-                                   "model, writes files or throws");
+        loader_leave_whole(loader, heap_is_glibcs()
+                                       ? "reading an example draws random numbers, looks at results of the training, stacks "
+                                         "tensors, changes a model, writes files or throws"
+                                       : "the program's allocator is not glibc's: what its data set remembers cannot be found");
         break;
     case WATCH_AGAIN:
         if (++loader->watched == LOAD_WATCHED_MAX)
