@@ -359,6 +359,10 @@ in_place_share() {
     one_collective_a_step wheel
 }
 
+@test "gradients that autograd.grad gives for all parameters are summed together" {
+    collectives_a_step 2 debian asked # the other says that no leaf has one
+}
+
 @test "views of parameters that are used in another order on each rank, and added up, are no other operation" {
     plain_run debian parameter_views.py
     ranks_run 2 debian parameter_views.py

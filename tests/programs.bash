@@ -317,17 +317,19 @@ stopped() {
     rm -r "$ranks"
 }
 
-# collectives BUILD STEPS: of rank 0 in as many steps of tied_views.py, as its library counts them
+# collectives BUILD STEPS [asked]: of rank 0 in as many steps of tied_views.py, as its library counts them
 collectives() {
-    ACCEL_RUN_LOG_LEVEL=info ranks_run 2 "$1" tied_views.py "$2"
+    ACCEL_RUN_LOG_LEVEL=info ranks_run 2 "$1" tied_views.py "${@:2}"
     sed -n 's/^accel-run: .* \([0-9]*\) collectives.*/\1/p' "$ranks/err"
     rm -r "$ranks"
 }
 
-one_collective_a_step() { # BUILD
+collectives_a_step() { # NUMBER BUILD [asked]
     local few many
-    few=$(collectives "$1" 20)
-    many=$(collectives "$1" 60)
+    few=$(collectives "$2" 20 "${@:3}")
+    many=$(collectives "$2" 60 "${@:3}")
     echo "$few collectives in 20 steps, $many in 60"
-    [ $((many - few)) -eq 40 ]
+    [ $((many - few)) -eq $((40 * $1)) ]
 }
+
+one_collective_a_step() { collectives_a_step 1 "$1"; } # BUILD

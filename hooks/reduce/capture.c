@@ -138,25 +138,96 @@ static struct tensor *made_before(const struct capture *capture, const struct ve
     return NULL;
 }
 
+/* ---- sums over the ranks without a history: one collective for all of a type, in which the elements are added as backward() adds those of leaves (targets.c):
+   in one process both are the same numbers. */
+
+struct part {
+    struct tensor *sum;  /* a copy of the gradient, in whose place it stands */
+    struct tensor *host; /* owned: where one on a device is summed; NULL: where it lies */
+    enum comm_dtype dtype;
+    struct comm_span span;
+};
+
+struct parts {
+    struct part *list;
+    struct comm_span *spans;
+    size_t count;
+};
+
+static void parts_begin(struct parts *parts, size_t most) {
+    parts->list = malloc((most + 1) * sizeof *parts->list);
+    parts->spans = malloc((most + 1) * sizeof *parts->spans);
+}
+
+static void parts_drop(struct parts *parts) {
+    free(parts->list);
+    free(parts->spans);
+}
+
+/* The same on all ranks. */
+static bool is_part(struct tensor *gradient, const struct record *tensor) {
+    enum comm_dtype dtype;
+    size_t factor;
+    return !grad_mode_is_enabled() && tensor_has_memory(gradient) && !tensor_requires_grad(gradient) &&
+           !dispatch_is_of_subclass(*tensor_key_set(gradient)) && dtype_for_comm(tensor_dtype(gradient), &dtype, &factor) &&
+           boundary_record_of_gradient(tensor).kind == RECORD_PARTIAL;
+}
+
+/* Takes the gradient, whose memory others may have, too. Owned; its values are there when all are summed. */
+static struct tensor *part_add(struct parts *parts, struct tensor *gradient, const struct record *tensor) {
+    OUTSIDE_TRANSFORM_SCOPE;
+    size_t factor = 1;
+    struct part *part = &parts->list[parts->count++];
+    note_place(tensor);
+    part->sum = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_none()).tensor;
+    tensor_release(gradient);
+    record_clear(part->sum);
+    dtype_for_comm(tensor_dtype(part->sum), &part->dtype, &factor);
+    part->host = tensor_is_on_host(part->sum) ? NULL : host_copy(part->sum);
+    part->span = (struct comm_span){tensor_data(part->host ? part->host : part->sum), (size_t)tensor_elements(part->sum) * factor};
+    return part->sum;
+}
+
+static void parts_sum(struct parts *parts) {
+    SHIM_COMM_SCOPE;
+    for (int dtype = 0; dtype < COMM_DTYPES; dtype++) {
+        size_t count = 0;
+        for (size_t i = 0; i < parts->count; i++)
+            if ((int)parts->list[i].dtype == dtype)
+                parts->spans[count++] = parts->list[i].span;
+        if (count)
+            comm_all_reduce("gradients that are asked for", parts->spans, count, (enum comm_dtype)dtype, COMM_SUM);
+    }
+    for (size_t i = 0; i < parts->count; i++)
+        if (parts->list[i].host) {
+            host_copy_values(parts->list[i].sum, parts->list[i].host);
+            tensor_release(parts->list[i].host);
+        }
+}
+
 void capture_end(const struct capture *capture, const struct vector *gradients) {
     OPAQUE_SCOPE;
     if (!capture->count)
         return;
     __attribute__((cleanup(shared_drop))) struct shared shared = {};
+    __attribute__((cleanup(parts_drop))) struct parts parts = {};
     shared_find(&shared, gradients);
+    parts_begin(&parts, capture->count);
     for (size_t i = 0; i < capture->count && i < vector_tensors(gradients); i++) {
         struct tensor **gradient = vector_tensor(gradients, i);
         if (*gradient == torch_facts.undefined)
             continue;
         struct tensor *made = made_before(capture, gradients, &shared, i);
         if (!made) {
-            *gradient = final_gradient(*gradient, &capture->tensors[i]);
+            *gradient = is_part(*gradient, &capture->tensors[i]) ? part_add(&parts, *gradient, &capture->tensors[i])
+                                                                 : final_gradient(*gradient, &capture->tensors[i]);
             continue;
         }
         note_place(&capture->tensors[i]);
         tensor_release(*gradient);
         *gradient = made;
     }
+    parts_sum(&parts);
 }
 
 void capture_free(struct capture *capture) {

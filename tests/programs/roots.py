@@ -113,3 +113,10 @@ for graph in (False, True):
     rows = inner @ ones, inner @ others
     grads = torch.autograd.grad((rows[0] + rows[1]).pow(2).mean(), [*rows, ones])
     show(f"handed out {grads[0] is grads[1]}", *(gradient.mul_(0.5) for gradient in grads))
+
+# what is asked for has the bits of what backward() leaves
+for dtype in torch.float32, torch.float64, torch.bfloat16:
+    net = torch.nn.Sequential(torch.nn.Linear(6, 40), torch.nn.Tanh(), torch.nn.Linear(40, 5)).to(dtype)
+    asked = torch.autograd.grad(net(batch.to(dtype)).pow(2).mean(), [*net.parameters(), net[0].weight])
+    net(batch.to(dtype)).pow(2).mean().backward()
+    print("asked for and left", dtype, *(torch.equal(gradient, parameter.grad) for gradient, parameter in zip(asked, net.parameters())), asked[0] is asked[-1])
