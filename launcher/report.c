@@ -36,6 +36,9 @@ void report_before(struct job *job) {
         job->config->log_level < CONFIG_LEVEL_WARN ? 0 : plan_advice(job->config, job->environment, plan->ranks, plan->cores, advice);
     for (uint32_t i = 0; i < count; i++)
         notices_problem(&job->notices, "warning", &advice[i]);
+    preflight_advise(job->target, &advice[0]);
+    if (*advice[0].id && job->world_size > 1 && job->config->log_level >= CONFIG_LEVEL_WARN)
+        notices_problem(&job->notices, "warning", &advice[0]);
     for (uint32_t i = 0; i < plan->removed_count && strlen(list) < sizeof list - 100; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", strtok(strdupa(plan->removed[i]), "="));
     bool is_followed = plan->engine && plan->engine->mode == ENGINE_NODE; /* they have said how many hosts there are: no news */

@@ -147,6 +147,20 @@ END
     finding PASS program "built with libasan.so"
 }
 
+@test "a program of which libstdc++ is a part is warned about, also when it is run, where there are several ranks" {
+    printf '#include <random>\nint main() { return std::random_device()() == 0; }\n' >draw.cpp
+    g++ -o other draw.cpp
+    run "$ACCEL_RUN" doctor ./other
+    lacks "$output" AR-ELF-LIBSTDCXX
+    g++ -static-libstdc++ -o own draw.cpp
+    run "$ACCEL_RUN" doctor ./own
+    finding WARN program AR-ELF-LIBSTDCXX "'./own'" "std::random_device"
+    run -0 "$ACCEL_RUN" -n 2 ./own
+    contains "$output" "warning AR-ELF-LIBSTDCXX: "
+    run -0 "$ACCEL_RUN" -n 1 ./own
+    lacks "$output" AR-ELF-LIBSTDCXX
+}
+
 @test "the exchange is tried by itself, also in a pod whose variables ask for other hosts" {
     RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 run "$ACCEL_RUN" doctor
     finding PASS ranks "exchange verified: 4 MiB summed over 2 ranks"

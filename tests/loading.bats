@@ -159,6 +159,13 @@ whole() {
     done
 }
 
+@test "where libstdc++ is a part of the program loaders with workers are read whole, whose exceptions are not seen; others are divided" {
+    program=loaders_static
+    divided debian-O2 2 plain
+    whole debian-O2 2 plain 2
+    grep -q 'is read whole by every rank: it has workers, and libstdc++ is a part of the program' "$ranks/err"
+}
+
 @test "a program without a symbol table reads everything when its data set could have a get_batch of its own" {
     command=("$BUILD/programs/debian-O2/loaders")
     strip -o "$BATS_TEST_TMPDIR/stripped" "${command[0]}"

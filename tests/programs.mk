@@ -56,13 +56,19 @@ $(LOADER_TRACES): $(O)/structures/libdecoder.so
 $(LOADER_TRACES): PROGRAM_LINK_debian += -L$(O)/structures -Wl,-rpath,$(abspath $(O))/structures -ldecoder
 $(LOADER_TRACES): PROGRAM_LINK_wheel += -L$(O)/structures -Wl,-rpath,$(abspath $(O))/structures -ldecoder
 
+# One has a C++ library of its own.
+LOADERS_STATIC := $(O)/programs/debian-O2/loaders_static
+$(LOADERS_STATIC): tests/programs/loaders.cpp $(wildcard tests/programs/*.h) $(O)/programs/debian-O2/precompiled/torch.h.gch
+	$(Q)nice $(call program_cxx,debian-O2) $(PROGRAM_FLAGS_debian) -O2 $(PROGRAM_WARN) -include $(O)/programs/debian-O2/precompiled/torch.h \
+		-static-libstdc++ -static-libgcc -o $@ $< -Wl,--as-needed $(PROGRAM_LINK_debian)
+
 # What the tests use: all programs optimised on both builds, but for those that are run on one of the two alone, and three not optimised for Debian's (for the
 # wheel: tests/matrix.mk); the wheel's only where the wheel is installed.
 PROGRAM_BUILDS = debian $(if $(PROGRAM_TORCH),wheel)
 PROGRAM_NAMES_OTHER_debian := counted
 PROGRAM_NAMES_OTHER_wheel := structures faulty restless thread_first
 TEST_PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(patsubst %,$(O)/programs/$(build)-O2/%,$(filter-out $(PROGRAM_NAMES_OTHER_$(build)),$(PROGRAM_NAMES)))) \
-	$(PROGRAM_NAMES_O0:%=$(O)/programs/debian-O0/%)
+	$(PROGRAM_NAMES_O0:%=$(O)/programs/debian-O0/%) $(LOADERS_STATIC)
 
 # What tests/bench/peers times.
 BENCH_TRAINING = $(foreach build,$(PROGRAM_BUILDS),$(patsubst tests/bench/%.cpp,$(O)/bench/$(build)/%,$(wildcard tests/bench/*.cpp)))

@@ -23,6 +23,13 @@ static void pass_program(struct doctor *doctor, struct elf_target *elf) {
                      *sanitizer ? ", which is loaded first" : "");
 }
 
+static void warn_of_program(struct doctor *doctor) {
+    struct problem advice;
+    preflight_advise(&doctor->target, &advice);
+    if (*advice.id)
+        findings_add(&doctor->findings, FINDING_WARN, "program", advice.id, advice.cure, "%s", advice.what);
+}
+
 /* Returns whether the program could be started. */
 static bool check_program(struct doctor *doctor, struct elf_target *elf) {
     const char *search = config_variable(doctor->environment, "PATH"), *shim = config_variable(doctor->environment, CONFIG_ENV_SHIM);
@@ -34,8 +41,10 @@ static bool check_program(struct doctor *doctor, struct elf_target *elf) {
         return false;
     }
     findings_add(&doctor->findings, FINDING_PASS, "installation", "", "", "accel-run " ACCEL_RUN_VERSION ", %s", doctor->target.shim);
-    if (doctor->program)
+    if (doctor->program) {
         pass_program(doctor, elf);
+        warn_of_program(doctor);
+    }
     return true;
 }
 

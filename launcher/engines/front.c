@@ -370,6 +370,14 @@ static void become(const struct front *front, const struct met *met, struct prob
     plan_clear(&plan);
 }
 
+static void say_advice(const struct front *front, uint32_t cores) {
+    struct problem advice;
+    plan_say_advice(front->config, front->environment, front->engine->world_size, cores);
+    preflight_advise(front->target, &advice);
+    if (*advice.id && front->engine->world_size > 1 && front->config->log_level >= CONFIG_LEVEL_WARN)
+        dprintf(STDERR_FILENO, "accel-run: warning %s: %s\n  what to do: %s\n", advice.id, advice.what, advice.cure);
+}
+
 void front_run(const struct front *front, struct problem *problem) {
     struct met met;
     memset(&met, 0, sizeof met);
@@ -378,6 +386,6 @@ void front_run(const struct front *front, struct problem *problem) {
     if (front->engine->rank ? meet_as_other(front, &met, problem) : meet_as_zero(front, &met, problem))
         return;
     if (!front->engine->rank)
-        plan_say_advice(front->config, front->environment, front->engine->world_size, met.answer.cores);
+        say_advice(front, met.answer.cores);
     become(front, &met, problem);
 }

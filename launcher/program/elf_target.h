@@ -33,6 +33,7 @@ struct elf_target {
     char interpreter[PATH_MAX]; /* of a script (first word after #!), or PT_INTERP */
     char argument[256];         /* of a script's interpreter: the rest of the first line, one word to the kernel; "" none */
     char checks[16];            /* what a sanitizer looks at, as in -fsanitize=: "address", "thread", "memory"; "" none of these */
+    bool has_own_random;        /* defines std::random_device: libstdc++ is a part of it (-static-libstdc++) */
     char sanitizer[64];         /* DT_NEEDED name of a sanitizer's runtime that wants to be loaded first; "" none (P19) */
 };
 

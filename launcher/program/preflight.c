@@ -207,6 +207,7 @@ static int check_elf(struct walk *walk, const struct elf_target *elf) {
                            "'%s' is built with -fsanitize=%s, whose runtime replaces the same functions as the shim: it would not start",
                            path, elf->checks);
     memcpy(walk->target->sanitizer, elf->sanitizer, sizeof walk->target->sanitizer);
+    walk->target->has_own_random = elf->has_own_random;
     memcpy(walk->target->checks, elf->checks, sizeof walk->target->checks);
     return 0;
 }
@@ -344,4 +345,12 @@ int preflight_run(char *const *arguments, const char *search, const char *shim, 
     static struct walk walk; /* 6 KiB */
     walk = (struct walk){&library, target, problem, search, (const char *const *)arguments + 1, false, "", {{NULL}, ""}};
     return check_program(&walk);
+}
+
+/* Its calls do not pass through symbols, or end at its own, before the preload's. */
+void preflight_advise(const struct target *target, struct problem *advice) {
+    memset(advice, 0, sizeof *advice);
+    if (target->has_own_random)
+        problem_set(advice, 0, "AR-ELF-LIBSTDCXX", "link it without -static-libstdc++; or seed by a number, where it draws",
+                    "libstdc++ is a part of '%s': what it draws from std::random_device is another number on each rank", target->last);
 }

@@ -25,12 +25,16 @@ struct target {
     char last[PATH_MAX];      /* what is executed at the end of first lines and of env: the program itself, or an interpreter */
     char python[PATH_MAX];    /* the first of them that is called python; "" none */
     char chain[TARGET_CHARS]; /* how they follow from each other, for people */
+    bool has_own_random;      /* as in elf_target.h */
     bool through_shell;       /* text without #!: exec says ENOEXEC and shells run it with /bin/sh; so do we */
 };
 
 /* arguments: the program as the user typed it and what follows, NULL at the end; search: PATH (NULL: the default); shim: CONFIG_ENV_SHIM's value or NULL.
    Returns 0 with *target filled, or -1 with *problem. */
 int preflight_run(char *const *arguments, const char *search, const char *shim, struct target *target, struct problem *problem);
+
+/* What does not stop it, and is to be said before ranks are started: an exit code of 0 with the id, or no id. */
+void preflight_advise(const struct target *target, struct problem *advice);
 
 /* The file that exec gets, path[PATH_MAX]: found through `search` when the name has no slash. Returns 0, or -1 with *problem. */
 int preflight_find(const char *name, const char *search, char *path, struct problem *problem);

@@ -155,13 +155,22 @@ static const char *chain_fault(const struct symbols *symbols, struct span loader
     return NULL;
 }
 
+/* Whether a worker's get() throws is not seen there. */
+static bool is_own_exception(const char *name, char *address, void *data) {
+    (void)address;
+    (void)data;
+    return !strcmp(name, "_ZSt17current_exceptionv");
+}
+
 int loader_stacked_tensors(const struct loader_view *view, const char **why) {
     char *name = demangle_dense(view->class_name);
     int tensors = 0;
     *why = "its type has no name";
     if (name) {
         struct symbols symbols = symbols_open(view->vtable);
-        *why = chain_fault(&symbols, (struct span){name, strlen(name)}, &tensors);
+        *why = view->workers && symbols_find(&symbols, is_own_exception, NULL)
+                   ? "it has workers, and libstdc++ is a part of the program (-static-libstdc++)"
+                   : chain_fault(&symbols, (struct span){name, strlen(name)}, &tensors);
         symbols_close(&symbols);
     }
     free(name);
