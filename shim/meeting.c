@@ -108,6 +108,12 @@ static bool is_in_collective(uint32_t late) {
     return (waits == BOARD_WAITS || waits == BOARD_WAITS_FOR_TURN) && atomic_load(&other->collective) > atomic_load(&own->collective);
 }
 
+__attribute__((noreturn)) static void refuse_to_wait(uint32_t late) {
+    const struct board_arrival *own = &room()->arrivals[shim_rank()];
+    shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s' and has waited %u s for rank %u, which does not", shim_rank(),
+                 kind_words[own->kind], own->path, limit_ms / 1000, late);
+}
+
 /* Gives up when the job is being stopped, or at the deadline. */
 static void look_up(struct wait *wait) {
     const struct board_arrival *own = &room()->arrivals[shim_rank()];
@@ -118,8 +124,7 @@ static void look_up(struct wait *wait) {
                      kind_words[own->kind], own->path, wait->late, BOARD_WHERE_CHARS - 1, link_board()->ranks[wait->late].where);
     bool may_last = shim_rank() && (own->kind == MEETING_LOCK || own->kind == MEETING_PIPE || own->kind == MEETING_COMMAND);
     if (waited_ms >= limit_ms && !may_last)
-        shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s' and has waited %u s for rank %u, which does not", shim_rank(),
-                     kind_words[own->kind], own->path, limit_ms / 1000, wait->late);
+        refuse_to_wait(wait->late);
 }
 
 /* The launcher names who is waited for. */
@@ -148,26 +153,55 @@ static void await(struct wait *wait) {
     errno = saved_errno;
 }
 
-/* On a thread that does not meet: until rank 0 has ended, too; at the deadline it goes on. Rank 0's thread that meets may wait in a collective while another
-   one of its threads is still writing: only when it has done so for long this rank is the one that is waited for. */
-static void await_aside(struct wait *wait) {
-    static _Atomic bool was_in_vain;
+/* Rank 0 waits for this rank, and does nothing else that is seen. */
+struct idle {
+    struct clock_wait clock;
+    uint64_t collectives;
+    bool meets; /* the thread that waits is the one that meets */
+};
+
+static uint64_t collectives_of_first(void) {
+    return atomic_load(&link_board()->ranks[0].collective);
+}
+
+/* Has it done so for too long? Where other threads train, one of this rank's may be late again and again. */
+static bool is_in_vain(struct idle *idle) {
+    static _Atomic bool was_in_vain[2];
+    bool may_be_late = idle->meets && shim_others_compute();
+    bool is_it = clock_waited_ms(&idle->clock) >= (was_in_vain[idle->meets] && !may_be_late ? LITTLE_PATIENCE_MS : PATIENCE_MS);
+    if (is_it)
+        was_in_vain[idle->meets] = true;
+    if (!meeting_is_waited_for(0) || (idle->meets && collectives_of_first() != idle->collectives))
+        idle->clock = clock_wait_begin();
+    idle->collectives = collectives_of_first();
+    return is_it;
+}
+
+static bool is_late(struct wait *wait, bool meets) {
+    bool is_it = clock_waited_ms(&wait->clock) >= limit_ms;
+    if (is_it && meets)
+        refuse_to_wait(0);
+    return is_it;
+}
+
+/* For what rank 0 may be past, when it waits for this rank. That may be another of its threads than the one that is still writing: only when it has done so for
+   long this rank is the one that is waited for. Also until rank 0 has ended; on a thread that does not meet it goes on at the deadline, too. */
+static void await_patiently(struct wait *wait, bool meets) {
     int saved_errno = errno;
     void *python = python_let_go();
+    bool is_shown = meets && !shim_others_compute(); /* the others' word stands there */
+    if (is_shown)
+        show_waiting(1);
     wait->clock = clock_wait_begin();
-    for (struct clock_wait idle = wait->clock;;) {
+    for (struct idle idle = {wait->clock, collectives_of_first(), meets};;) {
         uint32_t bell = atomic_load(&room()->bell);
-        if (wait->is_over(wait) || atomic_load(&link_board()->deeds[0].has_ended) || clock_waited_ms(&wait->clock) >= limit_ms)
+        if (wait->is_over(wait) || atomic_load(&link_board()->deeds[0].has_ended) || is_late(wait, meets) || is_in_vain(&idle))
             break;
-        if (clock_waited_ms(&idle) >= (was_in_vain ? LITTLE_PATIENCE_MS : PATIENCE_MS)) {
-            was_in_vain = true;
-            break;
-        }
-        if (!meeting_is_waited_for(0))
-            idle = clock_wait_begin();
         look_for_end(0);
         meeting_nap(bell);
     }
+    if (is_shown)
+        show_waiting(0);
     python_take_again(python);
     errno = saved_errno;
 }
@@ -180,22 +214,38 @@ static bool has_answered(const struct wait *wait) {
     return atomic_load(&room()->answered) >= wait->number;
 }
 
+static bool has_come_further(uint32_t rank) {
+    return atomic_load(&room()->arrivals[rank].number) > atomic_load(&room()->arrivals[shim_rank()].number);
+}
+
 bool meeting_is_waited_for(uint32_t rank) {
     const struct board_rank *other = &link_board()->ranks[rank], *own = &link_board()->ranks[shim_rank()];
-    return atomic_load(&room()->arrivals[rank].number) > atomic_load(&room()->arrivals[shim_rank()].number) ||
-           (atomic_load(&other->waiting) && atomic_load(&other->collective) > atomic_load(&own->collective));
+    return has_come_further(rank) || (atomic_load(&other->waiting) && atomic_load(&other->collective) > atomic_load(&own->collective));
 }
 
 static bool has_ended(const struct wait *wait) {
     return atomic_load(&room()->ends[wait->place].number) >= wait->number;
 }
 
-static bool has_ended_or_waits(const struct wait *wait) {
-    return has_ended(wait) || meeting_is_waited_for(0);
+/* Rank 0's thread that meets has gone on. Where other threads live, it may be one of those that waits in a collective. */
+static bool has_gone_on(void) {
+    return threads_are_living() ? has_come_further(0) : meeting_is_waited_for(0);
 }
 
-static bool is_seen_or_waits(const struct wait *wait) {
-    return atomic_load(&room()->ends[wait->place].seen) >= wait->number || has_ended_or_waits(wait);
+static bool has_ended_or_gone_on(const struct wait *wait) {
+    return has_ended(wait) || has_gone_on();
+}
+
+static bool is_seen_or_gone_on(const struct wait *wait) {
+    return atomic_load(&room()->ends[wait->place].seen) >= wait->number || has_ended_or_gone_on(wait);
+}
+
+/* On the thread that meets: for what rank 0 does on its own. */
+static void await_first(struct wait *wait) {
+    if (threads_are_living() && !wait->is_over(wait))
+        await_patiently(wait, true);
+    else
+        await(wait);
 }
 
 /* ---- the meeting */
@@ -297,8 +347,8 @@ void meeting_file_is_seen(struct meeting_file file) {
 }
 
 void meeting_await_name(struct meeting_file file) {
-    struct wait wait = {.is_over = is_seen_or_waits, .number = file.number, .place = file.place};
-    await(&wait);
+    struct wait wait = {.is_over = is_seen_or_gone_on, .number = file.number, .place = file.place};
+    await_first(&wait);
 }
 
 void meeting_file_ends(struct meeting_file file, uint64_t bytes, int error) {
@@ -316,12 +366,12 @@ void meeting_file_ends(struct meeting_file file, uint64_t bytes, int error) {
 }
 
 bool meeting_await_file(struct meeting_file file, uint64_t *bytes, int *error) {
-    struct wait wait = {.is_over = has_ended_or_waits, .number = file.number, .place = file.place};
+    struct wait wait = {.is_over = has_ended_or_gone_on, .number = file.number, .place = file.place};
     if (meeting_is_here()) {
-        await(&wait);
+        await_first(&wait);
     } else {
         wait.is_over = has_ended;
-        await_aside(&wait);
+        await_patiently(&wait, false);
     }
     struct board_end *end = &room()->ends[file.place];
     *bytes = atomic_load(&end->bytes);

@@ -202,3 +202,20 @@ time.sleep(0.3 * (rank != 0))
 train()
 thread.join()
 print("late", read("late"))
+
+
+# the same in the main thread, while another one of rank 0's waits for the others already
+def learn():
+    time.sleep(0.8 * (rank != 0))
+    train()
+
+
+for turn in range(2):
+    thread = threading.Thread(target=learn)
+    latest = open("latest", "w" if turn else "x")
+    thread.start()
+    time.sleep(0.3 if rank else 1.2)
+    latest.write(f"whole {turn}")
+    latest.close()
+    print("latest", read("latest"))
+    thread.join()
