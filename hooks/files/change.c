@@ -18,10 +18,10 @@ static void settle(const char *path) {
         view(AT_FDCWD, path, buffer);
 }
 
-/* The name itself, also of a link: only the directory is made real. */
-static void locate_name(const char *path, char *real) {
+/* The name itself, also of a link: only the directory is made real. What is cut is what the link leads to. */
+static void locate_name(enum meeting_kind kind, const char *path, char *real) {
     struct stat now;
-    if (lstat(path, &now) || !S_ISLNK(now.st_mode) || !replace_locate_name(path, real))
+    if (kind == MEETING_TRUNCATE || lstat(path, &now) || !S_ISLNK(now.st_mode) || !replace_locate_name(path, real))
         files_locate(path, real);
 }
 
@@ -61,9 +61,11 @@ static bool prepare(struct change *change, int directory, const char *path, int 
         settle(change->paths[i]);
     SHIM_FILES_ASIDE;
     for (int i = 0; i < 2 && change->paths[i]; i++)
-        locate_name(change->paths[i], change->real[i]);
+        locate_name(change->kind, change->paths[i], change->real[i]);
     for (int i = 0; i < 2 && change->paths[i] && shim_rank() == 0; i++)
         written_publish_below(change->real[i]);
+    for (int i = 0; i < 2 && change->paths[i] && shim_rank(); i++)
+        view_respell(change->real[i]);
     int last = change->paths[1] ? 1 : 0; /* what is made, or the only one */
     if (!is_everybodys_own(change->paths[last], change->real[last]))
         return true;

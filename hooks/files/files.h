@@ -376,7 +376,9 @@ void view_add_alias(const char *own, const char *rank_0s);
 /* beside_name() by what rank 0 calls them, where this rank knows. */
 const char *view_spell_as_rank_0(const char *path, char *buffer); /* buffer[PATH_MAX]; see files_client */
 void view_name_beside(struct beside *beside, enum beside_kind kind, const char *path, const char *second);
-/* The same, of a file that has taken the place of another one. */
+/* What is open there, or below it, by another name of this rank's goes by this one from now on. Inside SHIM_FILES_ASIDE. */
+void view_respell(const char *real);
+/* A file has taken the place of another one. */
 void view_replaced(const char *own, const char *rank_0s);
 
 /* ---- names that differ between the ranks (spelling.c); any rank but 0 */

@@ -149,8 +149,8 @@ void sink_renew(struct written *file) {
 void sink_cut(const char *real, off_t length) {
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
-    struct written *file = written_find_path(real);
-    if (file && file->is_own && written_is_open(file)) {
+    struct written *file = written_find_own(real);
+    if (file && written_is_open(file)) {
         sink_fill(file);
         if (ftruncate(file->descriptor, length))
             sink_refuse(real);

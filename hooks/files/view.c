@@ -93,27 +93,59 @@ void view_replaced(const char *own, const char *rank_0s) {
     view_add_alias(own, rank_0s);
 }
 
+/* Rank 0's name, real: the same for all names that this rank has for it, by its own process number or by a link of the program's to rank 0's folder. */
+static void name_of_first(const char *real, char *name) {
+    char buffer[PATH_MAX];
+    if (find_alias(real, buffer))
+        files_locate(buffer, name);
+    else
+        strcpy(name, real);
+}
+
 struct search {
-    const char *real;
+    const char *real, *name; /* this rank's, and rank 0's */
     struct written *found;
 };
 
 static void compare_names(struct written *file, const void *what) {
     struct search *search = *(struct search *const *)what;
-    char rank_0s[PATH_MAX], real[PATH_MAX];
-    if (!file->is_own || strcmp(shim_base_of(file->path), shim_base_of(search->real)) || !find_alias(file->path, rank_0s))
+    char name[PATH_MAX];
+    if (!file->is_own || strcmp(shim_base_of(file->path), shim_base_of(search->real)))
         return;
-    files_locate(rank_0s, real);
-    if (!strcmp(real, search->real))
+    name_of_first(file->path, name);
+    if (!strcmp(name, search->name))
         search->found = file;
 }
 
 /* A link that the program has made to a folder leads to rank 0's name of it: `latest` to runs/PID. */
 static struct written *find_by_rank_0s_name(const char *real) {
-    struct search search = {.real = real}, *its = &search;
-    if (atomic_load_explicit(&youngest, memory_order_relaxed))
-        written_each(compare_names, &its);
+    char name[PATH_MAX];
+    struct search search = {real, name, NULL}, *its = &search;
+    if (!atomic_load_explicit(&youngest, memory_order_relaxed))
+        return NULL;
+    name_of_first(real, name);
+    written_each(compare_names, &its);
     return search.found;
+}
+
+static void respell(struct written *file, const void *what) {
+    const struct search *search = *(struct search *const *)what;
+    char name[PATH_MAX], moved[PATH_MAX];
+    if (!file->is_own || !file->path[0])
+        return;
+    name_of_first(file->path, name);
+    const char *below = strcmp(name, search->name) ? files_below(name, search->name) : "";
+    if (below && snprintf(moved, PATH_MAX, "%s%s%s", search->real, *below ? "/" : "", below) < PATH_MAX)
+        strcpy(file->path, moved);
+}
+
+void view_respell(const char *real) {
+    char name[PATH_MAX];
+    struct search search = {real, name, NULL}, *its = &search;
+    if (!atomic_load_explicit(&youngest, memory_order_relaxed))
+        return;
+    name_of_first(real, name);
+    written_each(respell, &its);
 }
 
 static const char *find_written(const char *path, char *buffer) {

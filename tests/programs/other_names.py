@@ -2,6 +2,7 @@
 import ctypes
 import errno
 import os
+import shutil
 
 import torch
 
@@ -121,6 +122,52 @@ print("no folder:", refusal(os.open, "made", flags, dir_fd=descriptor), refusal(
       refusal(os.unlink, "one", dir_fd=descriptor), refusal(os.rename, "one", "three", dst_dir_fd=descriptor))
 print("no name:", refusal(os.open, "", flags), refusal(open, "", "w"), refusal(os.mkdir, ""), refusal(os.unlink, ""),
       libc.fopen(b"", b"w"), errno.errorcode[ctypes.get_errno()])
+
+# open, and cut, renamed or removed by another name: a link, a second name on the disk, a folder by its descriptor or a link to it
+def write(file, text):
+    file.write(text)
+    file.flush()
+
+
+log = open("cut", "a", encoding="ascii")
+write(log, "before\n")
+os.symlink("cut", "cut.link")
+os.link("cut", "cut.too")
+os.truncate("cut.link", 4)
+print("cut by a link:", os.path.getsize("cut"))
+write(log, "after\n")
+os.truncate("cut.too", 6)
+print("by its other name:", repr(text_of("cut")))
+log.close()
+own = f"run_{os.getpid()}"
+os.mkdir(own)
+log = open(f"{own}/log", "w", encoding="ascii")
+shutil.rmtree(own)
+os.makedirs(own)
+print("removed by its folder's descriptor:", os.path.exists(f"{own}/log"), os.listdir(own))
+write(log, "lost")
+log.close()
+os.symlink(own, "latest")
+log = open(f"{own}/log", "a", encoding="ascii")
+write(log, "first\n")
+os.rename("latest/log", "latest/old")
+write(log, "second\n")
+print("renamed by a link:", os.path.exists(f"{own}/log"), os.path.exists("latest/log"), os.path.getsize(f"{own}/old"), os.path.getsize("latest/old"))
+os.truncate("latest/old", 3)
+print("cut by that:", repr(text_of(f"{own}/old")))
+os.rename(f"{own}/old", f"{own}/older")
+write(log, "third\n")
+print("renamed by its own:", os.path.exists("latest/old"), os.path.getsize(f"{own}/older"), os.path.getsize("latest/older"))
+os.remove("latest/older")
+print("removed by a link:", os.path.exists(f"{own}/older"), os.path.exists("latest/older"))
+log.close()
+log = open("latest/log", "a", encoding="ascii")
+write(log, "first\n")
+os.rename(own, "final")
+write(log, "second\n")
+print("its folder is renamed:", os.path.exists(f"{own}/log"), os.path.getsize("final/log"))
+log.close()
+os.remove("latest")
 
 # the longest names that there are
 name = "n" * 248 + ".pt"
