@@ -221,6 +221,21 @@ python_for() {
     done
 }
 
+@test "files that a program has open when it loads libtorch are written once; what has been added to one before is told of" {
+    local how
+    for how in log flushed; do
+        run_in "$BATS_TEST_TMPDIR/plain-$how" "$BUILD/structures/host" local "$BUILD/structures/plugin.so" $how
+        run_in "$BATS_TEST_TMPDIR/ranks-$how" "$ACCEL_RUN" -n 3 "$BUILD/structures/host" local "$BUILD/structures/plugin.so" $how
+        [ "$(cat "$BATS_TEST_TMPDIR/ranks-$how/status")" -eq 0 ]
+        diff "$BATS_TEST_TMPDIR"/{plain,ranks}-$how/table.csv
+    done
+    diff "$BATS_TEST_TMPDIR"/{plain,ranks}-log/run.log
+    lacks "$(cat "$BATS_TEST_TMPDIR/ranks-log/err")" AR-FILE-EARLY
+    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/ranks-flushed/run.log")" = ends ]
+    [ "$(grep -c ends "$BATS_TEST_TMPDIR/ranks-flushed/run.log")" -eq 1 ]
+    contains "$(cat "$BATS_TEST_TMPDIR/ranks-flushed/err")" "run.log' was open before libtorch was loaded"
+}
+
 @test "a library loaded with RTLD_DEEPBIND hides libtorch from us: said by name, never half" {
     run_in "$BATS_TEST_TMPDIR/deep" "$ACCEL_RUN" -n 2 "$BUILD/structures/host" deep "$BUILD/structures/plugin.so"
     [ "$(cat "$BATS_TEST_TMPDIR/deep/status")" -eq 0 ]

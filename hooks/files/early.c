@@ -6,13 +6,18 @@
  * descriptors are exchanged for private copies; their buffered text goes there, too. Additions (append mode) would stand in the file N times
  * by then: so the copies but rank 0's, which know their number from the environment, get a private file from the start. What stands in a copy is what
  * rank 0 has in the file when all have become ranks.
+ *
+ * Of a program that is neither Python nor linked with libtorch, and loads it when it runs, nobody knows that it will train: what it has open is found at the
+ * claim.
  */
 #define _GNU_SOURCE
 #include "early.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,6 +110,40 @@ static void tell_of_change(void) {
             "AR-FILE-EARLY", "import torch before the program changes files",
             "'%s' was %s before torch was imported: by each of the %u copies of the program, or by the first and not found by the others",
             changed_path, words[changed], shim_world_size());
+}
+
+/* What another process can read. Not names that this process alone may have drawn, and no locks. */
+static bool is_common(int descriptor, const char *path) {
+    struct stat now;
+    int flags = fcntl(descriptor, F_GETFL);
+    if (flags < 0 || !(flags & O_ACCMODE) || fstat(descriptor, &now) || !S_ISREG(now.st_mode) || !now.st_nlink)
+        return false;
+    bool is_drawn = scratch_may_be_in(path) && !(now.st_mode & 077);
+    return !is_drawn && !open_is_lock(path) && early_concerns(path);
+}
+
+/* Where it stands says whether it has been added to. Rank 0 may have been started with it. */
+static void tell_of_additions(int descriptor, const char *path) {
+    if (shim_rank() == 1 && (fcntl(descriptor, F_GETFL) & O_APPEND) && lseek(descriptor, 0, SEEK_CUR) > 0)
+        shim_warning("AR-FILE-EARLY", "link the program with libtorch, or load that before files are opened",
+                     "'%s' was open before libtorch was loaded: what was added to it until then may be in it %u times", path,
+                     shim_world_size());
+}
+
+void early_find(void) {
+    char path[PATH_MAX];
+    int saved_errno = errno;
+    DIR *descriptors = opendir("/proc/self/fd");
+    for (const struct dirent *entry; descriptors && (entry = readdir(descriptors));) {
+        int descriptor = (int)strtol(entry->d_name, NULL, 10);
+        if (descriptor <= STDERR_FILENO || !files_path_of(descriptor, path) || !is_common(descriptor, path))
+            continue;
+        note(descriptor, path, false);
+        tell_of_additions(descriptor, path);
+    }
+    if (descriptors)
+        closedir(descriptors);
+    errno = saved_errno;
 }
 
 /* The descriptor goes on with a private copy. */

@@ -12,6 +12,8 @@ int early_open(const char *path, int flags, unsigned mode);
 void early_note_change(enum meeting_kind kind, const char *path);
 /* The process ends, and has not become one. */
 void early_end(void);
+/* The process is a rank, and what it has opened before went by unseen. */
+void early_find(void);
 /* The process is a rank: ranks but 0 go on with private copies of what they have open. */
 void early_divert(void);
 /* All are ranks, and nobody goes on: the copies become what rank 0's files are now. */

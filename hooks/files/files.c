@@ -18,10 +18,10 @@
  *    else has them (mkstemp, Python's tempfile): each rank has its own (scratch.c). In other folders such names are rank 0's, as all are.
  *  - A rank begins, for files, when its program first opens one for writing, if it is linked with libtorch: a log that main(), or a logger's
  *    thread, opens first of all is one log. Python that the launcher has started meets from the first file that it changes (shim/attach.h), other Python claims
- *    at `import torch`, and what it has opened is diverted then (early.c). No other process below the launcher is touched: neither shells nor compilers nor the
- *    ranks' children, whose files have N writers, which is told (others.c). Which of them belong to the program's own and which to a rank's private work is
- *    not to be told from outside, and a child must read what its parent's other child has written. A command that the program runs and waits for is run
- *    once (command.c, subprocess.c).
+ *    at `import torch`, and what it has opened is diverted then (early.c); so does a program that loads libtorch when it runs, at its first parameter. No
+ *    other process below the launcher is touched: neither shells nor compilers nor the ranks' children, whose files have N writers, which is told (others.c).
+ *    Which of them belong to the program's own and which to a rank's private work is not to be told from outside, and a child must read what its parent's
+ *    other child has written. A command that the program runs and waits for is run once (command.c, subprocess.c).
  *  - Rows of open, close and stat are reached by everything, allocators included: one relaxed load in processes that are no ranks, no
  *    allocation and no lock of ours in any, errno kept, and libc's own function is known before the first call or a system call replaces it.
  */
@@ -42,6 +42,7 @@ _Atomic uint8_t files_watched;
 static pid_t image;           /* the process at its start: a fork of it does not claim */
 static _Atomic pid_t process; /* the rank, or one that meets the others before it is; 0: not yet */
 static bool is_linked_with_libtorch;
+static bool begins_unknown; /* neither Python nor linked with it: it may load it when it runs */
 
 /* The constructors of the libraries that this program is linked with have run (P23). */
 __attribute__((constructor)) static void files_start(void) {
@@ -50,6 +51,7 @@ __attribute__((constructor)) static void files_start(void) {
     image = getpid();
     command_start();
     is_linked_with_libtorch = shim_has_libtorch();
+    begins_unknown = !shim_may_train();
     atomic_store(&files_watched, 1);
     atomic_store(&away_asks, shim_has_hosts());
 }
@@ -122,6 +124,8 @@ static void rank_begins(void) {
     SHIM_FILES_ASIDE;
     if (atomic_load(&process) == getpid()) /* its files are all ranks' already */
         return;
+    if (begins_unknown)
+        early_find();
     early_divert();
     meeting_hold(MEETING_START, "", NULL);
     early_renew();
