@@ -51,6 +51,25 @@ train()'
     both 2 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/alike.py"
 }
 
+@test "a file that is mapped is rewritten in place, also where the memory's device is told by another number (overlayfs)" {
+    requires mount
+    mkdir "$BATS_TEST_TMPDIR/below"
+    program '
+import ctypes
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+open("bank", "w").write("old text")
+with open("bank", "rb") as file:
+    bank = libc.mmap(None, ctypes.c_size_t(8), 1, 1, file.fileno(), ctypes.c_long(0)) # read, shared; the module of Python keeps the descriptor
+with open("bank", "w") as file:
+    file.write("new text")
+print(ctypes.string_at(bank, 8))
+train()'
+    run -0 unshare -m sh -c 'mount -t tmpfs none /mnt && mkdir /mnt/above /mnt/work /mnt/both && mount -t overlay none -o "lowerdir=$1,upperdir=/mnt/above,workdir=/mnt/work" /mnt/both && cd /mnt/both && shift && "$@"' \
+        sh "$BATS_TEST_TMPDIR/below" "$ACCEL_RUN" -n 2 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$(cat "$LOG/rank-0.out")" = "b'new text'" ]
+}
+
 @test "a file that is closed, or renamed while it is open, as another thread lists its folder is there, whole" {
     program 'os.mkdir("saves")
 sys.setswitchinterval(1e-5)

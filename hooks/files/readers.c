@@ -28,9 +28,11 @@ bool readers_any_mapped(bool (*visit)(dev_t device, ino_t inode, const void *wha
     return found;
 }
 
+/* Of file systems without a device of their own (btrfs, overlayfs) another one is told here. A file that is not mapped may be taken for one, and is written in
+   place. */
 static bool is_file(dev_t device, ino_t inode, const void *what) {
     const struct stat *file = what;
-    return inode == file->st_ino && device == file->st_dev;
+    return inode == file->st_ino && (device == file->st_dev || !major(device));
 }
 
 static bool is_open(const struct stat *file) {
