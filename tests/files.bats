@@ -226,6 +226,23 @@ train() if base.execute("select count(*) from trials").fetchone()[0] == 204 else
     done
 }
 
+@test "of a transaction of SQLite a data base is copied twice at most" {
+    program '
+import sqlite3
+base = sqlite3.connect("study.db", isolation_level=None)
+base.execute("pragma synchronous = off")
+base.execute("create table blobs (number integer, bytes blob)")
+base.execute("insert into blobs values (0, ?)", (bytes(20 << 20),))
+def written():
+    return int(open("/proc/self/io").read().split("wchar:")[1].split()[0])
+before = written()
+for number in range(1, 6):
+    base.execute("insert into blobs values (?, ?)", (number, b"x"))
+print(base.execute("select count(*), sum(number) from blobs").fetchone(), (written() - before) / os.path.getsize("study.db") < 13)
+train()'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "a lock that another program has is held from all ranks, one that nobody has is given to all" {
     program '
 import fcntl

@@ -123,6 +123,7 @@ struct written {
     struct {
         bool is_known;
         off_t size;
+        bool is_held; /* that which keeps others from writing */
         struct timespec time;
     } locked;            /* rank 0: what it was at the last lock */
     char path[PATH_MAX]; /* real; empty: it has none any more */

@@ -16,6 +16,8 @@
 
 /* A time of change may be as coarse as a tick of the kernel's: two changes within it look like one. */
 enum { TICK_MS = 50 };
+/* What SQLite locks of a data base, step by step: who writes has all of it, and begins when nobody else has any. */
+enum { SQLITE_FIRST = 0x40000000, SQLITE_BYTES = 512 };
 
 struct call {
     int descriptor;
@@ -43,23 +45,47 @@ static int64_t since_ms(struct timespec then) {
     return (now.tv_sec - then.tv_sec) * 1000 + (now.tv_nsec - then.tv_nsec) / 1000000;
 }
 
+/* Does nobody else write to the file while this lock is held, nor while it becomes another such? flock() gives up the one before it takes the other. */
+static bool guards(const struct call *call) {
+    const struct flock *lock = (const struct flock *)call->what;
+    if (call->act != act_fcntl || lock->l_whence != SEEK_SET)
+        return false;
+    bool is_sqlites = lock->l_start >= SQLITE_FIRST && lock->l_len > 0 && lock->l_start + lock->l_len <= SQLITE_FIRST + SQLITE_BYTES;
+    return is_sqlites || (!lock->l_start && !lock->l_len);
+}
+
 /* Rank 0, which has got a lock: may there be something in the file that was not there at the last one? Its own additions count, too. */
-static bool may_be_new(struct written *file) {
+static bool may_be_new(struct written *file, bool guarded) {
     struct stat now;
     if (!file || fstat(file->descriptor, &now))
         return true;
-    bool is_old = file->locked.is_known && file->locked.size == now.st_size && file->locked.time.tv_sec == now.st_mtim.tv_sec &&
-                  file->locked.time.tv_nsec == now.st_mtim.tv_nsec;
+    bool is_old = (file->locked.is_known || (file->locked.is_held && guarded)) && file->locked.size == now.st_size &&
+                  file->locked.time.tv_sec == now.st_mtim.tv_sec && file->locked.time.tv_nsec == now.st_mtim.tv_nsec;
     file->locked.is_known = since_ms(now.st_mtim) > TICK_MS;
+    file->locked.is_held |= guarded;
     file->locked.size = now.st_size;
     file->locked.time = now.st_mtim;
     return !is_old;
 }
 
+static void is_given_up(struct written *other, const void *what) {
+    const struct written *file = what;
+    if (other->inode == file->inode && other->device == file->device)
+        other->locked.is_held = false;
+}
+
+/* SQLite gives up the first of its parts when it has the second, and all by the handle that it used last. */
+static bool gives_up_all(const struct call *call) {
+    const struct flock *lock = (const struct flock *)call->what;
+    return !call->takes && !call->asked && !(call->act == act_fcntl && (lock->l_start || lock->l_len));
+}
+
 /* What all ranks are told with the answer. */
 static uint32_t news_of(const struct call *call, struct written *file) {
     int saved_errno = errno;
-    uint32_t news = call->asked ? (uint32_t)(uint16_t)call->asked->l_type : call->takes && may_be_new(file);
+    uint32_t news = call->asked ? (uint32_t)(uint16_t)call->asked->l_type : call->takes && may_be_new(file, guards(call));
+    if (file && gives_up_all(call))
+        written_each(is_given_up, file);
     errno = saved_errno;
     return news;
 }
@@ -88,6 +114,8 @@ static int lock(const struct call *call) {
     int result = acts ? call->act(call) : 0;
     if (acts && change.is_met && !result)
         change.news = news_of(call, file);
+    else if (acts && file && call->takes)
+        file->locked.is_held = false;
     result = change_end(&change, result);
     if (change.is_met && !result)
         catch_up(&change, call, file);

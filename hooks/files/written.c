@@ -111,7 +111,7 @@ struct written *written_new(const char *real) {
         file->beside.number = 0;
         file->problem = 0;
         file->hollow = 0;
-        file->locked.is_known = false;
+        file->locked.is_known = file->locked.is_held = false;
         file->size_seen = -1;
         file->descriptor = -1;
         file->replacement.file = -1;
