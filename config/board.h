@@ -70,7 +70,7 @@ struct board_rank {
  */
 #define BOARD_PATH_CHARS 4096
 #define BOARD_MEETING_CHARS 240
-#define BOARD_ENDS 1024 /* how many files may be open at a time, as far as their ends are told of (hooks/files/written.c) */
+#define BOARD_ENDS 8192 /* how many files may be open at a time, as far as their ends are told of (hooks/files/written.c) */
 
 struct board_arrival {
     _Atomic uint64_t number;        /* meetings this rank has come to */

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PROTOCOL_VERSION 14
+#define PROTOCOL_VERSION 15
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */

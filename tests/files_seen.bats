@@ -18,6 +18,25 @@ for i in range(20):
     one_build handles.py
 }
 
+@test "files with very high descriptors, and thousands of them that are open at a time, are read back whole" {
+    [ "$(ulimit -n)" -ge 10000 ] || ulimit -n 10000 || skip "needs a higher limit of open files"
+    program '
+import json, time
+held = [os.open("/dev/null", os.O_RDONLY) for _ in range(4200)]
+for turn in range(3):
+    with open("high.json", "w") as file:
+        time.sleep(0.2 * (os.environ.get("ACCEL_RUN_RANK") == "0"))
+        json.dump([turn] * 20000, file)
+    print(turn, len(json.load(open("high.json"))))
+files = [open(f"part{number}", "w") for number in range(3000)]
+for file in files:
+    file.write("x" * 10)
+    file.close()
+print(sum(os.path.getsize(file.name) for file in files))
+train()'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "a file that rank 0 is rewriting beside its place is seen under its own name alone" {
     program '
 import ctypes, platform

@@ -101,6 +101,7 @@ void apart_end(void);
 
 struct written {
     _Atomic uint8_t state;
+    uint32_t place;             /* in the table */
     bool is_own;                /* this rank's private copy */
     bool is_whole;              /* of one that rank 0 may write elsewhere until it is complete */
     bool was_met;               /* kept: all ranks met to open it */
@@ -122,8 +123,8 @@ struct written {
     _Atomic off_t hollow; /* of a private copy that is added to: bytes at its begin that are rank 0's file's, and not copied yet */
     struct {
         bool is_known;
-        off_t size;
         bool is_held; /* that which keeps others from writing */
+        off_t size;
         struct timespec time;
     } locked;            /* rank 0: what it was at the last lock */
     char path[PATH_MAX]; /* real; empty: it has none any more */
@@ -156,6 +157,8 @@ struct written *written_find_own(const char *real);
 bool written_may_be(const char *path);
 /* The place in the table; of NULL: BOARD_ENDS. */
 uint32_t written_place(const struct written *file);
+/* Of what is open there, also in a child; BOARD_ENDS: not a file of ours. */
+uint32_t written_place_at(int descriptor);
 /* How the ranks tell each other of it, where it was opened in a meeting. */
 struct meeting_file written_in_meeting(const struct written *file);
 /* How many there are that the ranks have met for: the same on all ranks. */
@@ -176,12 +179,19 @@ void written_put_in_place(struct written *file);
 void written_publish_all(void);
 /* The same for those that are logs. */
 void written_publish_logs(void);
+
+/* ---- what children have as their own (given.c) */
+
+/* The place is another file's from now on. */
+void given_forget(uint32_t place);
 /* A child has it as its own from now on; also called in that child, vfork()ed or not. */
 void written_give(int descriptor);
 bool written_is_given(const struct written *file);
 /* A child is about to be forked, and may make what is open now its own after it has been closed here. */
 void written_may_be_given(void);
 bool written_is_perhaps_given(const struct written *file);
+
+/* ---- readers and mapped memory */
 
 /* Does this process have the file open, or mapped? (readers.c) */
 bool readers_have(const char *path);

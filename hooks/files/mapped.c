@@ -15,7 +15,7 @@
 
 #include "files.h"
 
-enum { ABOVE = 256, KEPT_MOST = BOARD_ENDS / 2 }; /* descriptors that programs close in loops, and select(), are lower */
+enum { ABOVE = 256, KEPT_MOST = 512 }; /* descriptors that programs close in loops, and select(), are lower */
 
 /* An allocator may call this one before the table is filled. */
 void *hook_mmap(void *address, unsigned long bytes, int protection, int flags, int descriptor, long offset) {

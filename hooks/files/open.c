@@ -36,9 +36,18 @@ static bool is_whole(const char *path, int flags) {
     return flags & O_TRUNC && !(flags & (O_EXCL | O_NOFOLLOW)) && (flags & O_ACCMODE) != O_RDONLY && !open_is_lock(path);
 }
 
-int open_private(const char *real, int flags) {
+static struct written *entry_for(const char *real) {
     struct written *file = written_new(real);
-    int descriptor = file ? sink_open(real, flags | O_TRUNC, 0600) : -1;
+    if (!file)
+        shim_problem("AR-FILE-MANY", "Close files that are not written any more.",
+                     "rank %u cannot open '%s': it has no room to know more than %d files that are open for writing at a time", shim_rank(),
+                     real, BOARD_ENDS);
+    return file;
+}
+
+int open_private(const char *real, int flags) {
+    struct written *file = entry_for(real);
+    int descriptor = sink_open(real, flags | O_TRUNC, 0600);
     if (descriptor < 0)
         sink_refuse(real);
     file->is_own = true;
@@ -69,7 +78,7 @@ static int open_scratch(const char *path, const char *real, int flags, unsigned 
 static int open_real(struct written *file, const char *path, int flags, unsigned mode) {
     /* Where no backward may ever show what is being written it is written in place. */
     bool is_rank = atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_RANK;
-    if (file && is_rank && is_whole(path, flags) && (flags & O_CREAT || !access(path, F_OK)) && !written_find_path(file->path) &&
+    if (is_rank && is_whole(path, flags) && (flags & O_CREAT || !access(path, F_OK)) && !written_find_path(file->path) &&
         !readers_have(path) && replace_open(&file->replacement, path, flags, mode) == REPLACE_WHOLE) {
         file->is_temporary = true;
         return file->replacement.file;
@@ -86,8 +95,7 @@ static int open_first(struct meeting *meeting, struct written *file, const char 
 
 /* The others' part. A private copy that cannot be made would part this rank from the others. */
 static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags, unsigned mode) {
-    errno = EMFILE; /* where the table is full */
-    int sink = file ? sink_take(file, file->path, flags, mode) : -1;
+    int sink = sink_take(file, file->path, flags, mode);
     if (sink < 0)
         sink_refuse(path);
     meeting_come(meeting, MEETING_OPEN, path, NULL);
@@ -106,12 +114,12 @@ static int open_copy(struct meeting *meeting, struct written *file, const char *
     return sink;
 }
 
-/* file: NULL: there was no room for an entry. Returns the descriptor, with errno as it was. */
+/* Returns the descriptor, with errno as it was. */
 static int opened(struct written *file, int descriptor, uint64_t number) {
     int saved_errno = errno;
-    if (file && descriptor >= 0)
+    if (descriptor >= 0)
         written_show(file, descriptor, number);
-    else if (file)
+    else
         written_drop(file);
     errno = saved_errno;
     return descriptor;
@@ -119,7 +127,7 @@ static int opened(struct written *file, int descriptor, uint64_t number) {
 
 static int open_meeting(const char *path, const char *real, int flags, unsigned mode) {
     struct meeting meeting;
-    struct written *file = written_new(real);
+    struct written *file = entry_for(real);
     int descriptor;
     if (shim_rank() == 0) {
         meeting_come(&meeting, MEETING_OPEN, path, NULL);
@@ -127,7 +135,7 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
     } else {
         descriptor = open_copy(&meeting, file, path, flags, mode);
     }
-    return opened(file, descriptor, meeting.answer < BOARD_ENDS ? meeting.number : 0);
+    return opened(file, descriptor, meeting.number);
 }
 
 /* On a thread that does not meet. The others go on with a private copy where rank 0 does not come. */
@@ -142,10 +150,8 @@ static int open_copy_beside(struct beside *beside, struct written *file, const c
         errno = beside->error;
         return -1;
     }
-    if (file) {
-        file->is_own = true;
-        file->beside = is_answered ? beside->file : (struct beside_file){0, 0};
-    }
+    file->is_own = true;
+    file->beside = is_answered ? beside->file : (struct beside_file){0, 0};
     if (beside->rank_0s[0])
         view_add_alias(path, beside->rank_0s);
     return sink;
@@ -157,14 +163,13 @@ static int open_first_beside(struct beside *beside, struct written *file, const 
         beside_answer(beside, errno);
     else
         beside_answer_file(beside, written_place(file));
-    if (file)
-        file->beside = beside->file;
+    file->beside = beside->file;
     return descriptor;
 }
 
 static int open_beside(const char *path, const char *real, int flags, unsigned mode) {
     struct beside beside;
-    struct written *file = written_new(real);
+    struct written *file = entry_for(real);
     int descriptor;
     view_name_beside(&beside, BESIDE_OPEN, path, "");
     if (shim_rank() == 0) {

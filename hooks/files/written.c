@@ -14,69 +14,65 @@
 
 #include "files.h"
 
-enum { FILES = BOARD_ENDS, DESCRIPTORS = 4096, IDLE_SECONDS = 3, LOG_BYTES = 1 << 16, PUBLISH_YIELDS = 100000 };
+enum { FILES = BOARD_ENDS, PART = 256, PARTS = FILES / PART, IDLE_SECONDS = 3, LOG_BYTES = 1 << 16, PUBLISH_YIELDS = 100000 };
+enum {
+    DESCRIPTORS = 1 << 20
+}; /* the system gives no more to a process (fs.nr_open), unless it was told to; what is not used costs nothing */
 enum { FREE, TAKEN, SHOWN };
 
-static struct written files[FILES];
+static struct written *_Atomic parts[PARTS];        /* made when the one before is full, and kept */
 static _Atomic int reach;                           /* entries from here on have never been used */
 static _Atomic uint16_t of_descriptor[DESCRIPTORS]; /* 1 + index; 0: none */
+static _Atomic int behind_descriptors;              /* from here on there has never been one */
 static _Atomic uint32_t met;
 _Atomic uint32_t written_views;
 
+/* Below reach. */
+static struct written *file_at(int index) {
+    return &atomic_load_explicit(&parts[index / PART], memory_order_acquire)[index % PART];
+}
+
 static uint16_t index_of(const struct written *file) {
-    return (uint16_t)(file - files + 1);
+    return (uint16_t)(file->place + 1);
 }
 
-/* Which have been given to children as their own (dup2 in them, before they become other programs): by index, in memory that a fork()ed child shares. */
-static _Atomic(_Atomic uint8_t *) given;
-enum { GIVEN = 1, MAY_BE_GIVEN = 2, GIVES_MS = 2000 }; /* a forked child makes it its own soon, or never */
-static _Atomic uint64_t forked_at;
+/* NULL: no memory. */
+static struct written *part_at(int index) {
+    struct written *_Atomic *part = &parts[index / PART], *made = atomic_load(part);
+    if (made)
+        return made;
+    size_t bytes = PART * sizeof *made;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    if (atomic_compare_exchange_strong(part, &made, memory))
+        return memory;
+    munmap(memory, bytes);
+    return made;
+}
 
-static void forget_given(int index) {
-    _Atomic uint8_t *all = atomic_load_explicit(&given, memory_order_relaxed), *none = NULL;
-    if (!all) {
-        void *memory = mmap(NULL, FILES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        all = memory == MAP_FAILED ? NULL : memory;
-        if (all && !atomic_compare_exchange_strong(&given, &none, all)) {
-            munmap(memory, FILES);
-            all = none;
-        }
+static void set_descriptor(int descriptor, const struct written *file) {
+    if (descriptor >= DESCRIPTORS)
+        shim_problem("AR-FILE-MANY", "Close files that are not written any more, or lower the limit of open files (ulimit -n).",
+                     "rank %u has opened '%s' as descriptor %d: it is not known above %d which file is which", shim_rank(), file->path,
+                     descriptor, DESCRIPTORS - 1);
+    for (int seen = atomic_load(&behind_descriptors);
+         seen <= descriptor && !atomic_compare_exchange_weak(&behind_descriptors, &seen, descriptor + 1);) {
     }
-    if (all)
-        atomic_store(&all[index], 0);
+    atomic_store(&of_descriptor[descriptor], index_of(file));
 }
 
-void written_give(int descriptor) {
-    _Atomic uint8_t *all = atomic_load(&given);
-    uint16_t index = all && descriptor >= 0 && descriptor < DESCRIPTORS ? atomic_load(&of_descriptor[descriptor]) : 0;
-    if (index)
-        atomic_fetch_or(&all[index - 1], GIVEN);
-}
-
-void written_may_be_given(void) {
-    _Atomic uint8_t *all = atomic_load(&given);
-    atomic_store(&forked_at, clock_ms());
-    for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); all && i < end; i++)
-        if (atomic_load(&files[i].state) == SHOWN && files[i].is_own)
-            atomic_fetch_or(&all[i], MAY_BE_GIVEN);
-}
-
-static uint8_t given_of(const struct written *file) {
-    const _Atomic uint8_t *all = atomic_load(&given);
-    return all ? atomic_load(&all[index_of(file) - 1]) : 0;
-}
-
-bool written_is_given(const struct written *file) {
-    return given_of(file) & GIVEN;
-}
-
-bool written_is_perhaps_given(const struct written *file) {
-    uint8_t how = given_of(file);
-    return how & GIVEN || (how && clock_ms() < atomic_load(&forked_at) + GIVES_MS);
+static uint16_t index_at(int descriptor) {
+    return descriptor >= 0 && descriptor < DESCRIPTORS ? atomic_load_explicit(&of_descriptor[descriptor], memory_order_relaxed) : 0;
 }
 
 uint32_t written_place(const struct written *file) {
-    return file ? index_of(file) - 1u : BOARD_ENDS;
+    return file ? file->place : BOARD_ENDS;
+}
+
+uint32_t written_place_at(int descriptor) {
+    uint16_t index = index_at(descriptor);
+    return index ? index - 1u : BOARD_ENDS;
 }
 
 struct meeting_file written_in_meeting(const struct written *file) {
@@ -94,19 +90,20 @@ static bool is_viewed(const struct written *file) {
 }
 
 struct written *written_new(const char *real) {
-    for (int i = 0; i < FILES; i++) {
+    for (int i = 0; i < FILES && part_at(i); i++) {
         uint8_t is_free = FREE;
-        if (atomic_load_explicit(&files[i].state, memory_order_relaxed) != FREE ||
-            !atomic_compare_exchange_strong(&files[i].state, &is_free, TAKEN))
+        struct written *file = &part_at(i)[i % PART];
+        if (atomic_load_explicit(&file->state, memory_order_relaxed) != FREE ||
+            !atomic_compare_exchange_strong(&file->state, &is_free, TAKEN))
             continue;
-        struct written *file = &files[i];
+        file->place = (uint32_t)i;
         for (int seen = atomic_load(&reach); seen <= i && !atomic_compare_exchange_weak(&reach, &seen, i + 1);) {
         }
         file->is_own = file->is_whole = false;
         file->is_temporary = false;
         file->is_early = file->is_diverted = false;
         file->is_mapped = file->is_kept = false;
-        forget_given(i);
+        given_forget(file->place);
         file->has_twins = false;
         file->beside.number = 0;
         file->problem = 0;
@@ -123,7 +120,7 @@ struct written *written_new(const char *real) {
 
 void written_show(struct written *file, int descriptor, uint64_t number) {
     struct stat now;
-    if (descriptor >= DESCRIPTORS || fstat(descriptor, &now)) {
+    if (fstat(descriptor, &now)) {
         if (file->is_temporary)
             replace_commit(&file->replacement);
         atomic_store(&file->state, FREE);
@@ -137,15 +134,14 @@ void written_show(struct written *file, int descriptor, uint64_t number) {
     if (is_viewed(file))
         atomic_fetch_add(&written_views, 1);
     atomic_store(&file->state, SHOWN);
-    atomic_store(&of_descriptor[descriptor], index_of(file));
+    set_descriptor(descriptor, file);
 }
 
 void written_drop(struct written *file) {
-    if (file->descriptor >= 0) {
-        if (atomic_load(&of_descriptor[file->descriptor]) == index_of(file))
-            atomic_store(&of_descriptor[file->descriptor], 0);
+    if (index_at(file->descriptor) == index_of(file))
+        atomic_store(&of_descriptor[file->descriptor], 0);
+    if (file->descriptor >= 0)
         count_out(file);
-    }
     if (is_viewed(file))
         atomic_fetch_sub(&written_views, file->descriptor >= 0);
     atomic_store(&file->state, FREE);
@@ -178,17 +174,15 @@ void written_keep(struct written *file, int descriptor) {
 
 /* Of the file's, in order; before: the one before it, or -1. -1: no more. */
 static int next_descriptor(const struct written *file, int before) {
-    for (int i = before + 1; i < DESCRIPTORS; i++)
+    for (int i = before + 1, end = atomic_load_explicit(&behind_descriptors, memory_order_relaxed); i < end; i++)
         if (atomic_load_explicit(&of_descriptor[i], memory_order_relaxed) == index_of(file))
             return i;
     return -1;
 }
 
 void written_add_twin(struct written *file, int descriptor) {
-    if (descriptor >= DESCRIPTORS)
-        return;
     file->has_twins = true;
-    atomic_store(&of_descriptor[descriptor], index_of(file));
+    set_descriptor(descriptor, file);
 }
 
 bool written_leaves(struct written *file, int descriptor) {
@@ -208,12 +202,10 @@ bool written_leaves(struct written *file, int descriptor) {
 }
 
 struct written *written_find(int descriptor) {
-    if (descriptor < 0 || descriptor >= DESCRIPTORS)
-        return NULL;
-    uint16_t index = atomic_load_explicit(&of_descriptor[descriptor], memory_order_relaxed);
+    uint16_t index = index_at(descriptor);
     if (!index || files_place() < FILES_MEET)
         return NULL;
-    struct written *file = &files[index - 1];
+    struct written *file = file_at(index - 1);
     if (is_open_at(file, descriptor))
         return file;
     if (!written_leaves(file, descriptor))
@@ -222,23 +214,22 @@ struct written *written_find(int descriptor) {
 }
 
 bool written_has_name(int descriptor, const struct stat *now) {
-    uint16_t index =
-        descriptor >= 0 && descriptor < DESCRIPTORS ? atomic_load_explicit(&of_descriptor[descriptor], memory_order_relaxed) : 0;
-    const struct written *file = index ? &files[index - 1] : NULL;
+    uint16_t index = index_at(descriptor);
+    const struct written *file = index ? file_at(index - 1) : NULL;
     return file && is_viewed(file) && file->path[0] && file->inode == now->st_ino && file->device == now->st_dev;
 }
 
 struct written *written_find_path(const char *real) {
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
-        if (atomic_load(&files[i].state) == SHOWN && !strcmp(files[i].path, real))
-            return &files[i];
+        if (atomic_load(&file_at(i)->state) == SHOWN && !strcmp(file_at(i)->path, real))
+            return file_at(i);
     return NULL;
 }
 
 static bool has_base(const char *path) {
     const char *base = shim_base_of(path);
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
-        if (atomic_load_explicit(&files[i].state, memory_order_acquire) == SHOWN && !strcmp(shim_base_of(files[i].path), base))
+        if (atomic_load_explicit(&file_at(i)->state, memory_order_acquire) == SHOWN && !strcmp(shim_base_of(file_at(i)->path), base))
             return true;
     return false;
 }
@@ -259,16 +250,16 @@ struct written *written_find_own(const char *real) {
     if (file || !may_be_other_name(real, &now))
         return file && file->is_own ? file : NULL;
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
-        if (atomic_load(&files[i].state) == SHOWN && files[i].is_own && !stat(files[i].path, &other) && other.st_ino == now.st_ino &&
-            other.st_dev == now.st_dev)
-            return &files[i];
+        if (atomic_load(&file_at(i)->state) == SHOWN && file_at(i)->is_own && !stat(file_at(i)->path, &other) &&
+            other.st_ino == now.st_ino && other.st_dev == now.st_dev)
+            return file_at(i);
     return NULL;
 }
 
 void written_each(void (*visit)(struct written *file, const void *what), const void *what) {
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
-        if (atomic_load(&files[i].state) == SHOWN)
-            visit(&files[i], what);
+        if (atomic_load(&file_at(i)->state) == SHOWN)
+            visit(file_at(i), what);
 }
 
 static void add_size(struct written *file, const void *sum) {
