@@ -64,6 +64,27 @@ for number in 1, 2:
     lacks "$(cat "$RANKS.err")" AR-FILE-BESIDE
 }
 
+@test "files that main opens and a thread, another one on each rank, closes: children start together all the same" {
+    program '
+import concurrent.futures, gc, time
+rank = int(os.environ.get("ACCEL_RUN_RANK", 0))
+gc.disable()
+pool = concurrent.futures.ThreadPoolExecutor(2)
+for number in range(3):
+    file = open(f"part{number}.csv", "w")
+    done = pool.submit(lambda file: (time.sleep(0.2 * (rank == 0)), file.writelines(["1,2\n"] * 10), None)[2], file)
+    time.sleep(0.4 * (rank != 0))
+    del file  # here, or where the task ends
+    done.result()
+    del done
+time.sleep(0.5)
+print(os.popen("cat part*.csv | wc -l").read())
+loader = torch.utils.data.DataLoader(list(range(8)), batch_size=4, num_workers=2)
+print([batch.sum().item() for batch in loader])
+train()'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "a thread that opens its file anew for each event, under a name with the process number, waits for nobody; nor one that moves a file out of /tmp" {
     program '
 import shutil, tempfile, time

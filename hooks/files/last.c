@@ -7,10 +7,10 @@
 
 #include "files.h"
 
-/* A child is about to start. While files are open, or may be kept, the ranks meet: what rank 0 has written so far is there for the children of all. */
+/* A child is about to start. Where files have been opened the ranks meet: what rank 0 has written so far is there for the children of all. */
 static void before_child(void) {
     written_publish_all();
-    if ((written_count() || mapped_may_be_kept()) && files_place() == FILES_MEET) {
+    if (written_were_met() && files_place() == FILES_MEET) {
         meeting_hold(MEETING_CHILD, "", NULL);
         mapped_settle(false);
     }
