@@ -84,7 +84,7 @@ with open("bank", "w") as file:
     file.write("new text")
 print(ctypes.string_at(bank, 8))
 train()'
-    run -0 unshare -m sh -c 'mount -t tmpfs none /mnt && mkdir /mnt/above /mnt/work /mnt/both && mount -t overlay none -o "lowerdir=$1,upperdir=/mnt/above,workdir=/mnt/work" /mnt/both && cd /mnt/both && shift && "$@"' \
+    run -0 unshare -m sh -c 'mount -t tmpfs none /mnt && cd /mnt && mkdir above work both && mount -t overlay none -o "lowerdir=$1,upperdir=above,workdir=work" both && cd both && shift && "$@"' \
         sh "$BATS_TEST_TMPDIR/below" "$ACCEL_RUN" -n 2 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
     [ "$(cat "$LOG/rank-0.out")" = "b'new text'" ]
 }
