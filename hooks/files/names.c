@@ -45,6 +45,10 @@ int hook_mkdir(const char *path, unsigned mode) {
     if (is_of_driver(__builtin_return_address(0)))
         return ORIGINAL(mkdir)(path, mode);
     if (is_scratch_directory(path, mode)) {
+        if (scratch_is_anothers(path)) {
+            errno = EEXIST;
+            return -1;
+        }
         int made = ORIGINAL(mkdir)(path, mode);
         if (made && errno == ENOENT)
             away_check_folder_of(path);

@@ -63,6 +63,10 @@ static bool is_scratch(const char *real, int flags, unsigned mode) {
 }
 
 static int open_scratch(const char *path, const char *real, int flags, unsigned mode) {
+    if (scratch_is_anothers(path)) {
+        errno = EEXIST;
+        return -1;
+    }
     int descriptor = open(path, flags, mode);
     if (descriptor < 0 && errno == ENOENT && away_has_folder_of(path))
         return open_private(real, flags);

@@ -1,6 +1,9 @@
 /*
  * Scratch files: names in /tmp that the program draws until nobody else has them. Every rank has its own, on the disk, as every process would: sockets are
  * bound there, children are told of them. A rename into a name that all ranks know ends that (names.c).
+ *
+ * Python's tempfile draws the same names on all ranks, each of which takes its own part of them: one that is given a name that another has had and removed would
+ * show that one's program something where it has removed it.
  */
 #include <stdlib.h>
 
@@ -23,6 +26,12 @@ bool scratch_may_be_in(const char *real) {
             return true;
     }
     return false;
+}
+
+bool scratch_is_anothers(const char *path) {
+    const char *base = shim_base_of(path);
+    uint32_t ranks = shim_world_size();
+    return shim_has_python() && ranks > 1 && checksum_bytes(0, base, strlen(base)) % ranks != shim_rank();
 }
 
 bool scratch_may_be_drawn(const char *path) {
