@@ -92,7 +92,7 @@ RULE_FUNCTION(repeat) {
     return RULE_LOCAL;
 }
 
-/* _cdist_forward(x1, x2, p, compute_mode): batches of tables, or own rows against a whole table. */
+/* _cdist_forward(x1, x2, p, compute_mode), _euclidean_dist(x1, x2): batches of tables, or own rows against a whole table. */
 RULE_FUNCTION(distance) {
     struct argument *left = call_argument(call, 0), *right = call_argument(call, 1);
     if (!left || !right || argument_dims(left) != argument_dims(right))

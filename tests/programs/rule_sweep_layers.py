@@ -129,6 +129,23 @@ table(
 )
 
 
+def many(m):
+    """More rows than are compared one by one."""
+    return m.matrix.repeat(3, 1)[:30]
+
+
+# ---- distances from many rows
+table(
+    "flat",
+    cdist_table=lambda h, m, t: torch.cdist(h, many(m)),
+    cdist_table_right=lambda h, m, t: torch.cdist(many(m), h),
+    cdist_table_batched=lambda h, m, t: torch.cdist(h.view(-1, 3, 4), many(m)[:, :4]),
+    cdist_tables=lambda h, m, t: torch.cdist(h.view(-1, 3, 4), torch.linspace(-1, 1, t.rows * 120).view(-1, 30, 4)),
+    cdist_tables_own=lambda h, m, t: torch.cdist(h.view(-1, 3, 4), m.other(t.flat).repeat(1, 10).view(-1, 30, 4)),
+    cdist_many_own=lambda h, m, t: torch.cdist(h.view(-1, 3), m.other(t.flat).view(-1, 3)),
+)
+
+
 def reinforce(distribution):
     sample = distribution.sample()
     return distribution.log_prob(sample) * sample
