@@ -141,13 +141,18 @@ RULE_FUNCTION(bmm) {
     return RULE_GATHER;
 }
 
-/* baddbmm(bias, left, right): batches of matrices; the bias may broadcast. */
+/* What is written in place has the sizes of the product. */
+static bool has_sizes_of_product(const struct argument *bias, const struct argument *left, const struct argument *right) {
+    return argument_dims(bias) == 3 && argument_size(bias, 1) == argument_size(left, 1) &&
+           argument_size(bias, 2) == argument_size(right, 2);
+}
+
+/* baddbmm(bias, left, right): batches of matrices; the bias may broadcast, unless it is written. */
 RULE_FUNCTION(baddbmm) {
     struct argument *bias = call_argument(call, 0), *left = call_argument(call, 1), *right = call_argument(call, 2);
-    if (!bias || !left || !right || call->op->is_in_place)
-        return decide_rows_at(call, 0) ? rule_bmm(call, rule) : RULE_GATHER;
-    if (argument_dims(left) != 3 || argument_dims(right) != 3 || argument_size(left, 2) != argument_size(right, 1) ||
-        !bias_fits(bias, left, right, 1))
+    if (!bias || !left || !right || argument_dims(left) != 3 || argument_dims(right) != 3 ||
+        argument_size(left, 2) != argument_size(right, 1) || !bias_fits(bias, left, right, 1) ||
+        (call->op->is_in_place && !has_sizes_of_product(bias, left, right)))
         return RULE_GATHER;
     bool has_rows = argument_dims(bias) == 3 && argument_size(bias, 0) != 1;
     struct argument *all[] = {left, right, has_rows ? bias : left};

@@ -134,7 +134,7 @@ def many(m):
     return m.matrix.repeat(3, 1)[:30]
 
 
-# ---- distances from many rows
+# ---- distances from many rows, products that are written
 table(
     "flat",
     cdist_table=lambda h, m, t: torch.cdist(h, many(m)),
@@ -143,6 +143,9 @@ table(
     cdist_tables=lambda h, m, t: torch.cdist(h.view(-1, 3, 4), torch.linspace(-1, 1, t.rows * 120).view(-1, 30, 4)),
     cdist_tables_own=lambda h, m, t: torch.cdist(h.view(-1, 3, 4), m.other(t.flat).repeat(1, 10).view(-1, 30, 4)),
     cdist_many_own=lambda h, m, t: torch.cdist(h.view(-1, 3), m.other(t.flat).view(-1, 3)),
+    baddbmm_in_place=lambda h, m, t: (h.view(-1, 3, 4) * 1).baddbmm_(h.view(-1, 3, 4)[:, :, :2], m.other(t.flat).view(-1, 2, 6)[:, :, :4]),
+    baddbmm_in_place_plain=lambda h, m, t: (h.view(-1, 3, 4) * 1).baddbmm_(t.noise.view(-1, 3, 4)[:, :, :2], m.other(t.flat).view(-1, 2, 6)[:, :, :4]),
+    baddbmm_in_place_unfit=lambda h, m, t: (h.view(-1, 3, 4) * 1).baddbmm_(h.view(-1, 3, 4)[:, :2, :2], h.view(-1, 2, 6)[:, :, :4]),
 )
 
 
