@@ -59,6 +59,42 @@ static struct argument *index_argument(struct shard_call *call, const struct val
     return NULL;
 }
 
+static bool is_mask(const struct argument *index) {
+    enum torch_dtype dtype = tensor_dtype(argument_tensor(index));
+    return dtype == DTYPE_BOOL || dtype == DTYPE_UINT8;
+}
+
+/* A mask over one dimension that no rank has a part of, all of it there. */
+static bool is_mask_of_columns(const struct shard_call *call, const struct argument *mask, int dim) {
+    struct tensor *tensor = argument_tensor(mask);
+    return tensor_dtype(tensor) == DTYPE_BOOL && mask->record.kind != RECORD_SHARD && mask->record.kind != RECORD_PARTIAL &&
+           tensor_is_plain(tensor) && tensor_is_on_host(tensor) && argument_dims(mask) == 1 && dim != call->record.dim &&
+           dim < argument_dims(call->lead) && argument_size(mask, 0) == argument_size(call->lead, dim);
+}
+
+/* self[:, mask] with a mask that all ranks have: becomes the numbers of its columns, as libtorch itself takes it. Not where the program may look at what is
+   kept for the backward. */
+static void number_columns(struct shard_call *call) {
+    struct argument *self = call_argument(call, 0);
+    if (call->value_count < 2 || !value_is_list(&call->values[1]) || !self || call->lead != self || execute_are_saves_seen())
+        return;
+    struct stack *list = value_list(&call->values[1]);
+    for (struct value *element = list->begin; element < list->end; element++) {
+        const struct argument *index = index_argument(call, element);
+        if (index && is_mask(index) && !is_mask_of_columns(call, index, (int)(element - list->begin)))
+            return;
+    }
+    for (struct value *element = list->begin; element < list->end; element++) {
+        const struct argument *index = index_argument(call, element);
+        if (!index || !is_mask(index))
+            continue;
+        execute_compare(call, index);
+        OPAQUE_SCOPE;
+        HELD places = TORCH_CALL("aten::nonzero", "", *element);
+        value_replace(element, TORCH_CALL("aten::squeeze", "dim", places, value_int(1)));
+    }
+}
+
 /* False when a mask is among them: how many it selects is known to nobody before. */
 static bool indices_read(struct shard_call *call, struct indices *indices) {
     *indices = (struct indices){.first = -1};
@@ -70,8 +106,7 @@ static bool indices_read(struct shard_call *call, struct indices *indices) {
         struct argument *index = index_argument(call, &list->begin[i]);
         if (!index)
             continue;
-        enum torch_dtype dtype = tensor_dtype(argument_tensor(index));
-        if (dtype == DTYPE_BOOL || dtype == DTYPE_UINT8)
+        if (is_mask(index))
             return false;
         indices->first = indices->first < 0 ? i : indices->first;
         indices->last = i;
@@ -174,6 +209,7 @@ static int rows_of_each(const struct indices *indices) {
 RULE_FUNCTION(index) {
     struct argument *self = call_argument(call, 0);
     struct indices indices;
+    number_columns(call);
     if (!self || !indices_read(call, &indices) || indices.count > TORCH_DIMS_MAX)
         return RULE_GATHER;
     if (self->record.kind != RECORD_SHARD)
@@ -209,6 +245,42 @@ static bool decide_masked_put(struct shard_call *call) {
     return true;
 }
 
+/* The sizes of all index tensors broadcast together. */
+static void sizes_together(struct shard_call *call, const struct indices *indices, int64_t *sizes) {
+    struct stack *list = value_list(&call->values[1]);
+    for (int dim = 0; dim < indices->dims; dim++)
+        sizes[dim] = 1;
+    for (int i = 0; i < indices->count; i++) {
+        const struct argument *index = index_argument(call, &list->begin[i]);
+        int missing = index ? indices->dims - argument_dims(index) : 0;
+        for (int dim = 0; index && dim < argument_dims(index); dim++)
+            if (argument_size(index, dim) != 1)
+                sizes[missing + dim] = argument_size(index, dim);
+    }
+}
+
+/* Do they broadcast to self[indices]? If not libtorch says so, of whole sizes. */
+static bool values_fit(struct shard_call *call, const struct argument *self, const struct argument *values, const struct indices *indices) {
+    int64_t sizes[2 * TORCH_DIMS_MAX];
+    int together = indices->adjacent ? indices->first : 0, count = 0, dims = argument_dims(self);
+    struct stack *list = value_list(&call->values[1]);
+    if (indices->dims > TORCH_DIMS_MAX || indices->count > dims)
+        return false;
+    for (int dim = 0; dim < dims; dim++) {
+        if (dim == together) {
+            sizes_together(call, indices, sizes + count);
+            count += indices->dims;
+        }
+        if (dim >= indices->count || !index_argument(call, &list->begin[dim]))
+            sizes[count++] = argument_size(self, dim);
+    }
+    int missing = count - argument_dims(values);
+    for (int dim = 0; dim < argument_dims(values); dim++)
+        if (missing < 0 || (argument_size(values, dim) != 1 && argument_size(values, dim) != sizes[missing + dim]))
+            return false;
+    return true;
+}
+
 /* self[:, positions] = values, which broadcast to the shape of self[:, positions]; likewise self[arange(rows), positions] */
 static bool decide_put(struct shard_call *call) {
     struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
@@ -220,7 +292,7 @@ static bool decide_put(struct shard_call *call) {
     bool is_cut = values->record.kind != RECORD_SHARD && dim >= 0 && argument_size(values, dim) != 1;
     if (values->record.kind == RECORD_SHARD && (values->record.dim != dim || !record_same_rows(&values->record, &self->record)))
         return false;
-    if (is_cut && argument_size(values, dim) != record_total(&self->record))
+    if (!values_fit(call, self, values, &indices))
         return false;
     if (indices.with_rows && !decide_of_each_row(call, self, &indices))
         return false;
@@ -234,6 +306,7 @@ RULE_FUNCTION(index_put) {
     struct argument *self = call_argument(call, 0), *values = call_argument(call, 2);
     if (!self || self->record.kind != RECORD_SHARD || !values)
         return RULE_GATHER;
+    number_columns(call);
     if ((!decide_masked_put(call) && !decide_put(call)) || call_writes_to_one_row(call))
         return RULE_GATHER;
     decide_shard(call, 0, self->record.dim);

@@ -134,7 +134,15 @@ def many(m):
     return m.matrix.repeat(3, 1)[:30]
 
 
-# ---- distances from many rows, products that are written
+def put_masked(h, mask, values):
+    h = h * 1
+    h[:, mask] = values
+    return h
+
+
+SOME = torch.arange(FLAT) % 3 != 1
+
+# ---- distances from many rows, products that are written, columns by a mask
 table(
     "flat",
     cdist_table=lambda h, m, t: torch.cdist(h, many(m)),
@@ -146,6 +154,21 @@ table(
     baddbmm_in_place=lambda h, m, t: (h.view(-1, 3, 4) * 1).baddbmm_(h.view(-1, 3, 4)[:, :, :2], m.other(t.flat).view(-1, 2, 6)[:, :, :4]),
     baddbmm_in_place_plain=lambda h, m, t: (h.view(-1, 3, 4) * 1).baddbmm_(t.noise.view(-1, 3, 4)[:, :, :2], m.other(t.flat).view(-1, 2, 6)[:, :, :4]),
     baddbmm_in_place_unfit=lambda h, m, t: (h.view(-1, 3, 4) * 1).baddbmm_(h.view(-1, 3, 4)[:, :2, :2], h.view(-1, 2, 6)[:, :, :4]),
+    mask_columns=lambda h, m, t: h[:, SOME],
+    mask_columns_none=lambda h, m, t: h[:, SOME & False].sum() + h,
+    mask_columns_two=lambda h, m, t: h.view(-1, 3, 4)[:, torch.tensor([True, False, True]), torch.tensor([1, 3])],
+    mask_columns_apart=lambda h, m, t: h.view(-1, 2, 3, 2)[:, torch.tensor([True, True]), :, torch.tensor([1, 0])],
+    mask_columns_of_rows=lambda h, m, t: h[torch.arange(t.rows), torch.arange(FLAT) == 3],
+    mask_columns_first=lambda h, m, t: h.t()[SOME],
+    mask_columns_bytes=lambda h, m, t: h[:, SOME.byte()],
+    mask_columns_all=lambda h, m, t: h.view(-1, 3, 4)[:, SOME.view(3, 4)],
+    mask_columns_own=lambda h, m, t: h[:, h.sum(0) > 0],
+    mask_columns_long=lambda h, m, t: h[:, torch.ones(FLAT + 1) > 0],
+    mask_columns_put=lambda h, m, t: put_masked(h, SOME, 0.5),
+    mask_columns_put_rows=lambda h, m, t: put_masked(h, SOME, t.noise[:, SOME]),
+    mask_columns_put_own=lambda h, m, t: put_masked(h, SOME, m.other(t.flat)[:, :8]),
+    mask_columns_put_unfit=lambda h, m, t: put_masked(h, SOME, t.noise[:, :3]),
+    mask_columns_accumulate=lambda h, m, t: (h * 1).index_put((torch.arange(t.rows), (torch.arange(FLAT) == 3).nonzero()[0]), h[:, SOME][:, 0], accumulate=True),
 )
 
 
