@@ -98,6 +98,13 @@ static struct object *call_as_it_was(struct object *function, struct object *pac
     return call_with(function, packed);
 }
 
+/* A backward of the program's own reads it at user level (a custom function): so it has its mark, unless it had none when it was kept. Owned. */
+static struct tensor *in_kept_form(struct tensor *tensor, const struct form *form) {
+    OPAQUE_SCOPE;
+    struct tensor *kept = dispatch_client.in_form(tensor, &form->record);
+    return form->is_bare ? undressed(kept) : kept;
+}
+
 /* unpack((form, packed)) → tensor. self: the program's function, and what was known when it was said that it is to be used: a checkpoint begins there. */
 static struct object *unpack(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
@@ -111,10 +118,7 @@ static struct object *unpack(struct object *self, struct object *arguments) {
     struct tensor *tensor = unpacked ? python_tensor(unpacked) : NULL;
     if (!tensor || (wanted->kind == RECORD_NONE && record_get(tensor).kind != RECORD_PARTIAL))
         return unpacked;
-    tensor_retain(tensor);
-    struct tensor *returned = boundary_return(tensor, wanted);
-    if (form.is_bare)
-        returned = undressed(returned);
+    struct tensor *returned = in_kept_form(tensor, &form);
     struct object *result = returned == tensor ? unpacked : python_object(returned);
     if (result != unpacked)
         python->release(unpacked);

@@ -100,6 +100,20 @@ def to_disk(tensor):
     return kept[-1]
 
 
+class Read(torch.autograd.Function):
+    """Its backward looks at what was saved."""
+
+    @staticmethod
+    def forward(context, values):
+        context.save_for_backward(values)
+        return values.pow(2)
+
+    @staticmethod
+    def backward(context, gradient):
+        (values,) = context.saved_tensors
+        return gradient * values / (1 + values.pow(2).sum())
+
+
 def scaled(tensor):
     largest = tensor.abs().max()
     return (tensor / largest * 127).round(), largest
@@ -117,7 +131,7 @@ for name, (pack, unpack) in ways.items():
     deep.zero_grad()
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         out = deep(torch.randn(13, 6))
-        loss = out.pow(2).mean() + (torch.nn.functional.cross_entropy(out, labels) if name == "rounded" else 0)
+        loss = out.pow(2).mean() + Read.apply(out).mean() + (torch.nn.functional.cross_entropy(out, labels) if name == "rounded" else 0)
     loss.backward()
     show(name, loss, *(p.grad for p in deep.parameters()))
 print(len(kept), len(os.listdir(folder)))
