@@ -5,6 +5,7 @@
  * is open nothing is divided, and what has been is gathered where it is used or wrapped. So it is where a tensor's class has a __torch_dispatch__ of its own,
  * and within that.
  */
+#include "learned.h"
 #include "shard.h"
 
 static _Atomic int levels;
@@ -28,12 +29,16 @@ static void check_wrapping_is_seen(void) {
     atomic_store(&is_checked, true);
 }
 
+bool transform_is_open_here(void) {
+    return transforms > 0 || atomic_load_explicit(&levels, memory_order_relaxed) > 0 || dispatch_in_mode() || dispatch_in_python() ||
+           learned_is_whole();
+}
+
 bool transform_is_open(const struct shard_call *call) {
     bool is_within = call->dispatch->key_set & torch_facts.bits_transform; /* not where a transform calls below itself */
     if (is_within)
         check_wrapping_is_seen();
-    return is_within || transforms > 0 || atomic_load_explicit(&levels, memory_order_relaxed) > 0 || dispatch_in_mode() ||
-           dispatch_in_python() || dispatch_is_of_subclass(call->dispatch->key_set);
+    return is_within || transform_is_open_here() || dispatch_is_of_subclass(call->dispatch->key_set);
 }
 
 /* Counted before the first tensor of the program, too: a level may be the first thing that it opens. */

@@ -1,6 +1,7 @@
 /*
  * What a thread has learned about where its batches are cut (entry.c), and what it knew once: what a backward computes again (a checkpoint without re-entry)
- * stands in the graph for what was computed first, so it is cut as that was, whatever has been learned since, in whichever thread it is computed again.
+ * stands in the graph for what was computed first, so it is cut as that was, whatever has been learned since, in whichever thread it is computed again; or not
+ * at all, where a mode or a transform that was open then (forward.c) is not any more.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct learned_known {
     uint64_t whose; /* the thread's word */
     int64_t last_batch;
     int64_t usual_dim;
+    bool is_whole; /* nothing was divided, whatever had been learned (forward.c) */
     size_t count;
     struct known_layer {
         uint64_t name;
@@ -103,6 +105,11 @@ uint64_t learned_whose(void) {
     return own->again ? own->again->known->whose : threads_own();
 }
 
+bool learned_is_whole(void) {
+    const struct learned *own = threads_own_kept(&all_learned);
+    return own->again && own->again->known->is_whole;
+}
+
 struct habit *learned_habit(uint64_t name) {
     struct learned *own = learned();
     struct layer *layer = pairs_get(&own->layers, (void *)(uintptr_t)name);
@@ -121,6 +128,7 @@ struct learned_known *learned_keep(size_t *bytes) {
     known->whose = learned_whose();
     known->last_batch = own->last_batch;
     known->usual_dim = own->usual_dim;
+    known->is_whole = transform_is_open_here();
     for (const struct layer *layer = own->youngest; layer; layer = layer->older)
         known->layers[known->count++] = (struct known_layer){layer->name, layer->habit};
     return known;

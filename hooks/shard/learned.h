@@ -14,6 +14,7 @@ struct habit *learned_habit(uint64_t layer);
 int *learned_usual_dim(void);      /* what was learned last */
 int64_t *learned_last_batch(void); /* rows of the last batch that it has cut */
 uint64_t learned_whose(void);      /* the word of the thread that knows it */
+bool learned_is_whole(void);       /* it computes again what was computed where nothing was divided */
 
 /* For the dispatch client. What is known now, malloc's, of so many bytes without pointers; and the time in which that counts, and is learned anew from, which
    is forgotten at its end. */

@@ -3,8 +3,7 @@
  *
  * Rules of hooks/shard/
  *  - Two phases. A rule decides from global facts only (whole sizes, kinds of records, scalar arguments, world size), so all ranks decide alike; it writes its
- *    decision into the call (what to narrow, what the results are); the executor in shard.c carries it out. A rule that needs more executes itself (RULE_DONE)
- *    after its decision.
+ *    decision into the call (what to narrow, what the results are); execute.c carries it out. One that needs more executes itself (RULE_DONE) after it.
  *  - Whatever is cut, the result is exact: narrowing a replicated tensor is always right, gathering a shard is always right. A rule is about speed, never a
  *    guess about meaning.
  *  - Algebra: SHARD = own rows; PARTIAL = the value is the sum over ranks; replicated otherwise. The sum over ranks of the local loss is the loss, so the
@@ -302,8 +301,9 @@ void recurrent_make_states_dense(struct shard_call *call, int packed); /* of an 
 int recurrent_run_layers(struct shard_call *call, int packed, struct value input, recurrent_drop_out *drop_out, const void *context,
                          struct value *results);
 
-/* ---- forward-mode derivatives, and transforms (forward.c): one is open, and nothing is divided in it */
+/* ---- forward-mode derivatives, and transforms (forward.c): one is open, and nothing is divided in it; or whatever this thread calls now */
 bool transform_is_open(const struct shard_call *call);
+bool transform_is_open_here(void);
 
 /* ---- packed sequences (packed.c): arguments 0, elements, and 1, how many there are at each time */
 bool packed_fits(struct shard_call *call);         /* argument 0 is a sum of packed elements, of which this rank has its sequences' */

@@ -3,6 +3,8 @@ import os
 import shutil
 
 import torch
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 torch.manual_seed(0)
@@ -87,6 +89,30 @@ for first in (True, False):
         found = checkpoint(tower, torch.randint(0, 20, (13,)), use_reentrant=False)
         (found.pow(2).mean() + front(torch.randn(11, 5)).mean()).backward()
         show(f"learned {first} {step}", *(p.grad for p in (*parts.parameters(), users.weight, second.weight)))
+
+# first where nothing is divided, within a mode or a level for derivatives, and again where rows are
+class Seen(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        return function(*arguments, **(options or {}))
+
+
+def deeper(values):
+    return torch.tanh(second(values))
+
+
+def twice(values):
+    return checkpoint(deeper, values, use_reentrant=False) * deeper(values)
+
+
+for name, where in ("mode", Seen), ("level", forward_ad.dual_level):
+    for times, function in ("once", deeper), ("twice", twice):
+        for divided in (False, True) if name == "level" or hasattr(torch, "get_default_device") else (False,):  # 2.3: modes among divided rows
+            everything.zero_grad()
+            values = front(batch) if divided else torch.randn(13, 8)
+            with where():
+                loss = checkpoint(function, values, use_reentrant=False).pow(2).mean()
+            (loss + second(front(batch)).mean()).backward()
+            show(f"within a {name} {times} {divided}", loss, *(p.grad for p in (*front.parameters(), *second.parameters())))
 
 # functions for what is saved: on disk, through numpy, rounded, scaled by the largest
 folder = "saved"
