@@ -294,6 +294,26 @@ in_place_share() {
     done
 }
 
+@test "parameters that some ranks alone have reached take part with zeros, and stop the job by what they are where they are to be differentiated again" {
+    local python
+    printf '%s\n' 'import os, sys, torch' 'rank, who = int(os.environ.get("ACCEL_RUN_RANK", 0)), sys.argv[1]' 'class Gates(torch.autograd.Function):' \
+        '    @staticmethod' '    def forward(context, one, other):' '        return one.clone(), other.clone()' '    @staticmethod' '    def backward(context, one, other):' \
+        '        return None if who == "each" and rank == 0 else one, None if who != "none" and rank == 1 else other' 'torch.manual_seed(0)' \
+        'front, one, other = (torch.nn.Linear(4, 4, bias=False) for _ in range(3))' 'rows, (first, second) = front(torch.randn(8, 4)), Gates.apply(one.weight, other.weight)' \
+        'loss = (rows @ first + rows @ second).pow(2).mean()' 'loss.backward(create_graph="again" in sys.argv)' \
+        'print(one.weight.grad.norm().item() > 0, other.weight.grad.norm().item() > 0)' >"$BATS_TEST_TMPDIR/program.py"
+    for python in "$(python_of debian)" "$(python_of wheel)"; do
+        run -0 "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/program.py" some
+        [ "$output" = "True True" ]
+        run -0 "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/program.py" none again
+        contains "$output" "True True"
+        run -125 "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/program.py" some again
+        contains "$output" "reach different parameters, whose gradients are to be differentiated again"
+        run -125 "$ACCEL_RUN" -n 2 "$python" "$BATS_TEST_TMPDIR/program.py" each again
+        contains "$output" "does the program train several models in threads of their own?"
+    done
+}
+
 @test "targets in bytes, ignored classes of infinite weight, packed elements under other sizes, normalisations of nothing and in bfloat16" {
     same_part rare_forms.py debian wheel
 }

@@ -93,13 +93,19 @@ static void add_zeros(struct backward *backward, size_t ordinal) {
     *slot = zeros.tensor;
 }
 
+/* The ordinals of the leaves that any rank has reached, where they are not the same on all; owned. */
+static size_t *gather_different(const struct backward *backward, size_t *count) {
+    uint64_t counts[BOARD_RANKS_MAX];
+    comm_all_gather_words("number of parameters with gradients", backward->count, counts);
+    size_t *ordinals = gather_ordinals(backward, counts, count);
+    refuse_different_backwards(counts, *count);
+    return ordinals;
+}
+
 /* Leaves that this rank did not reach but another did take part with zeros. Rare: ranks take the same branches. The list is sorted, and will be. */
 static void add_missing(struct backward *backward) {
-    uint64_t counts[BOARD_RANKS_MAX];
     size_t count, reached = backward->count, own = 0;
-    comm_all_gather_words("number of parameters with gradients", reached, counts);
-    size_t *ordinals = gather_ordinals(backward, counts, &count);
-    refuse_different_backwards(counts, count);
+    size_t *ordinals = gather_different(backward, &count);
     for (size_t i = 0; i < count; i++) {
         if (own < reached && backward->leaves[own].ordinal == ordinals[i])
             own++;
@@ -225,10 +231,16 @@ static void stop_for_other_kinds(void) {
                  "the ranks have gradients of different kinds for the same parameters");
 }
 
+/* create_graph. Zeros would have no graph: on their rank nobody would sum what flows back through the sum. */
 static void agree_on_list(const struct backward *backward) {
     SHIM_COMM_SCOPE;
-    if (!comm_all_reduce_listed("gradients", list_hash(backward), NULL, 0, COMM_FLOAT32, COMM_SUM))
-        stop_for_other_kinds();
+    if (comm_all_reduce_listed("gradients", list_hash(backward), NULL, 0, COMM_FLOAT32, COMM_SUM))
+        return;
+    size_t count;
+    free(gather_different(backward, &count));
+    shim_problem("AR-RANKS-PARTED",
+                 "Let every rank reach all of them (add 0 times the sum of each), leave create_graph=True out, or run with -n 1.",
+                 "the ranks' backwards reach different parameters, whose gradients are to be differentiated again (create_graph)");
 }
 
 /* Owned. */
