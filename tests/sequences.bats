@@ -52,6 +52,7 @@ gathers_nothing_later() {
         requires file "$(python_of "$build")"
         gathers_nothing_later 1 3 "$(python_of "$build")" "$REPOSITORY/tests/programs/sequences.py" lm_lstm lm_channels lm_loop merged_layers views \
             attention attention_first attention_bias encoder decoder translator packed_gru --steps
+        gathers_nothing_later 1 3 "$(python_of "$build")" "$REPOSITORY/tests/programs/sequences.py" lm_cells --steps # alone: the others teach it
     done
 }
 

@@ -4,11 +4,12 @@
  */
 #include "bag.h"
 #include "learned.h"
+#include "window.h"
 
 /*
  * Sequences are (batch, time) in one program and (time, batch) in the next, and a layer cannot tell. What was cut along its time is found out later, where a
- * recurrent layer or an attention needs all of it: from then on the layer at which it was cut takes the other dimension. All of this follows from global
- * facts, so it is the same on all ranks.
+ * recurrent layer or an attention needs all of it, or a cell takes one step after the other: from then on the layer at which it was cut takes the other
+ * dimension. All of this follows from global facts, so it is the same on all ranks.
  */
 enum { CHANGES_MAX = 4 }; /* a layer that is used for both settles down in the end */
 
@@ -81,12 +82,26 @@ static struct argument *entry_find(struct shard_call *call, const struct rule *r
     return dims >= 2 ? data : NULL;
 }
 
+/* All rows of one step, a view of what was gathered for it. Which windows there are is another on each rank beside other threads. */
+static void learn_from_step(const struct argument *step) {
+    struct tensor *sequence, *whole, *tensor = argument_tensor(step);
+    struct record record;
+    if (step->record.kind != RECORD_GATHERED || !step->record.is_view_of_gathered || shim_has_threads() ||
+        !window_find(tensor_storage(tensor), &sequence, &record, &whole))
+        return;
+    if (record.kind == RECORD_SHARD && record.layer && record.dim == record.layer_dim && tensor_dims(sequence) == 3 &&
+        tensor_size(sequence, 1 - record.dim) == tensor_size(tensor, 0))
+        entry_learn_time(&record);
+}
+
 static void cut(struct shard_call *call, const struct rule *rule, struct argument *data, int dim, int64_t total) {
     struct record record = record_shard(dim, total);
     record.origin = origin_new();
     record.layer = rule->entry == ENTRY_RECURRENT ? 0 : entry_layer(call);
     record.layer_dim = dim;
     *learned_last_batch() = record.total;
+    if (rule->decide == rule_recurrent && rule->entry == ENTRY_DATA0)
+        learn_from_step(data);
     if (rule->entry == ENTRY_BAG) {
         bag_enter(call, &record);
         return;

@@ -121,6 +121,21 @@ def lm_loop():
 
 
 @case
+def lm_cells():
+    """Words that a cell takes step by step."""
+    table, cell, head, x, y = nn.Embedding(WORDS, WIDTH), nn.GRUCell(WIDTH, WIDTH), nn.Linear(WIDTH, WORDS), words(), words()
+
+    def loss():
+        embedded, h, out = table(x), torch.zeros(ROWS, WIDTH, dtype=DTYPE), []
+        for step in range(TIME):
+            h = cell(embedded[step], h)
+            out.append(h)
+        return F.cross_entropy(head(torch.stack(out)).view(-1, WORDS), y.view(-1))
+
+    return nn.ModuleList([table, cell, head]), loss
+
+
+@case
 def merged_layers():
     """Layers on (time * rows, features): normalisation of all kinds, dropout, activation, products, a mask of merged rows, back to three dimensions."""
     mix = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.ReLU(), nn.Dropout(0.2), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH))
