@@ -111,7 +111,7 @@ static bool narrows_special(const struct shard_call *call) {
     return false;
 }
 
-static void gather_or_refuse(struct shard_call *call) {
+static void gather_or_write(struct shard_call *call) {
     if (writes_kind(call, RECORD_SHARD))
         execute_write_gathered(call);
     else
@@ -212,7 +212,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         execute_local(call);
         break;
     case RULE_GATHER:
-        gather_or_refuse(call);
+        gather_or_write(call);
         break;
     case RULE_COMPOSE:
         origin_run_composite(call);

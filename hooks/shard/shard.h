@@ -8,8 +8,8 @@
  *    guess about meaning.
  *  - Algebra: SHARD = own rows; PARTIAL = the value is the sum over ranks; replicated otherwise. The sum over ranks of the local loss is the loss, so the
  *    gradient of anything replicated is a partial sum and is always summed, never averaged.
- *  - No rule: a functional operator gathers and goes on replicated; a composite is run as what it is, code written in terms of other operators, at user
- *    level, where it sees whole sizes; writing into a shard without a rule stops the program by name.
+ *  - No rule: an operator gathers and goes on replicated, or, where it writes to a shard, to the whole, of which each rank takes its rows back; a composite is
+ *    run as what it is, code written in terms of other operators, at user level, where it sees whole sizes.
  *  - Every collective's label is the operator's name.
  */
 #ifndef ACCEL_HOOKS_SHARD_H
@@ -214,15 +214,15 @@ void execute_compare(struct shard_call *call, const struct argument *argument); 
 bool execute_lends(const struct shard_call *call, const struct argument *argument); /* a whole operand: its rows, instead of a slice? */
 /* Carries out the decision: narrows, runs opaquely, marks. */
 void execute_local(struct shard_call *call);
-/* Stops the job unless the tensor has as many rows as the record says. */
 /* For the dispatch client: the program looks at what is saved for the backward; the record of an unmarked tensor that the running operator saves. */
 void execute_saves_are_seen(void);
 bool execute_are_saves_seen(void);
 struct record execute_saved_record(struct tensor *tensor);
+/* Stops the job unless the tensor has as many rows as the record says. */
 void execute_check_rows(const struct operator *op, struct tensor *tensor, const struct record *record);
-/* Gathers every shard and materialises every partial argument, runs opaquely, results replicated (GATHERED when they have history or share memory). */
 /* Runs the operator on its arguments as they are. */
 void execute_whole(struct shard_call *call);
+/* Gathers every shard and materialises every partial argument, runs opaquely, results replicated (GATHERED when they have history or share memory). */
 void execute_gathered(struct shard_call *call);
 /* The whole of a shard or a partial sum among the arguments. Owned. */
 struct tensor *execute_gather_argument(struct shard_call *call, const struct argument *argument);
