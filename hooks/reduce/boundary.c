@@ -181,9 +181,9 @@ unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
    gradient is found when the backward is over (retained.c). */
 void hook_retain_grad(struct tensor *const *tensor) {
     ORIGINAL(retain_grad)(tensor);
+    retained_begins();
     if (!shim_active() || dispatch_is_opaque() || !tensor_requires_grad(*tensor) || !tensor_node(*tensor) || !tensor_is_plain(*tensor))
         return;
-    retained_begins();
     record_set(*tensor, tensor_is_marked(*tensor) ? record_get(*tensor) : (struct record){.kind = RECORD_GATHERED});
 }
 

@@ -6,7 +6,7 @@
 
 #include "reduce.h"
 
-static atomic_bool is_asked_for; /* no walk for each hook in programs that retain none */
+static atomic_bool is_asked_for; /* else nobody walks all that is kept (losses of each step) for a gradient that the engine has put there */
 
 /* Where there is one. */
 static struct tensor **retained_gradient(struct tensor *tensor) {
@@ -43,6 +43,8 @@ static void note_retained(struct tensor *tensor, const struct record *record, vo
 
 /* What is there before a backward, which the program may have set itself, in the form of what the engine adds to it. */
 void retained_settle(bool is_divided) {
+    if (!atomic_load_explicit(&is_asked_for, memory_order_relaxed))
+        return;
     struct retained retained = {.of_undivided = !is_divided};
     record_each(true, note_retained, &retained); /* the youngest first, on all ranks */
     for (size_t i = 0; i < retained.count; i++) {
@@ -60,7 +62,8 @@ void retained_settle(bool is_divided) {
 }
 
 void retained_mark(void) {
-    record_each(true, mark_retained_gradient, NULL);
+    if (atomic_load_explicit(&is_asked_for, memory_order_relaxed))
+        record_each(true, mark_retained_gradient, NULL);
 }
 
 void retained_begins(void) {
@@ -68,6 +71,6 @@ void retained_begins(void) {
 }
 
 void retained_show(void) {
-    if (atomic_load_explicit(&is_asked_for, memory_order_relaxed) && backward_is_divided())
+    if (backward_is_divided())
         retained_mark();
 }

@@ -1,6 +1,7 @@
 """Work that is used in the order in which workers end: another one in each run, so only its sums are printed; the ranks go the same way."""
 import random
 import time
+import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from multiprocessing import Pool
 
@@ -14,6 +15,10 @@ model = torch.nn.Linear(4, 3)
 def slowly(index):
     time.sleep(random.SystemRandom().random() * 0.05)
     return index
+
+
+class Result:
+    pass
 
 
 def rows_of(index):
@@ -46,6 +51,9 @@ with Pool(3) as pool:
 for executor in ProcessPoolExecutor(3), ThreadPoolExecutor(3):
     with executor:
         train(type(executor).__name__, (done.result() for done in as_completed({executor.submit(slowly, index) for index in range(10)})))
+        if isinstance(executor, ThreadPoolExecutor):
+            seen = [weakref.ref(done.result()) for done in as_completed([executor.submit(Result) for _ in range(4)])]
+            print("results that are kept behind the loop", sum(ref() is not None for ref in seen))
         limited = as_completed([executor.submit(slowly, 1)], timeout=60)
         print([done.result() for done in limited])
 newer = {"in_order": False} if "in_order" in torch.utils.data.DataLoader.__init__.__code__.co_varnames else {}
