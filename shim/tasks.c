@@ -11,8 +11,8 @@
  * a token. Nor one that takes what a thread or task puts there that it has started itself: its result. After None or object(), which end most such loops, it
  * goes by its own word again.
  *
- * A callback goes by a word of its job's, but what it gives away (the next job, when one has ended) is as if whoever asked for the callback gave it: which job
- * has ended first is another one on each rank.
+ * A callback goes by a word of its job's. What it gives away with what its job has found, or with what it was made with, is its own, too; the next job, when
+ * one has ended, is as if whoever asked for the callback gave it: which has ended first is another one on each rank.
  *
  * All of this is there when the program makes its first thread or its first parameter. A task that was submitted before it, the first of a pool, counts as the
  * main thread's.
@@ -32,6 +32,7 @@
 static const char code[] =
     "import collections, dataclasses, enum, functools, importlib, os, pathlib, re, threading, types\n"
     "local = threading.local()\n"
+    "told = (str, bytes, int, bool, type(None), type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)\n"
     "host = re.compile('(?<![A-Za-z0-9])' + re.escape(os.uname().nodename) + '(?![A-Za-z0-9])')\n"
     "def spelled(text):\n"
     "    if text[:1] == '/':\n"
@@ -77,8 +78,41 @@ static const char code[] =
     "    return not getattr(local, 'is_task', False) and getattr(local, 'own', None) or thread()\n"
     "def apart(word):\n" /* what makes words for others, and counts them apart from those that it makes for itself */
     "    return bytes(byte ^ 0x55 for byte in word[:8])\n"
+    "def cells(function):\n"
+    "    found = []\n"
+    "    for cell in getattr(function, '__closure__', None) or ():\n"
+    "        try:\n"
+    "            found.append(cell.cell_contents)\n"
+    "        except ValueError:\n" /* nothing is in it yet */
+    "            pass\n"
+    "    return found\n"
+    "def near(function, given):\n" /* what a callback is given and was made with; and what its function or object keeps, which others may share */
+    "    parts, kept = [*given, *(getattr(one, '_result', None) for one in given)], []\n"
+    "    while isinstance(function, functools.partial):\n"
+    "        parts += *function.args, *function.keywords.values()\n"
+    "        function = function.func\n"
+    "    if isinstance(function, types.MethodType):\n"
+    "        kept.append(function.__self__)\n"
+    "        function = function.__func__\n"
+    "    parts += *(getattr(function, '__defaults__', None) or ()), *(getattr(function, '__kwdefaults__', None) or {}).values()\n"
+    "    return with_items(parts), kept + cells(function)\n"
+    "def with_items(parts):\n"
+    "    return [*parts, *(item for part in parts if type(part) in (tuple, list) for item in part)]\n"
+    "def by_callback(things):\n" /* by whom it gives them away; None: by itself */
+    "    if getattr(local, 'maker', None) is None:\n"
+    "        return None\n"
+    "    parts = with_items([part for thing in things for part in (thing.values() if type(thing) is dict else (thing,))])\n"
+    "    objects = [part.__self__ for part in parts if isinstance(part, types.MethodType)]\n"
+    "    within = [cell for part in parts if isinstance(part, types.FunctionType) for cell in cells(part)]\n"
+    "    def shares(some, others):\n" /* what is not told by what it is */
+    "        others = {id(one) for one in others if type(one) is float or type(one) not in told}\n"
+    "        return any(id(one) in others for one in some)\n"
+    "    given, kept = local.near\n"
+    "    is_told = any(type(part) in (str, bytes, int) for part in parts)\n"
+    "    is_own = shares(parts + objects + within, given) or not is_told and shares(parts + objects, kept)\n"
+    "    return None if is_own else local.maker\n"
     "def word(*things, maker=None):\n" /* and behind it that of who has made it. A dictionary, of arguments by name most often, is told by what is in it */
-    "    maker = maker or getattr(local, 'maker', None) or bytes(8)\n"
+    "    maker = maker or by_callback(things) or bytes(8)\n"
     "    try:\n"
     "        things = tuple((*thing, *thing.values()) if type(thing) is dict else thing for thing in things)\n"
     "        return thread(tell(things).encode(), maker) + base()\n"
@@ -144,7 +178,12 @@ static const char code[] =
     "        self.function, self.task = function, word(function, maker=job and apart(job))\n"
     "        self.maker = getattr(local, 'maker', None) or apart(base())\n"
     "    def __call__(*given, **named):\n"
-    "        return run_as(given[0].task, given[0].maker, given[0].function, *given[1:], **named)\n"
+    "        self, before = given[0], getattr(local, 'near', None)\n"
+    "        local.near = near(self.function, given[1:])\n"
+    "        try:\n"
+    "            return run_as(self.task, self.maker, self.function, *given[1:], **named)\n"
+    "        finally:\n"
+    "            local.near = before\n"
     "def called_back(original):\n" /* by the thread that asks for it, if the other one has ended */
     "    return lambda self, fn: original(self, Callback(fn, getattr(self, '_accel_run_task', None)))\n"
     "def called_back_in_turn(original):\n" /* by one thread, as they end */
@@ -168,8 +207,8 @@ static const char code[] =
     "            thread(before)\n"
     "            yield job, index, task, values, named\n"
     "    return lambda self, *values: tasks(word(), original(self, *values))\n"
-    "class Words(dict):\n" /* by items' addresses, of those in a queue that has been put in and taken from by its methods alone */
-    "    count = 0\n"
+    "class Words(dict):\n"        /* by items' addresses, of those in a queue that has been put in and taken from by its methods alone */
+    "    count, makers = 0, ()\n" /* who has put something in */
     "def words_of(queue):\n"
     "    words = queue.__dict__.setdefault('_accel_run_tasks', Words())\n"
     "    if words.count != queue._qsize():\n"
@@ -187,6 +226,7 @@ static const char code[] =
     "        words = words_of(self)\n"
     "        original(self, item)\n"
     "        words.count += 1\n"
+    "        words.makers = {*words.makers, base()}\n"
     "        if not ends(item):\n"
     "            words.setdefault(id(item), collections.deque()).append((word_of(item), getattr(local, 'parent', None)))\n"
     "    return _put\n"
@@ -199,7 +239,7 @@ static const char code[] =
     "        task, parent = its.popleft() if its else (None, None)\n"
     "        if its is not None and not its:\n"
     "            del words[id(item)]\n"
-    "        is_result = parent and parent == base()\n"
+    "        is_result = parent and parent == base() and parent not in words.makers\n"
     "        if not is_result and threading.current_thread() is not threading.main_thread() and not getattr(local, 'is_task', False):\n"
     "            if (task or ends(item)) and hasattr(local, 'own'):\n"
     "                thread(local.own)\n"

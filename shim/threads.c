@@ -151,11 +151,11 @@ static struct pairs made;
 static size_t kinds;
 static pthread_mutex_t made_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* 0, 1, ... of those that this thread has made of a kind. */
-static uint64_t number_of(uint64_t what) {
+/* 0, 1, ... of those that this maker has made of a kind. */
+static uint64_t number_of(uint64_t maker, uint64_t what) {
     pthread_mutex_lock(&made_mutex);
     if (kinds >= KINDS_MAX && !pairs_get(&made, (void *)(uintptr_t)what))
-        what = checksum_mix(threads_own(), 0) | 1;
+        what = checksum_mix(maker, 0) | 1;
     if (kinds >= 2 * KINDS_MAX && !pairs_get(&made, (void *)(uintptr_t)what))
         what = what % KINDS_MAX + 1;
     uint64_t number = (uint64_t)(uintptr_t)pairs_get(&made, (void *)(uintptr_t)what);
@@ -167,7 +167,7 @@ static uint64_t number_of(uint64_t what) {
 
 uint64_t threads_word_of_new(uint64_t maker, uint64_t kind) {
     uint64_t what = checksum_mix(maker, kind) | 1;
-    uint64_t word = checksum_mix(what, number_of(what)) | 1;
+    uint64_t word = checksum_mix(what, number_of(maker, what)) | 1;
     leaves_pass_on(word);
     return word;
 }

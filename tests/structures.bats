@@ -224,10 +224,15 @@ python_for() {
 @test "files that a program has open when it loads libtorch are written once; what has been added to one before is told of" {
     local how
     for how in log flushed; do
+        mkdir "$BATS_TEST_TMPDIR"/{plain,ranks}-$how
+        echo older | tee "$BATS_TEST_TMPDIR"/{plain,ranks}-$how/run.log
+        touch -d yesterday "$BATS_TEST_TMPDIR"/{plain,ranks}-$how/run.log
         run_in "$BATS_TEST_TMPDIR/plain-$how" "$BUILD/structures/host" local "$BUILD/structures/plugin.so" $how
         run_in "$BATS_TEST_TMPDIR/ranks-$how" "$ACCEL_RUN" -n 3 "$BUILD/structures/host" local "$BUILD/structures/plugin.so" $how
         [ "$(cat "$BATS_TEST_TMPDIR/ranks-$how/status")" -eq 0 ]
         diff "$BATS_TEST_TMPDIR"/{plain,ranks}-$how/table.csv
+        "$COMPARE" "$BATS_TEST_TMPDIR"/{plain,ranks}-$how/out
+        ! grep -v 'ACCEL\|AR-\|what to do' "$BATS_TEST_TMPDIR/ranks-$how/err"
     done
     diff "$BATS_TEST_TMPDIR"/{plain,ranks}-log/run.log
     lacks "$(cat "$BATS_TEST_TMPDIR/ranks-log/err")" AR-FILE-EARLY

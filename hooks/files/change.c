@@ -64,7 +64,8 @@ static bool prepare(struct change *change, int directory, const char *path, int 
         locate_name(change->kind, change->paths[i], change->real[i]);
     for (int i = 0; i < 2 && change->paths[i] && shim_rank() == 0; i++)
         written_publish_below(change->real[i]);
-    for (int i = 0; i < 2 && change->paths[i] && shim_rank(); i++)
+    bool moves = change->kind == MEETING_REMOVE || change->kind == MEETING_RENAME || change->kind == MEETING_TRUNCATE;
+    for (int i = 0; i < 2 && change->paths[i] && shim_rank() && moves; i++)
         view_respell(change->real[i]);
     int last = change->paths[1] ? 1 : 0; /* what is made, or the only one */
     if (!is_everybodys_own(change->paths[last], change->real[last]))

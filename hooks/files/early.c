@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "files.h"
@@ -37,6 +38,11 @@ static struct early files[EARLY_FILES]; /* of the main thread */
 static int count;
 static enum meeting_kind changed; /* the first change; its path is empty where there was none */
 static char changed_path[PATH_MAX];
+static struct timespec begun; /* by the clock that files are dated by */
+
+__attribute__((constructor)) static void early_start(void) {
+    clock_gettime(CLOCK_REALTIME_COARSE, &begun);
+}
 
 static void note(int descriptor, const char *real, bool is_own) {
     struct stat now;
@@ -112,19 +118,44 @@ static void tell_of_change(void) {
             changed_path, words[changed], shim_world_size());
 }
 
-/* What another process can read. Not names that this process alone may have drawn, and no locks. */
-static bool is_common(int descriptor, const char *path) {
-    struct stat now;
-    int flags = fcntl(descriptor, F_GETFL);
-    if (flags < 0 || !(flags & O_ACCMODE) || fstat(descriptor, &now) || !S_ISREG(now.st_mode) || !now.st_nlink)
-        return false;
-    bool is_drawn = scratch_may_be_in(path) && !(now.st_mode & 077);
-    return !is_drawn && !open_is_lock(path) && early_concerns(path);
+/* Rank 0 stands still. What each rank has as its own, a name with its process number or in a folder that it has drawn, stays its own. */
+static bool rank_0_has(const struct stat *file) {
+    char folder[64];
+    struct stat other;
+    int32_t processes[BOARD_RANKS_MAX];
+    shim_processes(processes);
+    snprintf(folder, sizeof folder, "/proc/%d/fd", (int)processes[0]);
+    DIR *descriptors = opendir(folder);
+    bool has = false;
+    for (const struct dirent *entry; !has && descriptors && (entry = readdir(descriptors));)
+        has = !fstatat(dirfd(descriptors), entry->d_name, &other, 0) && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
+    if (descriptors)
+        closedir(descriptors);
+    return has;
 }
 
-/* Where it stands says whether it has been added to. Rank 0 may have been started with it. */
-static void tell_of_additions(int descriptor, const char *path) {
-    if (shim_rank() == 1 && (fcntl(descriptor, F_GETFL) & O_APPEND) && lseek(descriptor, 0, SEEK_CUR) > 0)
+/* A lock would go with the descriptor. */
+static bool is_locked(int descriptor) {
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", descriptor);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    if (file >= 0)
+        close(file);
+    text[bytes > 0 ? bytes : 0] = 0;
+    return strstr(text, "lock:");
+}
+
+static bool is_common(int descriptor, const char *path, struct stat *now) {
+    int flags = fcntl(descriptor, F_GETFL);
+    if (flags < 0 || !(flags & O_ACCMODE) || fstat(descriptor, now) || !S_ISREG(now->st_mode) || !now->st_nlink)
+        return false;
+    return rank_0_has(now) && !is_locked(descriptor) && !open_is_lock(path) && early_concerns(path);
+}
+
+static void tell_of_additions(int descriptor, const char *path, const struct timespec *when) {
+    bool is_since = when->tv_sec > begun.tv_sec || (when->tv_sec == begun.tv_sec && when->tv_nsec >= begun.tv_nsec);
+    if (shim_rank() == 1 && (fcntl(descriptor, F_GETFL) & O_APPEND) && is_since)
         shim_warning("AR-FILE-EARLY", "link the program with libtorch, or load that before files are opened",
                      "'%s' was open before libtorch was loaded: what was added to it until then may be in it %u times", path,
                      shim_world_size());
@@ -132,14 +163,15 @@ static void tell_of_additions(int descriptor, const char *path) {
 
 void early_find(void) {
     char path[PATH_MAX];
+    struct stat now;
     int saved_errno = errno;
     DIR *descriptors = opendir("/proc/self/fd");
     for (const struct dirent *entry; descriptors && (entry = readdir(descriptors));) {
         int descriptor = (int)strtol(entry->d_name, NULL, 10);
-        if (descriptor <= STDERR_FILENO || !files_path_of(descriptor, path) || !is_common(descriptor, path))
+        if (descriptor <= STDERR_FILENO || !files_path_of(descriptor, path) || !is_common(descriptor, path, &now))
             continue;
         note(descriptor, path, false);
-        tell_of_additions(descriptor, path);
+        tell_of_additions(descriptor, path, &now.st_mtim);
     }
     if (descriptors)
         closedir(descriptors);

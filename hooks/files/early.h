@@ -12,7 +12,7 @@ int early_open(const char *path, int flags, unsigned mode);
 void early_note_change(enum meeting_kind kind, const char *path);
 /* The process ends, and has not become one. */
 void early_end(void);
-/* The process is a rank, and what it has opened before went by unseen. */
+/* The process is a rank, and what it has opened before went by unseen. All are, and stand still. */
 void early_find(void);
 /* The process is a rank: ranks but 0 go on with private copies of what they have open. */
 void early_divert(void);

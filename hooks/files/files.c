@@ -124,8 +124,10 @@ static void rank_begins(void) {
     SHIM_FILES_ASIDE;
     if (atomic_load(&process) == getpid()) /* its files are all ranks' already */
         return;
-    if (begins_unknown)
+    if (begins_unknown && !shim_has_hosts()) {
+        meeting_hold(MEETING_START, "", NULL);
         early_find();
+    }
     early_divert();
     meeting_hold(MEETING_START, "", NULL);
     early_renew();

@@ -163,6 +163,8 @@ uint32_t written_place(const struct written *file);
 uint32_t written_place_at(int descriptor);
 /* How the ranks tell each other of it, where it was opened in a meeting. */
 struct meeting_file written_in_meeting(const struct written *file);
+/* How many are open that the ranks have met for: the same on all ranks where there is one thread. */
+uint32_t written_count(void);
 /* Have the ranks ever met for one? The same on all ranks: which of them are closed by now is not, where other threads close them, or the collector in them. */
 bool written_were_met(void);
 /* what: for the visitor. */
@@ -204,6 +206,8 @@ bool readers_any_mapped(bool (*visit)(dev_t device, ino_t inode, const void *wha
 
 /* A private copy that is in memory is about to be closed: true when it stays. */
 bool mapped_keep(struct written *file);
+/* Has there been one? Likewise. */
+bool mapped_may_be_kept(void);
 /* All ranks have come here: what rank 0 wrote through memory is in its file, which others may write to. So copies go that are not mapped any more; only_met: of
    those that all ranks met to open. */
 void mapped_settle(bool only_met);

@@ -7,10 +7,12 @@
 
 #include "files.h"
 
-/* A child is about to start. Where files have been opened the ranks meet: what rank 0 has written so far is there for the children of all. */
+/* A child is about to start. While files are open, or may be kept, the ranks meet: what rank 0 has written so far is there for the children of all. Which are
+   open is the same on all ranks where no other thread may close one, or the collector in it: with such threads they meet once any has been opened. */
 static void before_child(void) {
+    bool may_be_open = shim_has_threads() ? written_were_met() : written_count() || mapped_may_be_kept();
     written_publish_all();
-    if (written_were_met() && files_place() == FILES_MEET) {
+    if (may_be_open && files_place() == FILES_MEET) {
         meeting_hold(MEETING_CHILD, "", NULL);
         mapped_settle(false);
     }

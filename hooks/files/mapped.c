@@ -82,6 +82,10 @@ static void let_all_idle_go(bool only_met) {
     written_each(let_go_of_idle, &only_met);
 }
 
+bool mapped_may_be_kept(void) {
+    return atomic_load_explicit(&may_be_kept, memory_order_relaxed);
+}
+
 bool mapped_keep(struct written *file) {
     static _Atomic int64_t kept_ever;
     if (file->is_mapped && file->number)
@@ -118,7 +122,7 @@ static bool note_mapped(dev_t device, ino_t inode, const void *unused) {
 
 void mapped_settle(bool only_met) {
     struct kept kept = {NULL, 0}, *its = &kept;
-    if (!atomic_load_explicit(&may_be_kept, memory_order_relaxed) || shim_rank() == 0)
+    if (!mapped_may_be_kept() || shim_rank() == 0)
         return;
     written_each(count_kept, &its);
     if (!kept.count)

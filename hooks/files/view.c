@@ -131,7 +131,7 @@ static struct written *find_by_rank_0s_name(const char *real) {
 static void respell(struct written *file, const void *what) {
     const struct search *search = *(struct search *const *)what;
     char name[PATH_MAX], moved[PATH_MAX];
-    if (!file->is_own || !file->path[0])
+    if (!file->is_own || !file->path[0] || files_below(file->path, search->real))
         return;
     name_of_first(file->path, name);
     const char *below = strcmp(name, search->name) ? files_below(name, search->name) : "";

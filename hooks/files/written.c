@@ -24,6 +24,7 @@ static struct written *_Atomic parts[PARTS];        /* made when the one before 
 static _Atomic int reach;                           /* entries from here on have never been used */
 static _Atomic uint16_t of_descriptor[DESCRIPTORS]; /* 1 + index; 0: none */
 static _Atomic int behind_descriptors;              /* from here on there has never been one */
+static _Atomic uint32_t met;
 static _Atomic bool were_met;
 _Atomic uint32_t written_views;
 
@@ -79,6 +80,10 @@ struct meeting_file written_in_meeting(const struct written *file) {
     return (struct meeting_file){file->number, shim_rank() ? file->rank_0s : written_place(file)};
 }
 
+static void count_out(const struct written *file) {
+    atomic_fetch_sub(&met, file->number != 0);
+}
+
 static bool is_viewed(const struct written *file) {
     return file->is_own || file->is_temporary;
 }
@@ -124,6 +129,7 @@ void written_show(struct written *file, int descriptor, uint64_t number) {
     file->device = now.st_dev;
     file->inode = now.st_ino;
     file->number = number;
+    atomic_fetch_add(&met, number != 0);
     if (number)
         atomic_store(&were_met, true);
     if (is_viewed(file))
@@ -135,9 +141,15 @@ void written_show(struct written *file, int descriptor, uint64_t number) {
 void written_drop(struct written *file) {
     if (index_at(file->descriptor) == index_of(file))
         atomic_store(&of_descriptor[file->descriptor], 0);
+    if (file->descriptor >= 0)
+        count_out(file);
     if (is_viewed(file))
         atomic_fetch_sub(&written_views, file->descriptor >= 0);
     atomic_store(&file->state, FREE);
+}
+
+uint32_t written_count(void) {
+    return atomic_load_explicit(&met, memory_order_relaxed);
 }
 
 bool written_were_met(void) {
@@ -158,6 +170,7 @@ bool written_is_open(const struct written *file) {
 
 void written_keep(struct written *file, int descriptor) {
     atomic_store(&of_descriptor[file->descriptor], 0);
+    count_out(file);
     file->was_met = file->number != 0;
     file->number = file->beside.number = 0;
     file->descriptor = descriptor;

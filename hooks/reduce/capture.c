@@ -154,6 +154,16 @@ struct parts {
     size_t count;
 };
 
+/* Memory is added to memory. */
+static void note_layout(struct tensor *tensor) {
+    struct sizes strides = tensor_strides(tensor), sizes = tensor_sizes(tensor);
+    uint64_t layout = 0;
+    for (size_t i = 0; i < strides.count; i++)
+        layout = checksum_mix(layout, (uint64_t)(sizes.data[i] > 1 ? strides.data[i] : 0));
+    SHIM_NOTE_SCOPE;
+    comm_note("memory layout of a gradient", layout);
+}
+
 static void parts_begin(struct parts *parts, size_t most) {
     parts->list = malloc((most + 1) * sizeof *parts->list);
     parts->spans = malloc((most + 1) * sizeof *parts->spans);
@@ -182,6 +192,7 @@ static struct tensor *part_add(struct parts *parts, struct tensor *gradient, con
     part->sum = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_none()).tensor;
     tensor_release(gradient);
     record_clear(part->sum);
+    note_layout(part->sum);
     dtype_for_comm(tensor_dtype(part->sum), &part->dtype, &factor);
     part->host = tensor_is_on_host(part->sum) ? NULL : host_copy(part->sum);
     part->span = (struct comm_span){tensor_data(part->host ? part->host : part->sum), (size_t)tensor_elements(part->sum) * factor};

@@ -198,6 +198,63 @@ with ThreadPoolExecutor(3) as pool:
     chained(lambda function, index, more: pool.submit(function, index).add_done_callback(more))
 
 
+# what a callback gives away with what its job has found, or with what it was made with, is that job's
+def later_scale(index):
+    later()
+    return scales[index]
+
+
+def score_all(scale, found):
+    found.append((output * scale).sum().item())
+
+
+def followed(pool, other, found):
+    for index in range(8):
+        pool.submit(later_scale, index).add_done_callback(lambda future: other.submit(score_all, future.result(), found))
+
+
+def followed_within(pool, other, found):
+    for index in range(8):
+        pool.submit(later_scale, index).add_done_callback(lambda future: other.submit(lambda: score_all(future.result(), found)))
+
+
+def made_with(pool, other, found):
+    for index in range(8):
+        pool.submit(later_scale, index).add_done_callback(lambda future, scale=scales[index]: other.submit(score_all, scale, found))
+
+
+def of_threads(pool, other, found):
+    with ThreadPool(8) as own:
+        for index in range(8):
+            own.apply_async(later_scale, (index,), callback=lambda scale: other.submit(score_all, scale, found))
+        own.close()
+        own.join()
+
+
+class Stage:
+    def __init__(self, index, other, found):
+        self.scale, self.other, self.found = scales[index], other, found
+
+    def done(self, future):
+        self.other.submit(self.second)
+
+    def second(self):
+        score_all(self.scale, self.found)
+
+
+def staged(pool, other, found):
+    for index in range(8):
+        pool.submit(later_scale, index).add_done_callback(Stage(index, other, found).done)
+
+
+for follow in followed, followed_within, made_with, of_threads, staged:
+    found = []
+    with ThreadPoolExecutor(8) as other:
+        with ThreadPoolExecutor(8) as pool:
+            follow(pool, other, found)
+    show(follow.__name__, dict(enumerate(sorted(found))))
+
+
 # a thread that collects what its own threads and tasks have found goes by its own word
 def collect(start):
     results = queue.Queue()
