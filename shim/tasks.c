@@ -53,7 +53,8 @@ static const char code[] =
     "        text = thing if len(thing) < 8192 else thing[:4096] + thing[-4096:]\n"
     "        if kind is bytes:\n" /* what is packed has times in it that nobody can find: TensorBoard's events */
     "            some, text = text, text.decode('utf-8', 'ignore')\n"
-    "            if len(text.encode()) < len(some) - 6 or not ''.join(text.split()).isprintable():\n" /* a letter may be cut at each half's end */
+    "            lost = len(some) - len(text.encode())\n" /* a letter may be cut at each half's end */
+    "            if lost > 6 or lost and len(some) == len(thing) or not text.rstrip('\\r\\n').isprintable():\n"
     "                return f'bytes({len(thing).bit_length()})'\n"
     "        return spelled(text)\n"
     "    name = kind.__qualname__\n"

@@ -2,8 +2,8 @@
  * Scratch files: names in /tmp that the program draws until nobody else has them. Every rank has its own, on the disk, as every process would: sockets are
  * bound there, children are told of them. A rename into a name that all ranks know ends that (names.c).
  *
- * Python's tempfile draws the same names on all ranks, each of which takes its own part of them: one that is given a name that another has had and removed would
- * show that one's program something where it has removed it.
+ * Python's tempfile draws the same names on all ranks, each of which takes its own part of them: one that was given a name that another has had and removed
+ * would show that one's program something where it has removed it.
  */
 #include <stdlib.h>
 
