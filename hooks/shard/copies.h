@@ -96,6 +96,8 @@ bool read_turn_to_settle(const struct shard_call *call);
 bool read_turn_to_look(struct tensor *tensor, const struct record *record, copy_fits *fits);
 /* Does taking back what was written to a watched copy exchange anything? */
 bool read_is_due_through(const struct copy *copy);
+/* read.c: windows of the storage have been made anew; what was written through pointers to what they show has been taken back before. */
+void read_after_renewal(const void *source);
 /* children.c: what the program sees of a storage's copies is one memory from now on. In a forked child. */
 void children_unite(const struct place *place);
 /* storage.c: where a storage begins; NULL: it has no memory, or not so many bytes. */

@@ -86,6 +86,19 @@ static void refuse_two_written(void) {
                  "the program wrote to one divided tensor through pointers of two views of it");
 }
 
+/* Copies of what is a view of the storage have been made anew, but for the one that is up to date: what the program sees of them is what the ranks have. */
+static void note_renewed(const void *source, const void *up_to_date) {
+    const struct family *family = copies_family(source);
+    LIST_EACH (struct copy, copy, family && family->watched ? family->copies : NULL, of_family)
+        if (copy_is_watched(copy) && !copy->is_lost && copy->place->storage != up_to_date)
+            copies_note_equal(copy);
+}
+
+static void renew_windows(const void *source, const void *up_to_date) {
+    window_renew_others(source, up_to_date);
+    note_renewed(source, up_to_date);
+}
+
 /* The program has written through a pointer into a view of rows (h[1].data_ptr()): what the view is of gets it (window.c). */
 static void take_through_window(const struct copy *copy) {
     struct copy through = {.whole = NULL};
@@ -100,7 +113,7 @@ static void take_through_window(const struct copy *copy) {
     extent_write_back(through.alias, through.whole, &through.record);
     const void *source = copy->family->source;
     renew_all_of(copies_place(source));
-    window_renew_others(source, storage);
+    renew_windows(source, storage);
 }
 
 /* Looks whether the program has written, and takes it back. */
@@ -129,7 +142,7 @@ static void place_settle(const struct place *place) {
     LIST_EACH (struct copy, copy, place->copies, of_place)
         if (!copy->is_changed)
             copy_renew(copy);
-    window_renew_others(place->storage, NULL);
+    renew_windows(place->storage, NULL);
 }
 
 static void take_watched_of(const struct family *family) {
@@ -236,6 +249,15 @@ void read_after_write(const struct written *written) {
     LIST_EACH (struct copy, copy, place ? place->copies : NULL, of_place)
         if (copies_is_met(copy, written))
             copy_renew(copy);
+}
+
+void read_after_renewal(const void *source) {
+    if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
+        return;
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    copies_follow_windows();
+    note_renewed(source, NULL);
 }
 
 void read_settle(void) {

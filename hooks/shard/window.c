@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "copies.h"
 #include "window.h"
 
 /* Reading element by element (z[i][j].item()) drops each view before the next: a small copy stays for the next few calls, unless something is written. Not
@@ -403,8 +404,11 @@ void window_written(struct tensor *tensor) {
 
 void window_after_write(const struct written *written) {
     struct written in_the_end = carry_over(written);
-    if (in_the_end.storage != written->storage)
+    bool is_through = in_the_end.storage != written->storage;
+    if (is_through)
         read_after_write(&in_the_end);
+    if (!is_through || !shim_has_threads()) /* else a part of a copy may be as it was, where another thread's pointer writes */
+        read_after_renewal(in_the_end.storage);
 }
 
 __attribute__((constructor)) static void window_start(void) {

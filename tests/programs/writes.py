@@ -118,12 +118,34 @@ def two_of_one(h):
         print("after", f"{d.sum().item():.4f} {row.sum():.4f} {all_rows.sum():.4f}")
 
 
+def shown_anew(h):
+    """What an operator writes is seen through arrays of rows and of columns, and is nobody's write through any of them."""
+    d = h.detach()
+    all_rows, row = d.numpy(), d[1].numpy()
+    d.mul_(2)
+    all_rows[0] = 1
+    print("all rows", f"{d.sum().item():.4f} {row.sum():.4f}")
+    all_rows[1] = 5
+    d.clamp_(max=9)
+    all_rows[1] = 6
+    d.clamp_(max=9)
+    row[2] = 4
+    print("again", f"{d.sum().item():.4f} {row.sum():.4f} {all_rows.sum():.4f}")
+    column = d[:, :2][1].numpy()
+    d.mul_(3)
+    print("columns", f"{d.sum().item():.4f} {row.sum():.4f} {column.sum():.4f}")
+    d[1].add_(1)
+    print("by a view", f"{d.sum().item():.4f} {row.sum():.4f} {column.sum():.4f}")
+    column[1] = -3
+    print("by a column", f"{d.sum().item():.4f} {row.sum():.4f} {column.sum():.4f}")
+
+
 def whole(h):
     h.copy_(torch.sort(h, 0)[0])
     h.clamp_(-1, 1).t_().t_()
 
 
-for case in [row, rows, elements, by_view, lists, kept, arrays, looked_at, many_kept, two_of_one, whole]:
+for case in [row, rows, elements, by_view, lists, kept, arrays, looked_at, many_kept, two_of_one, shown_anew, whole]:
     for grad in [True, False]:
         hidden = first(images) * 1
         if not grad:
