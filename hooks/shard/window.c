@@ -120,8 +120,8 @@ static bool is_there(const struct window *window) {
     return !window->is_left && !(shim_has_threads() && is_left_over(window));
 }
 
-static void renew(struct window *window) {
-    window_renew(window);
+static void renew(struct window *window, bool was_written_raw) {
+    window_renew(window, was_written_raw);
     window_note_history(window);
 }
 
@@ -286,7 +286,7 @@ static int fate_of(const struct window *window, const void *source, const struct
     return shim_has_threads() && may_be_late && !window->is_pointed ? IS_BROUGHT : IS_RENEWED;
 }
 
-/* written: through the window that is up to date; NULL: all of it, in some other way. */
+/* written: through the window that is up to date, or by an operator; NULL: all of it, through pointers. */
 static void renew_others(const void *source, const struct window *up_to_date, const struct written *written) {
     sweep_of(source, up_to_date);
     LIST_EACH (struct window, window, list_of(&of_memories, source), of_memory) {
@@ -296,7 +296,7 @@ static void renew_others(const void *source, const struct window *up_to_date, co
         else if (fate == IS_BROUGHT)
             window_bring(window, up_to_date, written);
         else if (fate == IS_RENEWED)
-            renew(window);
+            renew(window, !written);
     }
 }
 
@@ -336,7 +336,7 @@ void window_refresh(struct tensor *tensor) {
     OPAQUE_SCOPE;
     struct window *window = window_onto(tensor_own_storage(tensor));
     if (window)
-        renew(window);
+        renew(window, false);
 }
 
 static void list_anew(struct pairs *lists, const void **key, const void *storage, struct list_node *node) {

@@ -65,8 +65,9 @@ bool window_is_at_same_place(const struct window *window, const struct window *t
 void window_take_back(struct window *window, const struct written *written);
 /* From copy to copy: all ranks have the same. */
 void window_carry(const struct window *window, const struct window *through, const struct written *written);
-/* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. */
-void window_renew(struct window *window);
+/* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. Of values that were
+   written through a pointer no version moves. */
+void window_renew(struct window *window, bool was_written_raw);
 
 /* ---- window_source.c */
 

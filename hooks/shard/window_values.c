@@ -53,7 +53,15 @@ void window_carry(const struct window *window, const struct window *through, con
     value_drop(from);
 }
 
-void window_renew(struct window *window) {
+/* As the program has written to it, or to what it is a view of: what a backward has kept of the copy is no other version of it than in one process. */
+static bool put_raw(struct tensor *whole, struct tensor *fresh) {
+    if (tensor_is_lazy(whole) || tensor_is_lazy(fresh) || !tensor_is_on_host(whole) || !tensor_same_layout(whole, fresh))
+        return false;
+    memcpy(tensor_own_data(whole), tensor_own_data(fresh), extent_bytes(whole));
+    return true;
+}
+
+void window_renew(struct window *window, bool was_written_raw) {
     check_unturned(window);
     bool has_history = window_has_history(window) && !window->is_of_many;
     window->is_spent |= window_has_history(window) && window->is_of_many;
@@ -62,7 +70,8 @@ void window_renew(struct window *window) {
     struct value fresh =
         value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", source.tensor, &window->record)
                                                          : gather_partial("view of a sum after a write", source.tensor));
-    layout_copy(whole, fresh);
+    if (!was_written_raw || has_history || !put_raw(whole.tensor, fresh.tensor))
+        layout_copy(whole, fresh);
     window_catch_up(window);
     if (mark.kind == RECORD_NONE)
         record_clear(window->whole);

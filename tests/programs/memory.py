@@ -54,6 +54,32 @@ print("loss", f"{at_address(loss.detach())[0]:.5f}", f"{float(loss.detach().nump
 loss.backward()
 show("gradient", layer.weight.grad)
 
+
+def read_by_a_backward(written):
+    """What a graph has kept of a tensor, or of its rows, is written through a pointer or an array before the backward reads it."""
+    factors, scale = torch.nn.Parameter(torch.ones(3)), torch.arange(1.0, 4.0)
+    hidden = layer(images).detach()
+    products = (hidden * factors).sum() + (hidden[2] * factors * scale).sum()
+    written(hidden)
+    products.backward()
+    show(written.__name__, factors.grad)
+
+
+def through_its_address(hidden):
+    at_address(hidden)[60:69] = [3.0] * 9
+
+
+def through_an_array(hidden):
+    hidden.numpy()[1:3] = 4
+
+
+def through_an_array_of_a_row(hidden):
+    hidden[2].numpy()[:] = 5
+
+
+for written in [through_its_address, through_an_array, through_an_array_of_a_row]:
+    read_by_a_backward(written)
+
 alive = []
 for _ in range(6):
     hidden = layer(images)
