@@ -220,6 +220,16 @@ in_place_share() {
     same_part memory.py debian wheel
 }
 
+@test "so it is in a program that has never had a second thread" {
+    local build python
+    for build in debian wheel; do
+        python=$(python_of "$build")
+        "$python" "$REPOSITORY/tests/programs/memory.py" >"$BATS_TEST_TMPDIR/plain"
+        "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/memory.py" >"$BATS_TEST_TMPDIR/ranks"
+        "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks"
+    done
+}
+
 @test "strides, offsets and storages of views of divided tensors are those of one process, and so are deep copies, pickles and files" {
     same_part storages.py debian wheel
 }

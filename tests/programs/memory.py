@@ -56,7 +56,7 @@ show("gradient", layer.weight.grad)
 
 
 def read_by_a_backward(written):
-    """What a graph has kept of a tensor, or of its rows, is written through a pointer or an array before the backward reads it."""
+    """What a graph has kept of a tensor, but for the row that it has kept, is written through a pointer or an array before the backward reads it."""
     factors, scale = torch.nn.Parameter(torch.ones(3)), torch.arange(1.0, 4.0)
     hidden = layer(images).detach()
     products = (hidden * factors).sum() + (hidden[2] * factors * scale).sum()
@@ -70,11 +70,11 @@ def through_its_address(hidden):
 
 
 def through_an_array(hidden):
-    hidden.numpy()[1:3] = 4
+    hidden.numpy()[:2] = 4
 
 
 def through_an_array_of_a_row(hidden):
-    hidden[2].numpy()[:] = 5
+    hidden[5].numpy()[:] = 5
 
 
 for written in [through_its_address, through_an_array, through_an_array_of_a_row]:
