@@ -31,6 +31,7 @@
 
 static const char code[] =
     "import collections, dataclasses, enum, functools, importlib, os, pathlib, re, threading, types\n"
+    "from concurrent.futures import Future\n"
     "local = threading.local()\n"
     "told = (str, bytes, int, bool, type(None), type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)\n"
     "host = re.compile('(?<![A-Za-z0-9])' + re.escape(os.uname().nodename) + '(?![A-Za-z0-9])')\n"
@@ -87,15 +88,15 @@ static const char code[] =
     "        except ValueError:\n" /* nothing is in it yet */
     "            pass\n"
     "    return found\n"
-    "def near(function, given):\n" /* what a callback is given and was made with; and what its function or object keeps, which others may share */
-    "    parts, kept = [*given, *(getattr(one, '_result', None) for one in given)], []\n"
+    "def near(function, given):\n" /* what a callback is given with its job; and what it was made with, which others may share */
+    "    parts, kept = [*given, *(one._result for one in given if isinstance(one, Future))], []\n"
     "    while isinstance(function, functools.partial):\n"
-    "        parts += *function.args, *function.keywords.values()\n"
+    "        kept += (*function.args, *function.keywords.values())\n"
     "        function = function.func\n"
     "    if isinstance(function, types.MethodType):\n"
     "        kept.append(function.__self__)\n"
     "        function = function.__func__\n"
-    "    parts += *(getattr(function, '__defaults__', None) or ()), *(getattr(function, '__kwdefaults__', None) or {}).values()\n"
+    "    kept += (*(getattr(function, '__defaults__', None) or ()), *(getattr(function, '__kwdefaults__', None) or {}).values())\n"
     "    return with_items(parts), kept + cells(function)\n"
     "def with_items(parts):\n"
     "    return [*parts, *(item for part in parts if type(part) in (tuple, list) for item in part)]\n"
@@ -105,20 +106,20 @@ static const char code[] =
     "    parts = with_items([part for thing in things for part in (thing.values() if type(thing) is dict else (thing,))])\n"
     "    objects = [part.__self__ for part in parts if isinstance(part, types.MethodType)]\n"
     "    within = [cell for part in parts if isinstance(part, types.FunctionType) for cell in cells(part)]\n"
-    "    def shares(some, others):\n" /* what is not told by what it is */
-    "        others = {id(one) for one in others if type(one) is float or type(one) not in told}\n"
-    "        return any(id(one) in others for one in some)\n"
-    "    given, kept = local.near\n"
+    "    def untold(some):\n" /* what is not told by what it is */
+    "        return {id(one) for one in some if type(one) not in told and not isinstance(one, types.MethodType)}\n"
+    "    given, kept = map(untold, local.near)\n"
     "    is_told = any(type(part) in (str, bytes, int) for part in parts)\n"
-    "    is_own = shares(parts + objects + within, given) or not is_told and shares(parts + objects, kept)\n"
+    "    ours = untold(part for part in parts + objects if type(part) not in (tuple, list))\n"
+    "    is_own = untold(parts + objects + within) & given or ours and not is_told and ours <= given | kept\n"
     "    return None if is_own else local.maker\n"
     "def word(*things, maker=None):\n" /* and behind it that of who has made it. A dictionary, of arguments by name most often, is told by what is in it */
-    "    maker = maker or by_callback(things) or bytes(8)\n"
     "    try:\n"
+    "        maker = maker or by_callback(things) or bytes(8)\n"
     "        things = tuple((*thing, *thing.values()) if type(thing) is dict else thing for thing in things)\n"
     "        return thread(tell(things).encode(), maker) + base()\n"
     "    except Exception:\n"
-    "        return thread(b'', maker) + base()\n"
+    "        return thread(b'', maker or bytes(8)) + base()\n"
     "def patch(module, kind, name, make):\n"
     "    owner = getattr(importlib.import_module(module), kind, None)\n"
     "    if hasattr(owner, name):\n"
@@ -208,8 +209,10 @@ static const char code[] =
     "            thread(before)\n"
     "            yield job, index, task, values, named\n"
     "    return lambda self, *values: tasks(word(), original(self, *values))\n"
-    "class Words(dict):\n"        /* by items' addresses, of those in a queue that has been put in and taken from by its methods alone */
-    "    count, makers = 0, ()\n" /* who has put something in */
+    "class Words(dict):\n" /* by items' addresses, of those in a queue that has been put in and taken from by its methods alone */
+    "    count = 0\n"
+    "    def __init__(self):\n"
+    "        self.makers = set()\n" /* threads that have put something in */
     "def words_of(queue):\n"
     "    words = queue.__dict__.setdefault('_accel_run_tasks', Words())\n"
     "    if words.count != queue._qsize():\n"
@@ -227,8 +230,9 @@ static const char code[] =
     "        words = words_of(self)\n"
     "        original(self, item)\n"
     "        words.count += 1\n"
-    "        words.makers = {*words.makers, base()}\n"
     "        if not ends(item):\n"
+    "            if not getattr(local, 'is_task', False):\n"
+    "                words.makers.add(base())\n"
     "            words.setdefault(id(item), collections.deque()).append((word_of(item), getattr(local, 'parent', None)))\n"
     "    return _put\n"
     "def got_from(original):\n"

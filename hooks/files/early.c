@@ -125,8 +125,8 @@ static bool rank_0_has(const struct stat *file) {
     int32_t processes[BOARD_RANKS_MAX];
     shim_processes(processes);
     snprintf(folder, sizeof folder, "/proc/%d/fd", (int)processes[0]);
-    DIR *descriptors = opendir(folder);
-    bool has = false;
+    DIR *descriptors = shim_has_hosts() ? NULL : opendir(folder);
+    bool has = !descriptors; /* not to be told */
     for (const struct dirent *entry; !has && descriptors && (entry = readdir(descriptors));)
         has = !fstatat(dirfd(descriptors), entry->d_name, &other, 0) && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
     if (descriptors)
@@ -150,7 +150,8 @@ static bool is_common(int descriptor, const char *path, struct stat *now) {
     int flags = fcntl(descriptor, F_GETFL);
     if (flags < 0 || !(flags & O_ACCMODE) || fstat(descriptor, now) || !S_ISREG(now->st_mode) || !now->st_nlink)
         return false;
-    return rank_0_has(now) && !is_locked(descriptor) && !open_is_lock(path) && early_concerns(path);
+    bool is_drawn = scratch_may_be_in(path) && !(now->st_mode & 077);
+    return !is_drawn && rank_0_has(now) && !is_locked(descriptor) && !open_is_lock(path) && early_concerns(path);
 }
 
 static void tell_of_additions(int descriptor, const char *path, const struct timespec *when) {

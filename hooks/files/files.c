@@ -124,7 +124,7 @@ static void rank_begins(void) {
     SHIM_FILES_ASIDE;
     if (atomic_load(&process) == getpid()) /* its files are all ranks' already */
         return;
-    if (begins_unknown && !shim_has_hosts()) {
+    if (begins_unknown) {
         meeting_hold(MEETING_START, "", NULL);
         early_find();
     }

@@ -73,7 +73,9 @@ void files_locate(const char *path, char *real);
 void scratch_add(const char *path);
 /* Is it where programs draw names without being told where? Elsewhere, in the program's own folders, the ranks meet for such names as for any. */
 bool scratch_may_be_in(const char *real);
-/* Of a name that tempfile has drawn: it is told that the name is taken. */
+/* Is it Python's tempfile that calls? A name alone does not say so: the program, or SQLite, may have given it. */
+bool scratch_is_by_tempfile(void);
+/* Has it drawn a name that is not for this rank? It is told that the name is taken. */
 bool scratch_is_anothers(const char *path);
 /* A name that Python's tempfile may have drawn: eight small letters, digits, '_' at its end; a digit or a '_' among them, or behind a usual beginning, or a
    prefix that ends in '_', '-' or '.'. */

@@ -8,23 +8,6 @@
 
 /* ---- directories */
 
-/* Is it Python's tempfile that calls? A name alone does not say so: the program may have given it. */
-static bool is_by_tempfile(void) {
-    const struct python_api *python = python_api();
-    if (!python || !python->own_state())
-        return false;
-    int state = python->lock(); /* given up around the call */
-    struct object *frame = python->frame(), *module = python->item(python->modules(), "tempfile");
-    struct object *names[] = {frame && module ? python->attribute(frame, "f_globals") : NULL,
-                              frame && module ? python->attribute(module, "__dict__") : NULL};
-    bool is_its = names[0] && names[0] == names[1];
-    for (int i = 0; i < 2; i++)
-        if (names[i])
-            python->release(names[i]);
-    python->unlock(state);
-    return is_its;
-}
-
 /* Made where tempfile makes them without being told: this rank's own, for their owner alone. libc's mkdtemp() calls no mkdir() that is seen: in a program
    without Python the name is the program's. */
 static bool is_scratch_directory(const char *path, unsigned mode) {
@@ -32,7 +15,7 @@ static bool is_scratch_directory(const char *path, unsigned mode) {
     enum files_place place = path && mode == 0700 ? files_place() : FILES_PASS;
     if (place < FILES_EARLY || !files_clean(path, absolute) || !scratch_may_be_in(absolute))
         return false;
-    return shim_has_python() ? is_by_tempfile() : scratch_may_be_drawn(absolute) && scratch_begins_usually(absolute);
+    return shim_has_python() ? scratch_is_by_tempfile() : scratch_may_be_drawn(absolute) && scratch_begins_usually(absolute);
 }
 
 /* A GPU's driver makes the folder of its cache, and all above it, when it first compiles something, which each rank may come to at another time (seen on an

@@ -28,10 +28,29 @@ bool scratch_may_be_in(const char *real) {
     return false;
 }
 
+bool scratch_is_by_tempfile(void) {
+    const struct python_api *python = python_api();
+    if (!python || !python->own_state())
+        return false;
+    int state = python->lock(); /* given up around the call */
+    struct object *frame = python->frame(), *module = python->item(python->modules(), "tempfile");
+    struct object *names[] = {frame && module ? python->attribute(frame, "f_globals") : NULL,
+                              frame && module ? python->attribute(module, "__dict__") : NULL};
+    bool is_its = names[0] && names[0] == names[1];
+    for (int i = 0; i < 2; i++)
+        if (names[i])
+            python->release(names[i]);
+    python->unlock(state);
+    return is_its;
+}
+
+/* Not of names without a prefix, by which tempfile finds out where it may write: it gives up after a hundred. */
 bool scratch_is_anothers(const char *path) {
+    enum { DRAWN = 8 };
     const char *base = shim_base_of(path);
+    size_t length = strlen(base);
     uint32_t ranks = shim_world_size();
-    return shim_has_python() && ranks > 1 && checksum_bytes(0, base, strlen(base)) % ranks != shim_rank();
+    return ranks > 1 && length > DRAWN && checksum_bytes(0, base, length) % ranks != shim_rank() && scratch_is_by_tempfile();
 }
 
 bool scratch_may_be_drawn(const char *path) {

@@ -1,4 +1,5 @@
 """What Python gives to threads: arguments by name, callbacks, objects. Who gets what, and when, is another one on each rank."""
+import functools
 import pathlib
 import queue
 import random
@@ -197,6 +198,45 @@ with ThreadPool(3) as own:
 with ThreadPoolExecutor(3) as pool:
     chained(lambda function, index, more: pool.submit(function, index).add_done_callback(more))
 
+
+class Runner:
+    def __init__(self, pool):
+        self.pool, self.lock, self.scales, self.found, self.done = pool, threading.Lock(), iter(scales), [], threading.Semaphore(0)
+
+    def more(self, _=None):
+        with self.lock:
+            scale = next(self.scales, None)
+            if scale is not None:
+                self.pool.submit(self.work, torch.full((1,), scale)).add_done_callback(self.more)
+        if scale is None:
+            self.done.release()
+
+    def work(self, scale):
+        later()
+        self.found.append((output * scale).sum().item())
+
+
+def run_next(pool, jobs, found, done, _):
+    index = next(jobs, None)
+    if index is not None:
+        pool.submit(score, index, found).add_done_callback(functools.partial(run_next, pool, jobs, found, done))
+    else:
+        done.release()
+
+
+with ThreadPoolExecutor(3) as pool:
+    runner = Runner(pool)
+    for _ in range(3):
+        runner.more()
+    for _ in range(3):
+        runner.done.acquire()
+    show("by a method", dict(enumerate(sorted(runner.found))))
+    found, jobs, done = {}, iter(range(24)), threading.Semaphore(0)
+    for _ in range(3):
+        run_next(pool, jobs, found, done, None)
+    for _ in range(3):
+        done.acquire()
+    show("by a partial", found)
 
 # what a callback gives away with what its job has found, or with what it was made with, is that job's
 def later_scale(index):

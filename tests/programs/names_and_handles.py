@@ -1,12 +1,12 @@
 """Files under names that are drawn, hold a time or a process number, or are spelled in two ways; several handles of one file. What is printed holds no such
 name; files that keep one are counted and removed at the end."""
+import contextlib
 import glob
 import hashlib
 import logging
 import os
 import shutil
 import sqlite3
-import time
 import tempfile
 import time
 
@@ -30,6 +30,13 @@ def write(name, text, mode="w"):
     with open(name, mode) as file:
         file.write(text)
 
+
+# a sort that is larger than SQLite's cache, in a temporary file that it names itself
+with contextlib.closing(sqlite3.connect("sorted.db")) as database:
+    database.executescript("PRAGMA cache_size=10; PRAGMA temp_store=1; create table samples (number integer, text text)")
+    database.executemany("insert into samples values (?, ?)", ((index * 7919 % 5003, "x" * 100) for index in range(5000)))
+    print("sorted", sum(index * number for index, (number,) in enumerate(database.execute("select number from samples order by text, number"))))
+os.remove("sorted.db")
 
 # names that are drawn, in a folder of the program's: one of each, listed as one
 os.makedirs("chunks", exist_ok=True)
