@@ -184,6 +184,12 @@ END
     code "${all[@]}" | grep -E 'typedef (struct|union|enum)\b[^(]*$' | nothing "typedefs"
 }
 
+@test "Python text in the library is read by Python 3.7, too" {
+    python3 -W ignore -c "import lib2to3.pygram" || skip "python3 has no lib2to3"
+    run -0 python3 tests/embedded-python shim/*.c shim/*/*.c hooks/*/*.c
+    [ "${lines[-1]%% *}" -ge 11 ]
+}
+
 # clang-format 14 takes `struct operator *op` for C++'s keyword and moves the star.
 @test "the C files are formatted (make format does it)" {
     requires command clang-format
