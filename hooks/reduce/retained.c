@@ -8,6 +8,11 @@
 
 static atomic_bool is_asked_for; /* else nobody walks all that is kept (losses of each step) for a gradient that the engine has put there */
 
+/* A libtorch that is bound to itself asks for the inputs of torch::autograd::backward() without our seeing it. */
+static bool may_be_there(void) {
+    return atomic_load_explicit(&is_asked_for, memory_order_relaxed) || torch_facts.is_bound;
+}
+
 /* Where there is one. */
 static struct tensor **retained_gradient(struct tensor *tensor) {
     if ((tensor_is_parameter(tensor) && !tensor_node(tensor)) || !tensor_requires_grad(tensor))
@@ -43,7 +48,7 @@ static void note_retained(struct tensor *tensor, const struct record *record, vo
 
 /* What is there before a backward, which the program may have set itself, in the form of what the engine adds to it. */
 void retained_settle(bool is_divided) {
-    if (!atomic_load_explicit(&is_asked_for, memory_order_relaxed))
+    if (!may_be_there())
         return;
     struct retained retained = {.of_undivided = !is_divided};
     record_each(true, note_retained, &retained); /* the youngest first, on all ranks */
@@ -62,7 +67,7 @@ void retained_settle(bool is_divided) {
 }
 
 void retained_mark(void) {
-    if (atomic_load_explicit(&is_asked_for, memory_order_relaxed))
+    if (may_be_there())
         record_each(true, mark_retained_gradient, NULL);
 }
 
