@@ -40,9 +40,9 @@ numbers_of() {
 # alternate NUMBER COMMAND [ARGUMENT...]: COMMAND BUILD ARGUMENT..., for debian or wheel: of what alternates, the NUMBERth has the one build in this run of
 # `make check` and the other in the next commit's (tests/run-all sets CHECK_HALF to 0 or 1); both where CHECK_HALF is "all" or not set
 alternate() {
-    local build chosen=(debian wheel)
-    [ "${CHECK_HALF:-all}" = all ] || chosen=("${chosen[($1 + CHECK_HALF) % 2]}")
-    for build in "${chosen[@]}"; do "$2" "$build" "${@:3}"; done # no "|| return": what stands left of it would go on after a failure
+    local build its_turn
+    in_turn "$1" debian wheel
+    for build in "${its_turn[@]}"; do "$2" "$build" "${@:3}"; done # no "|| return": what stands left of it would go on after a failure
 }
 
 # in_turn NUMBER THING...: those that this run of `make check` has, every other one, and with another NUMBER the others; all where CHECK_HALF is "all" or not set.

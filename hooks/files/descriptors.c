@@ -20,12 +20,12 @@ int hook_dup(int from) {
 /* A child makes it its output before it becomes another program. */
 static void give(int from, int to) {
     if (to <= STDERR_FILENO && from != to && files_is_in_child())
-        written_give(from);
+        given_add(from);
 }
 
 int hook_posix_spawn_dup2(void *actions, int from, int to) {
     if (written_find(from))
-        written_give(from);
+        given_add(from);
     return ORIGINAL(posix_spawn_dup2)(actions, from, to);
 }
 

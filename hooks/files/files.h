@@ -191,11 +191,11 @@ void written_publish_logs(void);
 /* The place is another file's from now on. */
 void given_forget(uint32_t place);
 /* A child has it as its own from now on; also called in that child, vfork()ed or not. */
-void written_give(int descriptor);
-bool written_is_given(const struct written *file);
+void given_add(int descriptor);
+bool given_has(const struct written *file);
 /* A child is about to be forked, and may make what is open now its own after it has been closed here. */
-void written_may_be_given(void);
-bool written_is_perhaps_given(const struct written *file);
+void given_may_be(void);
+bool given_is_perhaps(const struct written *file);
 
 /* ---- readers and mapped memory */
 

@@ -22,7 +22,7 @@ void given_forget(uint32_t place) {
         atomic_store(&all[place], 0);
 }
 
-void written_give(int descriptor) {
+void given_add(int descriptor) {
     _Atomic uint8_t *all = atomic_load(&given);
     uint32_t place = all ? written_place_at(descriptor) : BOARD_ENDS;
     if (place < BOARD_ENDS)
@@ -34,7 +34,7 @@ static void may_be_given(struct written *file, const void *all) {
         atomic_fetch_or(&(*(_Atomic uint8_t *const *)all)[file->place], MAY_BE_GIVEN);
 }
 
-void written_may_be_given(void) {
+void given_may_be(void) {
     _Atomic uint8_t *all = atomic_load(&given);
     atomic_store(&forked_at, clock_ms());
     if (all)
@@ -46,11 +46,11 @@ static uint8_t given_of(const struct written *file) {
     return all ? atomic_load(&all[file->place]) : 0;
 }
 
-bool written_is_given(const struct written *file) {
+bool given_has(const struct written *file) {
     return given_of(file) & GIVEN;
 }
 
-bool written_is_perhaps_given(const struct written *file) {
+bool given_is_perhaps(const struct written *file) {
     uint8_t how = given_of(file);
     return how & GIVEN || (how && clock_ms() < atomic_load(&forked_at) + GIVES_MS);
 }

@@ -76,7 +76,7 @@ int hook_fexecve(int program, void *arguments, void *environment) {
 static void before_fork(void) {
     written_publish_all();
     if (files_place() >= FILES_MEET)
-        written_may_be_given();
+        given_may_be();
 }
 
 __attribute__((constructor)) static void last_start(void) {

@@ -74,7 +74,7 @@ static _Atomic bool may_be_kept, is_settling;
 /* Neither in memory nor in a child's hands. only_met: rank 0's threads may still write to theirs. */
 static void let_go_of_idle(struct written *file, const void *only_met) {
     bool is_due = file->was_met || !*(const bool *)only_met;
-    if (file->is_kept && is_due && !file->is_mapped && !written_is_perhaps_given(file))
+    if (file->is_kept && is_due && !file->is_mapped && !given_is_perhaps(file))
         let_go(file);
 }
 
@@ -90,7 +90,7 @@ bool mapped_keep(struct written *file) {
     static _Atomic int64_t kept_ever;
     if (file->is_mapped && file->number)
         atomic_store(&may_be_kept, true);
-    if (!(file->is_mapped || written_is_perhaps_given(file)) || !file->is_own || !file->path[0])
+    if (!(file->is_mapped || given_is_perhaps(file)) || !file->is_own || !file->path[0])
         return false;
     written_each(let_go_of_older, file);
     if (!atomic_load(&is_settling))
@@ -138,7 +138,7 @@ void mapped_settle(bool only_met) {
 }
 
 static void let_go_of_given(struct written *file, const void *unused) {
-    if (file->is_kept && written_is_given(file))
+    if (file->is_kept && given_has(file))
         let_go(file);
 }
 
@@ -154,7 +154,7 @@ bool mapped_is_behind(struct written *file) {
     char buffer[PATH_MAX];
     if (!file->is_kept || file->is_mapped || atomic_load(&is_settling))
         return false;
-    bool may_be_ahead = written_is_given(file) && !fstat(file->descriptor, &own);
+    bool may_be_ahead = given_has(file) && !fstat(file->descriptor, &own);
     if (may_be_ahead && !away_stat_disk(view_alias(file->path, buffer), 0, &now) && now.st_size < own.st_size)
         return false;
     let_go(file);

@@ -156,12 +156,8 @@ struct parts {
 
 /* Memory is added to memory. */
 static void note_layout(struct tensor *tensor) {
-    struct sizes strides = tensor_strides(tensor), sizes = tensor_sizes(tensor);
-    uint64_t layout = 0;
-    for (size_t i = 0; i < strides.count; i++)
-        layout = checksum_mix(layout, (uint64_t)(sizes.data[i] > 1 ? strides.data[i] : 0));
     SHIM_NOTE_SCOPE;
-    comm_note("memory layout of a gradient", layout);
+    comm_note("memory layout of a gradient", layout_hash(tensor));
 }
 
 static void parts_begin(struct parts *parts, size_t most) {

@@ -77,11 +77,7 @@ static struct tensor *empty_dense(struct tensor *tensor, const struct record *re
 }
 
 void note_layout(struct tensor *whole) {
-    struct sizes strides = tensor_strides(whole), sizes = tensor_sizes(whole);
-    uint64_t layout = 0;
-    for (size_t i = 0; i < strides.count; i++)
-        layout = (layout + (uint64_t)(sizes.data[i] > 1 ? strides.data[i] : 0)) * 0x9E3779B97F4A7C15ull;
-    comm_note("memory layout of a divided tensor", layout);
+    comm_note("memory layout of a divided tensor", layout_hash(whole));
 }
 
 /* All ranks' rows into a dense tensor in the host's memory: along its divided dimension memory is `blocks` blocks of all ranks' parts in turn. */

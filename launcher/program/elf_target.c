@@ -34,25 +34,16 @@ static void read_interpreter(Elf *elf, const GElf_Phdr *header, struct elf_targe
         snprintf(target->interpreter, PATH_MAX, "%.*s", (int)header->p_filesz, file + header->p_offset);
 }
 
-/* Of the one table or the other: such a program exports what libtorch's libraries need of libstdc++, unless it was told not to. */
-static void read_definitions(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct elf_target *target) {
-    Elf_Data *data = elf_getdata(section, NULL);
-    for (int i = 0; data && header->sh_entsize && i < (int)(header->sh_size / header->sh_entsize); i++) {
-        GElf_Sym symbol;
-        bool is_defined = gelf_getsym(data, i, &symbol) && symbol.st_shndx != SHN_UNDEF;
-        const char *name = is_defined ? elf_strptr(elf, header->sh_link, symbol.st_name) : NULL;
-        target->has_own_random |= name && !strcmp(name, "_ZNSt13random_device9_M_getvalEv");
-    }
-}
-
-/* A sanitizer's runtime that is part of the program (clang's, where nothing else is asked for) is seen by its beginning. */
+/* A sanitizer's runtime that is part of the program (clang's, where nothing else is asked for) is seen by its beginning, in the dynamic table. One with a
+   libstdc++ of its own exports what libtorch's libraries need of it, unless it was told not to: then the other table has it. */
 static void read_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct elf_target *target) {
     static const char *const beginnings[][2] = {{"__asan_init", "address"}, {"__tsan_init", "thread"}, {"__msan_init", "memory"}};
     Elf_Data *data = elf_getdata(section, NULL);
     for (int i = 0; data && header->sh_entsize && i < (int)(header->sh_size / header->sh_entsize); i++) {
         GElf_Sym symbol;
         const char *name = gelf_getsym(data, i, &symbol) ? elf_strptr(elf, header->sh_link, symbol.st_name) : NULL;
-        for (size_t k = 0; name && k < sizeof(beginnings) / sizeof(*beginnings); k++)
+        target->has_own_random |= name && symbol.st_shndx != SHN_UNDEF && !strcmp(name, "_ZNSt13random_device9_M_getvalEv");
+        for (size_t k = 0; name && header->sh_type == SHT_DYNSYM && k < sizeof(beginnings) / sizeof(*beginnings); k++)
             if (!strcmp(name, beginnings[k][0]))
                 snprintf(target->checks, sizeof target->checks, "%s", beginnings[k][1]);
     }
@@ -118,10 +109,8 @@ static void read_program(Elf *elf, struct elf_target *target) {
             continue;
         if (section_header.sh_type == SHT_DYNAMIC)
             read_dynamic(elf, section, &section_header, target);
-        if (section_header.sh_type == SHT_DYNSYM)
-            read_symbols(elf, section, &section_header, target);
         if (section_header.sh_type == SHT_DYNSYM || section_header.sh_type == SHT_SYMTAB)
-            read_definitions(elf, section, &section_header, target);
+            read_symbols(elf, section, &section_header, target);
     }
     if (target->is_dynamic && target->form == ELF_FORM_LIBRARY) /* old linkers do not mark a program; libc.so.6 is one, too */
         target->form = ELF_FORM_PROGRAM;

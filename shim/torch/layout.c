@@ -95,3 +95,11 @@ void layout_copy(struct value to, struct value from) {
     value_drop(own);
     value_drop(values);
 }
+
+uint64_t layout_hash(struct tensor *tensor) {
+    struct sizes strides = tensor_strides(tensor), sizes = tensor_sizes(tensor);
+    uint64_t layout = 0;
+    for (size_t i = 0; i < strides.count; i++)
+        layout = (layout + (uint64_t)(sizes.data[i] > 1 ? strides.data[i] : 0)) * 0x9E3779B97F4A7C15ull;
+    return layout;
+}

@@ -18,5 +18,7 @@ bool layout_block(struct tensor *tensor, const struct record *record, struct lay
 struct value layout_unexpanded(struct value tensor, const int64_t *strides);
 /* to = from, of the same sizes: also where `to` is expanded, which copy_ refuses; what it has in one place is the same in `from`. Borrowed. */
 void layout_copy(struct value to, struct value from);
+/* Of the strides of dimensions that have more than one element: the ranks' are to be the same where memory is exchanged as it lies. */
+uint64_t layout_hash(struct tensor *tensor);
 
 #endif
