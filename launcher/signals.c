@@ -82,6 +82,11 @@ static bool has_gone_on(const struct job *job, uint64_t now_ms, uint64_t progres
            (job->world_size == 1 || progress > job->interrupted_at);
 }
 
+static void ask_to_end(struct job *job, int requests) {
+    job->requests_to_end += requests;
+    job->streams.is_cut = true;
+}
+
 /* Ranks are in groups of their own, so the terminal's Ctrl-C comes to us alone: each gets it once (L10). The impatient press again (L14).
  */
 static void interrupt(struct job *job, bool ranks_have_it) {
@@ -93,7 +98,7 @@ static void interrupt(struct job *job, bool ranks_have_it) {
     job->interrupted_at = progress;
     int count = job->interrupts < 2 ? job->interrupts : 2;
     job->interrupts++;
-    job->requests_to_end++;
+    ask_to_end(job, 1);
     job->user_signal = SIGINT;
     if (count == 0 && !ranks_have_it)
         signal_all(job, SIGINT);
@@ -146,7 +151,7 @@ static void handle(struct job *job, int signal, bool is_of_process, bool ranks_h
     case SIGHUP:
     case SIGQUIT:
         job->user_signal = signal;
-        job->requests_to_end += 2;
+        ask_to_end(job, 2);
         if (!ranks_have_it)
             pass_on(job, signal, is_of_process);
         supervise_event(job, LIFECYCLE_INTERRUPT);

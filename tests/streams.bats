@@ -103,6 +103,25 @@ EOF
     lacks "$(cat err)" "[rank 1]"
 }
 
+@test "where a signal ends the ranks, who had come further differs in nothing from a rank 0 that was cut short" {
+    cat >uneven.py <<'EOF'
+import os, signal, sys
+first = os.environ["ACCEL_RUN_RANK"] == "0"
+sys.stdout.write("".join(f"{line}\n" for line in range(10 if first else 1000)))
+sys.stdout.write("a pie" if first else "a piece, and so on")
+sys.stdout.flush()
+open("ready." + os.environ["ACCEL_RUN_RANK"], "w").close()
+signal.pause()
+EOF
+    spawn_bg "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; exec python3 uneven.py"
+    await_files ready.0 ready.1
+    kill -TERM "$bg_pid"
+    job_ends
+    [ "$status" -eq 143 ]
+    [ "$(tail -n 1 out)" = "a pie" ]
+    lacks "$(cat err)" "[rank 1]"
+}
+
 @test "a reader that goes away ends the program as alone" {
     status=0
     { "$ACCEL_RUN" -n 2 yes 2>err || echo $? >code; } | head -n 1 >out

@@ -298,7 +298,7 @@ void output_end(struct output *output, uint32_t rank, uint64_t now_ms) {
     struct source *source = &output->sources[rank];
     look(output, now_ms);
     source->is_bar |= source->return_last;
-    if (source->part_bytes)
+    if (source->part_bytes && (!rank || !output->is_held)) /* a piece of a line that rank 0 may have said in full */
         line_complete(output, rank, now_ms);
     source->has_ended = rank || !output->is_held; /* of what nobody has read the end is not known either */
     if (rank)

@@ -7,7 +7,7 @@
  *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, and of what one rank has printed and another has not yet OUTPUT_LINES lines of OUTPUT_BYTES: a model or
  *    a vocabulary that is printed at once. Many ranks share OUTPUT_BYTES_OF_ALL: behind a reader that rests all but rank 0 run on. A rank further ahead of
  *    rank 0 is judged early; one that is further behind is not compared with lines that are forgotten.
- *  - What rank 0 has said and nobody has read yet is not known: while it is held up no other rank's line differs.
+ *  - What rank 0 has said and nobody has read yet is not known: while it is held up, or when it was cut short, no other rank's line differs.
  *  - Lines are aligned as diff does it, a few lines forward: one line more on a rank (a warning) does not make all that follow differ.
  *  - Progress bars (text ended by \r) are not compared and not handed on (L20).
  */
@@ -37,11 +37,11 @@ struct output *output_new(uint32_t world_size, output_show *show, void *context)
 void output_free(struct output *output);
 
 void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t count, uint64_t now_ms);
-/* The rank's stream has ended: what it began to print counts as a line. */
+/* The rank's stream has ended: what it began to print counts as a line, unless rank 0 is held up. */
 void output_end(struct output *output, uint32_t rank, uint64_t now_ms);
 /* Nobody reads this stream any more: nothing of it differs from now on. */
 void output_give_up(struct output *output);
-/* Rank 0 is not read now, or is again: output_feed(), output_end() and output_settle() do as was said last. */
+/* Rank 0 is not read now, or was cut short; or is read again: output_feed(), output_end() and output_settle() do as was said last. */
 void output_hold(struct output *output, int is_held);
 /* Judges lines that have waited long enough; all of them when `all`. */
 void output_settle(struct output *output, uint64_t now_ms, int all);

@@ -123,9 +123,10 @@ static bool may_read(const struct streams *streams, uint32_t index) {
     return streams->list[index].source >= 0 && !streams->list[index].unlogged && (index > 1 || !is_pending(streams, (int)index));
 }
 
-/* Knows whether rank 0 is read now. */
+/* Knows whether rank 0 is read now, and whether it was cut short: what it would have said then, nobody knows. */
 static struct output *output_of(struct streams *streams, int which) {
-    bool is_held = stream_of(streams, 0, which)->source >= 0 && !may_read(streams, (uint32_t)which);
+    bool is_open = stream_of(streams, 0, which)->source >= 0;
+    bool is_held = is_open ? !may_read(streams, (uint32_t)which) : streams->is_cut;
     output_hold(streams->outputs[which], is_held);
     return streams->outputs[which];
 }

@@ -50,6 +50,7 @@ struct streams {
     struct writer logs;            /* a disk of their own may hang */
     uint32_t world_size;
     bool is_direct, is_combined;
+    bool is_cut;               /* the user has asked the ranks to end: they end in the midst of what they say */
     bool is_quiet;             /* rank 0 is on another host: nothing is handed on */
     struct stream *list;       /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
     struct output *outputs[2]; /* owned: stdout (or both), stderr */

@@ -149,6 +149,19 @@ TEST("at the end of a run whose reader rests nothing differs from what nobody ha
     output_free(output);
 }
 
+TEST("of a rank that ends in the midst of a line after rank 0 was cut short, the piece is not a difference") {
+    struct output *output = output_new(2, show, NULL);
+    feed_numbers(output, 0, 0, 100, 0);
+    output_hold(output, 1);
+    output_end(output, 0, 0);
+    feed_numbers(output, 1, 0, 3, 0);
+    feed(output, 1, "pie");
+    output_end(output, 1, 0);
+    output_settle(output, 0, 1);
+    EXPECT_TEXT(shown, "");
+    output_free(output);
+}
+
 TEST("when nobody reads any more, nothing differs") {
     struct output *output = output_new(2, show, NULL);
     feed(output, 0, "one\n");
