@@ -91,9 +91,9 @@ EOF
 }
 
 @test "while nobody reads what rank 0 prints the others do not differ from it: not at the end either" {
-    mkfifo unread
+    mkfifo unread # more than it, the launcher and rank 0's pipe hold, of fewer lines than a rank may be ahead of a slow rank 0
     exec 9<>unread
-    spawn_bg sh -c "exec \"\$@\" >unread 9>&-" sh "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; seq 10; touch begun.\$ACCEL_RUN_RANK; seq 11 100000; touch printed.\$ACCEL_RUN_RANK; exec sleep 100"
+    spawn_bg sh -c "exec \"\$@\" >unread 9>&-" sh "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; seq 10; touch begun.\$ACCEL_RUN_RANK; seq 100001 130000; touch printed.\$ACCEL_RUN_RANK; exec sleep 100"
     await_files begun.0 printed.1
     kill -TERM "$bg_pid"
     job_ends
