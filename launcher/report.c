@@ -64,7 +64,7 @@ void report_loss(struct job *job) {
 
 static bool reader_is_gone(void) {
     struct pollfd outputs[] = {{STDOUT_FILENO, POLLOUT, 0}, {STDERR_FILENO, POLLOUT, 0}};
-    return poll(outputs, 2, 0) > 0 && (outputs[0].revents | outputs[1].revents) & POLLERR;
+    return poll(outputs, 2, 0) > 0 && (outputs[0].revents | outputs[1].revents) & (POLLERR | POLLHUP); /* a pipe's; a socket's */
 }
 
 static struct verdict_facts facts_of(const struct job *job) {

@@ -11,7 +11,9 @@
 
 enum { TWICE_MS = 100 };
 
-static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
+/* All that a program may have a handler for, which somebody sends it by its number; and those of real time. */
+static const int handled[] = {SIGINT,  SIGTERM,   SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU,  SIGALRM,
+                              SIGPROF, SIGVTALRM, SIGPWR, SIGIO,   SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
 
 /* nohup ignores SIGHUP, a shell's "&" ignores SIGINT and SIGQUIT, a script what its scheduler warns it by: the program alone would inherit that, so the ranks
    do, and so do we. But for SIGCHLD, without which nobody could wait for a child. */
@@ -44,6 +46,9 @@ int signals_open(struct job *job) {
     for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)
         if (sigismember(&job->ignored, handled[i]) == 0)
             sigaddset(&set, handled[i]);
+    for (int signal = SIGRTMIN; signal <= SIGRTMAX; signal++)
+        if (sigismember(&job->ignored, signal) == 0)
+            sigaddset(&set, signal);
     signal(SIGCHLD, SIG_DFL); /* inherited SIG_IGN would reap for us */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error of the call that meets it, which says what it means */
@@ -139,7 +144,7 @@ static void reap_orphans(struct job *job) {
 
 /* What a user or a scheduler says to the program: it goes to the ranks of all hosts. */
 static bool is_message(int signal) {
-    return rank_is_asked_to_end(signal) || signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGXCPU;
+    return rank_is_asked_to_end(signal) || signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGXCPU || signal == SIGALRM;
 }
 
 static void handle(struct job *job, int signal, bool is_of_process, bool ranks_have_it) {
@@ -168,9 +173,9 @@ static void handle(struct job *job, int signal, bool is_of_process, bool ranks_h
     case SIGCHLD:
         reap_orphans(job);
         break;
-    default:
+    default: /* no terminal sends these */
         if (!ranks_have_it)
-            pass_on(job, signal, is_of_process);
+            signal_programs(job, signal);
     }
 }
 
