@@ -112,6 +112,20 @@ uint64_t board_progress(struct job *job) {
     return progress;
 }
 
+bool board_all_have_come(struct job *job) {
+    uint64_t most = 0;
+    board_progress(job); /* reads the lines of this host */
+    for (uint32_t i = 0; i < job->world_size; i++)
+        most = job->lines[i].collective > most ? job->lines[i].collective : most;
+    for (uint32_t i = 0; i < job->local_size; i++) {
+        const struct together_line *line = &job->lines[job->first + i];
+        bool is_here = job->ranks[i].has_claimed && line->generation == job->lines[job->first].generation && line->collective == most;
+        if (!is_here || (line->waiting != BOARD_WAITS_NOT && !job->ranks[i].has_ended))
+            return false;
+    }
+    return true;
+}
+
 static void early(struct job *job, const struct watch_result *result) {
     char words[160];
     struct problem problem;

@@ -72,6 +72,7 @@ struct job {
 
     enum lifecycle_state state;
     uint64_t deadline_ms;   /* 0: none */
+    uint64_t ending_ms;     /* when the first rank failed: since when the others have had time to end */
     uint64_t looked_ms;     /* last look at the board */
     uint64_t lines_ms;      /* it was told to the other hosts */
     struct heard heard[32]; /* by a signal's number */
@@ -143,6 +144,8 @@ void board_words(struct job *job, uint32_t rank, char *text, size_t size);
 void board_line(struct job *job, uint32_t rank, struct together_line *line);
 /* Goes up when ranks of this host do. */
 uint64_t board_progress(struct job *job);
+/* Has every rank of this host trained, and come as far as any, and waits for none in a collective? */
+bool board_all_have_come(struct job *job);
 /* Have ranks that ended well thrown in other operators than rank 0? Then the problem says which. */
 bool board_threw_apart(struct job *job, struct problem *problem);
 /* After a stop of the whole job (Ctrl-Z) nobody was slow. */

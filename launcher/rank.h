@@ -25,7 +25,8 @@ struct rank {
     int exit_code;             /* of an ended rank that exited */
     int signal;                /* of an ended rank that was killed; 0: it exited */
     bool ended_by_us;          /* after we asked it to stop: no evidence against it (L17) */
-    bool is_survived;          /* its first process was asked to end and has; the program that it ran goes on */
+    bool is_survived;          /* its first process has ended; the program that it has started goes on, or begins */
+    uint64_t ended_ms;         /* since when */
     bool has_claimed;          /* ever */
     pid_t claimer;             /* the process that claimed last; the rank's own or one that it started */
     uint64_t claimer_started;  /* process_started() */

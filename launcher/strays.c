@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "process.h"
+#include "program/interpret.h"
 
 #define CHILDREN_MAX 1024
 
@@ -82,6 +83,23 @@ int strays_reap(const struct strays *strays) {
     for (int i = 0; i < count; i++)
         left += waitpid(pids[i], NULL, WNOHANG) == 0;
     return left;
+}
+
+static bool is_python(pid_t pid) {
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n < 0 ? 0 : n] = 0;
+    return n > 0 && interpret_is_python(path);
+}
+
+bool strays_have_python(const struct strays *strays) {
+    pid_t pids[CHILDREN_MAX];
+    int count = list_strays(strays, pids, CHILDREN_MAX);
+    for (int i = 0; i < count; i++)
+        if (is_python(pids[i]))
+            return true;
+    return false;
 }
 
 static void add_name(pid_t pid, char *names, size_t size) {

@@ -29,6 +29,9 @@ void strays_note_earlier(struct strays *strays);
 /* Reaps orphans that have ended. Returns how many children are left that are neither ranks nor the guard. */
 int strays_reap(const struct strays *strays);
 
+/* Is one of them a Python, which may have claimed nothing yet because it is importing still? */
+bool strays_have_python(const struct strays *strays);
+
 /* "name (pid), name (pid)" of every stray and of every rank that has not ended, at most size bytes. */
 void strays_names(const struct strays *strays, char *names, size_t size);
 

@@ -12,8 +12,9 @@
 #include "job.h"
 #include "strays.h"
 
-#define READER_MS 2000 /* for who reads our output, once a signal of the user's has ended the program */
-#define KILLS_MAX 5    /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
+#define READER_MS 2000  /* for who reads our output, once a signal of the user's has ended the program */
+#define IMPORT_MS 60000 /* for a Python that a script has left in the background to import libtorch */
+#define KILLS_MAX 5     /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
 static void signal_ranks(struct job *job, int signal) {
     for (uint32_t i = 0; i < job->local_size; i++)
@@ -69,6 +70,8 @@ void supervise_event(struct job *job, enum lifecycle_event event) {
     struct lifecycle_step step = lifecycle_next(job->state, event);
     if (step.next != job->state && !(step.actions & LIFECYCLE_ARM))
         job->deadline_ms = 0;
+    if (step.next == LIFECYCLE_ENDING && job->state != LIFECYCLE_ENDING)
+        job->ending_ms = clock_ms();
     job->state = step.next;
     /* Only what time has brought is a round: the impatient kill as often as they like. */
     if (event == LIFECYCLE_DEADLINE && (step.actions & (LIFECYCLE_KILL | LIFECYCLE_STRAYS_KILL)) && give_up_killing(job))
@@ -119,10 +122,16 @@ static void rank_ended(struct job *job, size_t index) {
     count_end(job);
 }
 
-/* A script dies of the signal at which the program that it waits for saves first (a terminal's hangup, timeout(1), a scheduler): the rank ends with that. */
-static bool is_survived(const struct job *job, const struct rank *rank) {
-    return job->state <= LIFECYCLE_INTERRUPTED && rank_is_asked_to_end(rank->signal) && rank->claimer != rank->pid &&
-           claims_is_granted(&job->claims, rank->number);
+/* A rank ends with the program that trains: a script dies of the signal at which that saves first (a terminal's hangup, timeout(1), a scheduler), or puts it
+   into the background and returns (nohup python train.py &), or the program makes a daemon of itself. A Python that has not imported libtorch yet may be it,
+   too, and what has just been forked may be about to become one. */
+static bool is_survived(const struct job *job, const struct rank *rank, uint64_t now_ms) {
+    if (job->state > LIFECYCLE_INTERRUPTED)
+        return false;
+    if (rank->has_claimed)
+        return rank->claimer != rank->pid && claims_is_granted(&job->claims, rank->number);
+    uint64_t since_ms = now_ms - rank->ended_ms;
+    return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || (since_ms < IMPORT_MS && strays_have_python(&job->strays));
 }
 
 static void rank_ready(void *context, size_t index, short events) {
@@ -132,7 +141,8 @@ static void rank_ready(void *context, size_t index, short events) {
     rank_store_end(rank);
     if (!rank->has_ended)
         return;
-    rank->is_survived = is_survived(job, rank);
+    rank->ended_ms = clock_ms();
+    rank->is_survived = is_survived(job, rank, rank->ended_ms);
     if (!rank->is_survived)
         rank_ended(job, index);
 }
@@ -141,7 +151,7 @@ static void rank_ready(void *context, size_t index, short events) {
 static void survivors_settle(struct job *job) {
     for (uint32_t i = 0; i < job->local_size; i++) {
         struct rank *rank = &job->ranks[i];
-        if (!rank->is_survived || (job->state <= LIFECYCLE_INTERRUPTED && claims_is_granted(&job->claims, rank->number)))
+        if (!rank->is_survived || is_survived(job, rank, clock_ms()))
             continue;
         rank->is_survived = false;
         count_end(job);
@@ -155,16 +165,24 @@ static bool some_rank_has_board(const struct job *job) {
     return false;
 }
 
+static bool some_rank_is_survived(const struct job *job) {
+    for (uint32_t i = 0; i < job->local_size; i++)
+        if (job->ranks[i].is_survived)
+            return true;
+    return false;
+}
+
 /* -1: until something happens. */
 static int round_timeout(const struct job *job, uint64_t now_ms) {
     uint64_t timeout = UINT64_MAX;
     if (job->deadline_ms)
         timeout = job->deadline_ms > now_ms ? job->deadline_ms - now_ms : 0;
     bool looking = job->world_size > 1 && job->state <= LIFECYCLE_INTERRUPTED && some_rank_has_board(job);
+    bool awaiting = some_rank_is_survived(job);
     bool waiting =
         notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
     /* Nobody says when a job of a shell's background has become that of the foreground. */
-    if ((looking || waiting || input_is_shut_out(&job->input)) && timeout > BOARD_LOOK_MS)
+    if ((looking || waiting || awaiting || input_is_shut_out(&job->input)) && timeout > BOARD_LOOK_MS)
         timeout = BOARD_LOOK_MS;
     if (job->hosts && timeout > HOSTS_BEAT_MS)
         timeout = HOSTS_BEAT_MS;
@@ -198,12 +216,19 @@ static bool waits_for_reader(struct job *job) {
            held_by_reader(job);
 }
 
+/* What comes behind the training (a report by network, atexit, a script's next command) takes another time on each rank: who ends with a code first is not the
+   only one that fails. As the program alone would, all may come to their ends that are where he was, and wait for nobody. */
+static bool waits_for_ends(struct job *job, uint64_t now_ms) {
+    bool is_by_code = job->first_failed >= 0 ? job->ranks[job->first_failed].exit_code : !strcmp(job->problem.id, "AR-RANK-FAILED");
+    return job->state == LIFECYCLE_ENDING && is_by_code && now_ms - job->ending_ms < job->config->grace_ms && board_all_have_come(job);
+}
+
 static void on_time(struct job *job, uint64_t now_ms) {
     look_for_gap(job);
     survivors_settle(job);
     if (job->deadline_ms && now_ms >= job->deadline_ms) {
         job->deadline_ms = 0;
-        if (waits_for_reader(job))
+        if (waits_for_reader(job) || waits_for_ends(job, now_ms))
             arm(job, LIFECYCLE_MOMENT);
         else
             supervise_event(job, LIFECYCLE_DEADLINE);

@@ -94,8 +94,8 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
             : facts->host
                 ? "no other rank is known to have failed before: does it also happen without accel-run? If not, does the program "
                   "depend on its process, time or place?" /* other hosts' ends come later, or never: all are ended */
-                : "the other ranks did not fail: does the program depend on its process, time or place, or does it start others (mv, "
-                  "mkdir, a tool), which run once for each rank?",
+                : "no other rank ended so, in the time that all were given: does the program depend on its process, time or place, or "
+                  "is it a script, whose commands (mv, mkdir, a tool) run once for each rank?",
             "%s of '%s' ended with exit code %d%s%s", who, facts->program, rank->exit_code, *facts->where ? ", " : "", facts->where);
 }
 
@@ -126,8 +126,11 @@ static void succeeded(const struct verdict_facts *facts, struct verdict *verdict
         problem_set(&verdict->report, EXIT_LAUNCHER, "AR-OUTPUT", "make room, or raise 'ulimit -f', and run again",
                     "the program ended well, but %llu bytes of its output could not be written", (unsigned long long)facts->lost_bytes);
     } else if (!claimed)
-        problem_set(&verdict->report, 0, "AR-NO-TRAINING", "accel-run divides programs that train with libtorch; start this one without it",
-                    "%u copies of this program ran, none used libtorch: nothing was divided", facts->world_size);
+        problem_set(
+            &verdict->report, 0, "AR-NO-TRAINING",
+            "accel-run divides programs that train with libtorch; start this one without it. If it does train, something on the way "
+            "has cleared LD_PRELOAD ('env -i')",
+            "%u copies of this program ran, none used libtorch with accel-run's library in it: nothing was divided", facts->world_size);
     else
         problem_set(&verdict->report, 0, "AR-RANK-UNCLAIMED", "does the program train on some ranks only?",
                     "%u of %u ranks used libtorch: the others ran as plain copies", claimed, facts->world_size);

@@ -163,9 +163,50 @@ END
 }
 
 @test "the first rank that fails decides, and its last words are shown" {
-    run -7 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=1 "err:cannot go on" exit=7 all pause
+    run -7 --separate-stderr "$ACCEL_RUN" -n 3 "$CLAIMER" claim meet only=1 "err:cannot go on" collective=1 exit=7 all pause
     contains "$stderr" "AR-RANK-FAILED: rank 1 of 3"
     contains "$stderr" "    cannot go on"
+}
+
+@test "ranks that end with a code each at its own time, behind the training, lose nothing, and none is blamed; one that does not end is waited for as long as --grace says" {
+    mkfifo fifo
+    spawn_bg "$ACCEL_RUN" -n 3 bash -c '"$0" claim meet collective=5 touch=trained.%r && until [ -e report.$ACCEL_RUN_RANK ]; do read -r -t 0.05 <>fifo; done; echo report; exit 3' "$CLAIMER"
+    await_files trained.0 trained.1 trained.2
+    touch report.1 report.2
+    for pid in $(pgrep -P "$bg_pid" bash); do [ "$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^ACCEL_RUN_RANK=//p')" = 0 ] || wait_pids_gone "$pid"; done
+    sleep 4 # longer than the others would be waited for after a failure
+    touch report.0
+    job_ends
+    [ "$status" -eq 3 ]
+    [ "$(cat out)" = report ]
+    contains "$(cat err)" "every one of 3 ranks"
+    run -7 --separate-stderr "$ACCEL_RUN" -n 2 --grace 0.1 "$CLAIMER" claim meet only=1 exit=7 all pause
+    contains "$stderr" "rank 1 of 2"
+    contains "$stderr" "no other rank ended so, in the time that all were given"
+}
+
+@test "a rank lasts as long as the program that trains, which a script has put into the background, or another session, before it returned" {
+    mkfifo fifo
+    for way in '' setsid; do
+        spawn_bg "$ACCEL_RUN" -n 2 bash -c "$way"' "$0" claim touch=began.%r await=go touch=trained.%r & until [ -e began.$ACCEL_RUN_RANK ]; do read -r -t 0.05 <>fifo; done; touch returned.$ACCEL_RUN_RANK' "$CLAIMER"
+        await_files returned.0 returned.1
+        sleep 3 # longer than a leftover would have
+        touch go
+        job_ends
+        [ "$status" -eq 0 ]
+        [ ! -s err ]
+        [ -e trained.0 ]
+        [ -e trained.1 ]
+        rm began.* returned.* trained.* go
+    done
+}
+
+@test "a Python that a script has left behind has the time to import libtorch before it is taken for a leftover" {
+    echo 'import os, sys, time; time.sleep(4); os.execv(sys.argv[1], sys.argv[1:])' >late.py
+    run -0 --separate-stderr "$ACCEL_RUN" -n 2 sh -c 'nohup python3 late.py "$0" claim meet touch=trained.%r >/dev/null 2>&1 &' "$CLAIMER"
+    [ -e trained.0 ]
+    [ -e trained.1 ]
+    lacks "$stderr" AR-STRAY
 }
 
 @test "when all ranks fail alike, that is said, and rank 0's words are not lost" {
@@ -217,7 +258,7 @@ END
 spawn_listeners() {
     cat >listen <<'END'
 #!/bin/bash
-for s in INT TERM HUP QUIT USR1 USR2; do trap "echo $s >>got.$ACCEL_RUN_RANK" $s; done
+for s in INT TERM HUP QUIT USR1 USR2 ALRM VTALRM PROF IO PWR RTMIN+3; do trap "echo $s >>got.$ACCEL_RUN_RANK" $s; done
 echo $$ >ready.$ACCEL_RUN_RANK
 until [ -e leave ]; do read -r -t 0.05 <>fifo; done
 exit 0
@@ -230,7 +271,7 @@ END
 
 @test "signals are forwarded, each once, to each rank" {
     spawn_listeners
-    for s in USR1 USR2 HUP QUIT TERM INT; do
+    for s in USR1 USR2 ALRM VTALRM PROF IO PWR RTMIN+3 HUP QUIT TERM INT; do
         kill -$s "$bg_pid"
         retry 100 0.05 grep -qx $s got.0
         retry 100 0.05 grep -qx $s got.1

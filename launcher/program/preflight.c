@@ -191,7 +191,9 @@ static int check_elf(struct walk *walk, const struct elf_target *elf) {
         return -1;
     if (!elf->is_dynamic)
         return walk->is_script ? 0
-                               : problem_set(problem, EXIT_LAUNCHER, "AR-ELF-STATIC", "link the program dynamically (without -static)",
+                               : problem_set(problem, EXIT_LAUNCHER, "AR-ELF-STATIC",
+                                             "link the program dynamically (without -static); if it only starts another one, put accel-run "
+                                             "behind it: WRAPPER accel-run ...",
                                              "'%s' is statically linked: the shim cannot be loaded into it", path);
     int code = judge_interpreter(elf->interpreter, &what);
     if (code)

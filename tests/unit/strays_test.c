@@ -1,4 +1,4 @@
-// sources: launcher/strays.c launcher/process.c launcher/rank.c
+// sources: launcher/strays.c launcher/process.c launcher/rank.c launcher/program/interpret.c
 /*
  * Processes that outlive their rank, on kernels that do not list a process's children.
  */
