@@ -130,6 +130,17 @@ in_place_share() {
     "$COMPARE" "$plain/out" "$ranks/out"
 }
 
+@test "... and their loaders' workers, of which each rank's have the same numbers, share tensors with their own rank" {
+    requires command unshare
+    unshare --pid --fork --mount-proc true || skip "no right to make a namespace"
+    set_command wheel shared_tensors.py
+    plain_run wheel shared_tensors.py file_system whole
+    ranks=$BATS_TEST_TMPDIR/apart
+    run_in "$ranks" "$ACCEL_RUN" -n 2 unshare --pid --fork --mount-proc "${command[@]}" file_system whole
+    same_status
+    "$COMPARE" "$plain/out" "$ranks/out"
+}
+
 @test "what autograd calls back in Python sees whole gradients: hooks, custom functions, module hooks, checkpoints" {
     same_part callbacks.py debian wheel
 }

@@ -40,10 +40,10 @@ one_build() {
 # memory_by_name RUN...: runs shared_memory.py so, beside memory that was there before; nothing of the ranks' is left
 memory_by_name() {
     export ACCEL_TEST_BEFORE=accel_test_before_$$
-    printf 'there before' >"/dev/shm/$ACCEL_TEST_BEFORE"
+    printf 'there before' | tee "/dev/shm/$ACCEL_TEST_BEFORE" >"/dev/shm/torch_1_$ACCEL_TEST_BEFORE"
     "$@" shared_memory.py
-    rm -r "/dev/shm/$ACCEL_TEST_BEFORE"*
-    [ -z "$(find /dev/shm -name 'accel_test_*.accel-run-*')" ]
+    rm -r "/dev/shm/$ACCEL_TEST_BEFORE"* "/dev/shm/torch_1_$ACCEL_TEST_BEFORE"
+    [ -z "$(find /dev/shm -name '*accel_test_*.accel-run-*')" ]
 }
 
 # program TEXT: a Python program of a few lines, after a model has been made and trained a step

@@ -6,7 +6,9 @@
  *  - What was there before the job (another program's) is everybody's, and is opened as it is. Rank 0 leaves a mark beside what it makes itself, before it
  *    makes it; so the others know one from the other.
  *  - In any process of a job, claimed or not: a child may be the first to make it. What is left goes when the job ends (launcher/shared_names.c).
- *  - Names that libtorch draws (torch_PID_...) are left alone.
+ *  - Names that libtorch draws for tensors (torch_PROCESS_RANDOM_NUMBER) are each rank's own, rank 0's, too: its random numbers are those of all ranks, and in
+ *    process namespaces so are process numbers; and what ends before it has removed them leaves nothing. All processes that use them are the rank's, its
+ *    torch_shm_manager among them, and say the drawn name to each other. One that only stands as it is drawn is somebody's outside of the job.
  *  - Names of semaphores that Python's multiprocessing draws, which all ranks draw alike, are each rank's own: it gives up after a hundred that are taken, and
  *    where workers are spawned they stay taken. Other semaphores are everybody's.
  */
@@ -41,8 +43,7 @@ static bool is_foreign(const char *name, const char *mark) {
 /* own: what stands for the name on this rank; for rank 0, its mark. False: the program's name holds as it is. */
 static bool find_own(const char *name, char *own) {
     char mark[NAME_ROOM];
-    bool is_ours = shim_job_name() && strncmp(name, "/torch_", 7) != 0;
-    return is_ours && shim_own_name(name, 0, mark, NAME_ROOM) && shim_own_name(name, shim_slot(), own, NAME_ROOM) &&
+    return shim_job_name() && shim_own_name(name, 0, mark, NAME_ROOM) && shim_own_name(name, shim_slot(), own, NAME_ROOM) &&
            !is_foreign(name, mark);
 }
 
@@ -53,8 +54,29 @@ static void leave_mark(const char *mark) {
     errno = saved_errno;
 }
 
+/* at::NewProcessWideShmHandle. */
+static bool is_of_libtorch(const char *name) {
+    return !strncmp(name, "/torch_", 7) && name[7] >= '0' && name[7] <= '9';
+}
+
+static bool find_drawn(const char *name, char *own) {
+    return is_of_libtorch(name) && shim_job_name() && shim_own_name(name, shim_slot(), own, NAME_ROOM);
+}
+
+static int open_drawn(const char *name, const char *own, int flags, unsigned mode) {
+    int file = ORIGINAL(shm_open)(own, flags, mode);
+    return file < 0 && errno == ENOENT ? ORIGINAL(shm_open)(name, flags, mode) : file;
+}
+
+static int unlink_drawn(const char *name, const char *own) {
+    int result = ORIGINAL(shm_unlink)(own);
+    return result && errno == ENOENT ? ORIGINAL(shm_unlink)(name) : result;
+}
+
 int hook_shm_open(const char *name, int flags, unsigned mode) {
     char own[NAME_ROOM];
+    if (find_drawn(name, own))
+        return open_drawn(name, own, flags, mode);
     if (!find_own(name, own))
         return ORIGINAL(shm_open)(name, flags, mode);
     if (shim_slot())
@@ -66,6 +88,8 @@ int hook_shm_open(const char *name, int flags, unsigned mode) {
 
 int hook_shm_unlink(const char *name) {
     char own[NAME_ROOM];
+    if (find_drawn(name, own))
+        return unlink_drawn(name, own);
     if (!find_own(name, own))
         return ORIGINAL(shm_unlink)(name);
     if (shim_slot())

@@ -36,6 +36,20 @@ def draw_names():
     print("semaphores", len(semaphores))
 
 
+def tensors_names():
+    """Names as libtorch draws them for tensors, by the process number, which in process namespaces is that of all ranks."""
+    own = f"/torch_1_{NAME}"
+    os.write(_posixshmem.shm_open(own, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=0o600), b"own")
+    print(os.read(_posixshmem.shm_open(own, os.O_RDONLY, mode=0), 5).decode())
+    _posixshmem.shm_unlink(own)
+    try:
+        _posixshmem.shm_open(own, os.O_RDONLY, mode=0)
+    except FileNotFoundError:
+        print("gone")
+    before = "/torch_1_" + os.environ["ACCEL_TEST_BEFORE"]
+    print("of another program", os.read(_posixshmem.shm_open(before, os.O_RDONLY, mode=0), 5).decode())
+
+
 def main():
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 3).double()
@@ -74,6 +88,7 @@ def main():
     drawn.unlink()
     before = _posixshmem.shm_open("/" + os.environ["ACCEL_TEST_BEFORE"], os.O_RDONLY, mode=0)
     print("of another program", os.read(before, 5).decode())
+    tensors_names()
     draw_names()
 
 
