@@ -102,21 +102,47 @@ bool strays_have_python(const struct strays *strays) {
     return false;
 }
 
-static void add_name(pid_t pid, char *names, size_t size) {
-    char path[64], name[64];
-    size_t used = strlen(names);
+static bool read_name(pid_t pid, char *name, size_t size) {
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, name, sizeof name - 1);
+    ssize_t n = fd < 0 ? -1 : read(fd, name, size - 1);
     if (fd >= 0)
         close(fd);
-    if (n <= 0 || used + 100 > size)
-        return;
+    if (n <= 0)
+        return false;
     name[n - (name[n - 1] == '\n')] = 0;
-    snprintf(names + used, size - used, "%s%s (%d)", used ? ", " : "", name, (int)pid);
+    return true;
 }
 
-void strays_names(const struct strays *strays, char *names, size_t size) {
+/* libtorch's torch_shm_manager, as far as the kernel keeps names: it ends two seconds after the last process that shares tensors by its help, and removes their
+   memory, and its folder in /tmp, at its own end alone. */
+static bool ends_by_itself(pid_t pid) {
+    char name[64];
+    return read_name(pid, name, sizeof name) && !strcmp(name, "torch_shm_manag");
+}
+
+static bool is_meant(pid_t pid, int signal) {
+    return signal == SIGKILL || !ends_by_itself(pid);
+}
+
+bool strays_end_by_themselves(const struct strays *strays) {
+    pid_t pids[CHILDREN_MAX];
+    int count = list_strays(strays, pids, CHILDREN_MAX);
+    for (int i = 0; i < count; i++)
+        if (!ends_by_itself(pids[i]))
+            return false;
+    return true;
+}
+
+static void add_name(pid_t pid, char *names, size_t size) {
+    char name[64];
+    size_t used = strlen(names);
+    if (read_name(pid, name, sizeof name) && used + 100 <= size)
+        snprintf(names + used, size - used, "%s%s (%d)", used ? ", " : "", name, (int)pid);
+}
+
+void strays_names(const struct strays *strays, int signal, char *names, size_t size) {
     pid_t pids[CHILDREN_MAX];
     int count = list_strays(strays, pids, CHILDREN_MAX);
     names[0] = 0;
@@ -124,14 +150,16 @@ void strays_names(const struct strays *strays, char *names, size_t size) {
         if (!strays->ranks[i].has_ended)
             add_name(strays->ranks[i].pid, names, size);
     for (int i = 0; i < count; i++)
-        add_name(pids[i], names, size);
+        if (is_meant(pids[i], signal))
+            add_name(pids[i], names, size);
 }
 
 void strays_signal(const struct strays *strays, int signal) {
     pid_t pids[CHILDREN_MAX];
     int count = list_strays(strays, pids, CHILDREN_MAX);
     for (int i = 0; i < count; i++)
-        kill(pids[i], signal);
+        if (is_meant(pids[i], signal))
+            kill(pids[i], signal);
     for (uint32_t i = 0; i < strays->world_size; i++)
         rank_signal(&strays->ranks[i], signal);
 }

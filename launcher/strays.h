@@ -32,10 +32,13 @@ int strays_reap(const struct strays *strays);
 /* Is one of them a Python, which may have claimed nothing yet because it is importing still? */
 bool strays_have_python(const struct strays *strays);
 
-/* "name (pid), name (pid)" of every stray and of every rank that has not ended, at most size bytes. */
-void strays_names(const struct strays *strays, char *names, size_t size);
+/* Are all that are left helpers of libtorch's, which end two seconds after who needs them, and clean up after it then? */
+bool strays_end_by_themselves(const struct strays *strays);
 
-/* Sends the signal to every stray, and to what is left of every rank's group. */
+/* "name (pid), name (pid)" of every stray that the signal is for and of every rank that has not ended, at most size bytes. */
+void strays_names(const struct strays *strays, int signal, char *names, size_t size);
+
+/* Sends the signal to every stray, but to those that end by themselves SIGKILL alone, and to what is left of every rank's group. */
 void strays_signal(const struct strays *strays, int signal);
 
 #endif

@@ -14,6 +14,7 @@
 
 #define READER_MS 2000  /* for who reads our output, once a signal of the user's has ended the program */
 #define IMPORT_MS 60000 /* for a Python that a script has left in the background to import libtorch */
+#define HELPERS_MS 5000 /* for strays that end by themselves, from when only they were left */
 #define KILLS_MAX 5     /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
 static void signal_ranks(struct job *job, int signal) {
@@ -30,7 +31,7 @@ static void warn_of_strays(struct job *job, const char *id, const char *cure, co
 
 static void stop_strays(struct job *job, int signal) {
     char names[512];
-    strays_names(&job->strays, names, sizeof names);
+    strays_names(&job->strays, signal, names, sizeof names);
     strays_signal(&job->strays, signal);
     if (*names && signal == SIGTERM)
         warn_of_strays(job, "AR-STRAY", "let the program end what it starts; a service is started before accel-run, outside of it",
@@ -40,7 +41,7 @@ static void stop_strays(struct job *job, int signal) {
 /* Another user's process, or one that hangs in the kernel: no signal will end it. Returns whether it is time to leave it behind. */
 static bool give_up_killing(struct job *job) {
     char names[512];
-    strays_names(&job->strays, names, sizeof names);
+    strays_names(&job->strays, SIGKILL, names, sizeof names);
     if (strcmp(names, job->unkilled)) { /* others than last time: killing one orphans the next */
         memcpy(job->unkilled, names, sizeof names);
         job->kills = 0;
@@ -223,12 +224,21 @@ static bool waits_for_ends(struct job *job, uint64_t now_ms) {
     return job->state == LIFECYCLE_ENDING && is_by_code && now_ms - job->ending_ms < job->config->grace_ms && board_all_have_come(job);
 }
 
+static bool waits_for_helpers(struct job *job, uint64_t now_ms) {
+    bool may_wait = job->state == LIFECYCLE_SWEEPING || job->state == LIFECYCLE_SWEEP_TERM;
+    if (!may_wait || !strays_end_by_themselves(&job->strays))
+        return false;
+    if (!job->helpers_ms)
+        job->helpers_ms = now_ms;
+    return now_ms - job->helpers_ms < HELPERS_MS;
+}
+
 static void on_time(struct job *job, uint64_t now_ms) {
     look_for_gap(job);
     survivors_settle(job);
     if (job->deadline_ms && now_ms >= job->deadline_ms) {
         job->deadline_ms = 0;
-        if (waits_for_reader(job) || waits_for_ends(job, now_ms))
+        if (waits_for_reader(job) || waits_for_ends(job, now_ms) || waits_for_helpers(job, now_ms))
             arm(job, LIFECYCLE_MOMENT);
         else
             supervise_event(job, LIFECYCLE_DEADLINE);

@@ -176,6 +176,30 @@ print(*(one.getsockname()[1] for one in all))'
     contains "$stderr" "restless ("
 }
 
+# shared_tensors RANKS END STATUS: in a /dev/shm of its own, whose content ends up in the file left
+shared_tensors() {
+    mkdir -p "$BATS_FILE_TMPDIR/folders"
+    # shellcheck disable=SC2016
+    TMPDIR=$BATS_FILE_TMPDIR/folders run "-$3" --separate-stderr unshare -m sh -c 'mount -t tmpfs none /dev/shm && "$@"; status=$?; ls -A /dev/shm >left; exit $status' sh \
+        timeout 60 "$ACCEL_RUN" -n "$1" "${command[@]}" file_system "$2"
+}
+
+@test "tensors that are shared by name: none is left after any end, and libtorch's helper, which looks after that, is no stray" {
+    requires command unshare
+    unshare -m true || skip "no right to mount"
+    unset ACCEL_RUN_SHIM
+    set_command wheel shared_tensors.py
+    export ACCEL_RUN_LOG_LEVEL=warn
+    local ends end
+    for ends in "2 whole 0" "1 raise 3" "2 exit 3" "2 signal 143"; do
+        read -ra end <<<"$ends"
+        shared_tensors "${end[@]}"
+        lacks "$stderr" torch_shm_manag
+        [ -z "$(cat left)" ]
+        [ -z "$(find "$BATS_FILE_TMPDIR/folders" -name 'torch-shm-*')" ]
+    done
+}
+
 @test "a chain of processes that each start the next in another session is ended to its last" {
     cat >chain <<'END'
 #!/bin/bash

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include "../../launcher/strays.h"
 
@@ -51,4 +52,41 @@ TEST("children that are neither ranks nor the guard are found and reaped") {
 TEST("... also where the kernel does not list a process's children") {
     hidden = "/children";
     expect_found();
+}
+
+/* Named before this returns. */
+static pid_t start_named(const char *name) {
+    int ends[2];
+    char byte;
+    EXPECT(pipe(ends) == 0);
+    pid_t pid = fork();
+    if (!pid) {
+        prctl(PR_SET_NAME, name);
+        EXPECT(write(ends[1], "", 1) == 1);
+        for (;;)
+            pause();
+    }
+    EXPECT(read(ends[0], &byte, 1) == 1);
+    close(ends[0]);
+    close(ends[1]);
+    return pid;
+}
+
+TEST("libtorch's helper ends by itself: it is neither named nor told to end, only killed") {
+    struct strays strays = {0};
+    char names[128];
+    siginfo_t ended;
+    pid_t helper = start_named("torch_shm_manager");
+    EXPECT(strays_end_by_themselves(&strays));
+    pid_t other = start_named("other");
+    EXPECT(!strays_end_by_themselves(&strays));
+    strays_names(&strays, SIGTERM, names, sizeof names);
+    EXPECT(strstr(names, "other (") && !strstr(names, "torch_shm"));
+    strays_signal(&strays, SIGTERM);
+    EXPECT(waitpid(other, NULL, 0) == other);
+    EXPECT(strays_reap(&strays) == 1 && strays_end_by_themselves(&strays));
+    strays_names(&strays, SIGKILL, names, sizeof names);
+    EXPECT(strstr(names, "torch_shm"));
+    strays_signal(&strays, SIGKILL);
+    EXPECT(waitid(P_PID, (id_t)helper, &ended, WEXITED) == 0 && ended.si_status == SIGKILL);
 }
