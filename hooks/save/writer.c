@@ -163,12 +163,13 @@ void hook_writer_end(void *writer) {
     save_finish(&pending->save);
 }
 
-/* A writer that was never ended: its destructor ends the file, by a call that is seen or (-Bsymbolic) not. */
+/* A writer that was never ended: its destructor ends the file, by a call that is seen or (-Bsymbolic) not. What cannot be written then ends the program
+   (std::terminate), with or without us: destructors throw nothing that could be caught. */
 void hook_writer_delete(void *writer) {
     ORIGINAL(writer_delete)(writer);
-    struct pending *pending = pending_find(writer);
-    if (!pending)
+    struct pending *found = pending_find(writer);
+    if (!found)
         return;
+    __attribute__((cleanup(leave_end))) struct pending *pending = found;
     save_finish(&pending->save);
-    pending_end(pending);
 }
