@@ -145,6 +145,10 @@ in_place_share() {
     same_part callbacks.py debian wheel
 }
 
+@test "hooks on the nodes that accumulate into leaves see whole gradients, before and after, step there, and shard models" {
+    same_part leaf_hooks.py debian wheel
+}
+
 @test "gradients that the program gives, of all sizes: what one process refuses is refused, what it sums is summed" {
     same_part wrong_sizes.py debian wheel
 }

@@ -90,6 +90,7 @@ same_words() {
 part() { same_part "$1" "$MATRIX_BUILD"; }
 
 @test "autograd: what is called back in Python" { part callbacks.py; }
+@test "autograd: hooks on leaves' nodes" { part leaf_hooks.py; }
 @test "autograd: gradients in the loss" { part second_derivative.py; }
 @test "autograd: gradients in the loss through a normalisation" { part second_derivative_norm.py; }
 @test "autograd: layouts of normalised images" { part image_layouts.py; }

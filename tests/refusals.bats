@@ -16,6 +16,7 @@ setup_file() {
 @test "a hook of Python on a node of the graph whose gradients nobody knows is refused by name" {
     stopped debian AR-PY-HOOK refused.py node_hook
     stopped debian AR-PY-HOOK refused.py module_hook
+    stopped debian AR-PY-HOOK refused.py leaf_hook
     stopped wheel AR-PY-HOOK refused.py node_prehook
 }
 
