@@ -156,5 +156,5 @@ parted() {
 
 @test "refused: results of two batches, or steps, in another order on each rank" { parted taken.py rows sums losses steps average packed; }
 @test "refused: results of one batch in another order on each rank" {
-    parted taken_apart.py numbers largest heads scaled shifted pieces columns normalised answers drawn stacked gradients
+    parted taken_apart.py numbers largest heads scaled factors constants shifted pieces columns normalised answers drawn stacked gradients
 }

@@ -114,7 +114,7 @@ python_for() {
 
 @test "ranks that take results of one batch in different orders, as from a set ordered by addresses, are stopped" {
     local what
-    in_turn 0 numbers largest heads scaled shifted pieces columns normalised answers drawn stacked gradients
+    in_turn 0 numbers largest heads scaled factors constants shifted pieces columns normalised answers drawn stacked gradients
     for what in "${its_turn[@]}"; do
         run "$ACCEL_RUN" -n 2 "$(python_for "$what")" "$REPOSITORY/tests/programs/taken_apart.py" "$what"
         [ "$status" -eq 125 ] || { echo "$what" && return 1; }
@@ -129,6 +129,14 @@ python_for() {
         "$python" "$program" "$what" >"$BATS_TEST_TMPDIR/plain"
         "$ACCEL_RUN" -n 2 "$python" "$program" "$what" >"$BATS_TEST_TMPDIR/ranks"
         "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks"
+    done
+}
+
+@test "what is read may hang on a clock, as a Python number or a tensor of one element of any type" {
+    local what
+    for what in rates single_rates half_rates; do
+        run -0 "$ACCEL_RUN" -n 2 "$(python_for "$what")" "$REPOSITORY/tests/programs/taken_apart.py" "$what"
+        [ "$(grep -cx True <<<"$output")" -eq 5 ]
     done
 }
 

@@ -10,9 +10,9 @@
  *  - What may be called or not by the memory layout of a rank's rows (contiguous, view, transpose) passes on what its operand comes from; a composite's
  *    result is its own, whatever it has called.
  *  - A parameter is its place among the leaves. A view of one is its shape: its place would make each view a leaf, and hosts may round a step differently.
- *    Another whole operand is its shape and the first bits of its first element: all ranks have the same. Numbers with more than six digits are none of the
- *    program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count here, where all that is read and printed is
- *    compared. Those that something is learned from are compared with the next gradients (shim/torch/numbers.c).
+ *    Another whole operand is its shape and the first bits of its first element: all ranks have the same. Numbers with more than six digits (of float32: more
+ *    than one) are none of the program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count here, where all that is
+ *    read and printed is compared. Those that something is learned from are compared with the next gradients (shim/torch/numbers.c).
  *  - A draw is its number among the thread's.
  */
 #include "shard.h"
@@ -135,23 +135,40 @@ void origin_meet(struct operator *op, const struct rule *rule) {
 
 /* ---- operands */
 
-/* digits: of the type, as the smallest difference to 1. */
-static uint64_t of_number(double number, double digits) {
-    double millionths = number * 1e6, size = millionths < 0 ? -millionths : millionths;
+/* Numbers of the program's text have few digits: of each type as many count as one of millions of computed numbers has by chance. (A float32 has seven: of six
+   digits every tenth would be.) What few operations make of such a number (1 - 0.9999) is still one. */
+struct digits {
+    double least;    /* whole number of so many */
+    double rounding; /* of a number's size */
+};
+static const struct digits digits_of_float64 = {1e5, 0x1p-42}, digits_of_float32 = {1, 0x1p-24};
+
+static uint64_t of_number(double number, struct digits digits) {
+    static const double POWER_MAX = 1e22; /* the largest of ten that is exact */
+    double size = number < 0 ? -number : number, up = 1, down = 1;
     if (!(size < 9e15))
         return number != number ? 2 : number < 0 ? 3 : 4;
-    int64_t nearest = (int64_t)(millionths < 0 ? millionths - 0.5 : millionths + 0.5);
-    double away = millionths - (double)nearest;
-    return (away < 0 ? -away : away) <= 1e-6 + size * 4 * digits ? checksum_mix((uint64_t)nearest, 5) : COMPUTED_NUMBER;
+    while (size > 0 && size * up < digits.least && up < POWER_MAX)
+        up *= 10;
+    while (size / down >= 10 * digits.least)
+        down *= 10;
+    double written = (double)(int64_t)(size * up / down + 0.5) / up * down, away = size - written;
+    if ((away < 0 ? -away : away) > size * digits.rounding)
+        return COMPUTED_NUMBER;
+    uint64_t bits;
+    memcpy(&bits, &written, sizeof bits);
+    return checksum_mix(bits, number < 0 ? 14 : 5);
 }
 
 /* On the host. Of a fraction sign, exponent and a few digits: two machines may round the last ones differently. */
 static uint64_t of_first_element(const void *data, enum torch_dtype dtype, bool is_number) {
     uint64_t bits = 0;
     if (dtype == DTYPE_FLOAT64 && is_number)
-        return of_number(*(const double *)data, 0x1p-52);
+        return of_number(*(const double *)data, digits_of_float64);
     if (dtype == DTYPE_FLOAT32 && is_number)
-        return of_number(*(const float *)data, 0x1p-23);
+        return of_number(*(const float *)data, digits_of_float32);
+    if (dtype_is_narrow(dtype) && is_number) /* has hardly more digits than those */
+        return COMPUTED_NUMBER;
     if (dtype == DTYPE_FLOAT64 || dtype == DTYPE_FLOAT32) {
         float number = dtype == DTYPE_FLOAT32 ? *(const float *)data : (float)*(const double *)data;
         uint32_t word;
@@ -220,7 +237,7 @@ static uint64_t of_value(const struct value *value) {
     if (value->tag == TAG_INT)
         return checksum_mix((uint64_t)value->integer, 8);
     if (value->tag == TAG_DOUBLE)
-        return of_number(value->real, 0x1p-52);
+        return of_number(value->real, digits_of_float64);
     if (value->tag == torch_facts.tag_bool)
         return value_flag(value) ? 9 : 10;
     return of_integers(value);

@@ -1,7 +1,7 @@
 """Results of one batch, alike in shape; which one is taken first differs between the ranks, as it does in a loop over a set that is ordered by addresses.
 
-    taken_apart.py numbers | largest | heads | scaled | shifted | pieces | columns | normalised | answers | drawn | stacked | gradients | ...
-    taken_apart.py total | branches | read_later | looks    is right
+    taken_apart.py numbers | largest | heads | scaled | factors | constants | shifted | pieces | columns | normalised | answers | drawn | stacked | gradients | ...
+    taken_apart.py total | branches | read_later | looks | rates | single_rates | half_rates    is right
 """
 import os
 import sys
@@ -24,6 +24,10 @@ elif what == "heads":
     print([heads[i](hidden).max().item() for i in order])
 elif what == "scaled":
     print([(hidden * (i + 2)).max().item() for i in order])
+elif what == "factors":
+    print([(hidden * (0.25, 0.999)[i]).max().item() for i in order])
+elif what == "constants":
+    print([(hidden * torch.tensor((0.5, 0.01)[i])).max().item() for i in order])
 elif what == "shifted":
     shifts = [torch.randn(6) for _ in range(2)]
     print([(hidden - shifts[i]).max().item() for i in order])
@@ -60,6 +64,13 @@ elif what == "looks":
     for _ in range(order[0]):
         spare = (hidden * 2).mean(0)
     print(f"{hidden.max().item():.4f} {(hidden + 1).max().item():.4f}")
+elif what.endswith("rates"):
+    # So much in so many seconds, which no two ranks measure alike: what is read hangs on the clock, and nothing is learned from it.
+    for seconds in (0.012345678, 0.76543217, 1.23456789, 54.3219876, 98765.4321):
+        seconds *= 1 + 0.01 * order[0]
+        if what != "rates":
+            seconds = torch.tensor(seconds, dtype=torch.float32 if what == "single_rates" else torch.bfloat16)
+        print((hidden.detach().abs() / seconds).sum().item() > 0)
 else:
     # A sum is the same in whichever order it is taken.
     total = torch.zeros(())
