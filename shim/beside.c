@@ -3,25 +3,22 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "checksum.h"
+#include "alone.h"
+#include "beside_key.h"
 #include "comm/clock.h"
 #include "link.h"
-#include "moment.h"
 #include "python.h"
 #include "shim.h"
 
-enum { YIELDS = 64, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100, MOMENT_MS = 100 };
+enum { YIELDS = 64, OFTEN = 4, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100, MOMENT_MS = 100 };
 
 static uint32_t ranks, limit_ms;
 static pid_t process;
-static char start[PATH_MAX];   /* the folder that the program was started in: hosts may call it differently */
-static _Atomic bool are_apart; /* somebody has been gone on without */
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the own line, and: */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the own line, what has been gone on without (alone.h), and: */
 static uint64_t taken[BOARD_RANKS_MAX][BOARD_DEEDS];      /* which of the others' have been answered, by number */
 static uint64_t all_taken[BOARD_RANKS_MAX];               /* that one, and all before it */
 
@@ -29,87 +26,6 @@ void beside_begin(uint32_t world_size, uint32_t timeout_ms) {
     ranks = world_size;
     limit_ms = timeout_ms;
     process = getpid();
-}
-
-__attribute__((constructor)) static void beside_start(void) {
-    if (!getcwd(start, sizeof start))
-        start[0] = 0;
-}
-
-/* ---- names */
-
-/* A key: what the names are but for numbers of processes and times, what they are letter by letter, and whether this rank's have such of its own. */
-#define LETTERS 0xfffffffeu
-enum { MAY_DIFFER = 1, SPELLING_BITS = 32 };
-
-static bool is_same(uint64_t key, uint64_t other) {
-    return key >> SPELLING_BITS == other >> SPELLING_BITS;
-}
-
-static bool is_same_by_letters(uint64_t key, uint64_t other) {
-    return is_same(key, other) && !((key ^ other) & LETTERS);
-}
-
-/* As the folder that all have been started in shows it. */
-static const char *part_of_name(const char *path) {
-    size_t folder = strlen(start);
-    return folder > 1 && !strncmp(path, start, folder) && path[folder] == '/' ? path + folder + 1 : path;
-}
-
-/* As the hosts call themselves; of one host it is no difference. */
-static size_t hosts_names(const char **names) {
-    const struct board *board = link_board();
-    size_t count = 0;
-    for (uint32_t host = 0; board->hosts > 1 && host < board->hosts; host++)
-        if (board->list[host].node[0])
-            names[count++] = board->list[host].node;
-    return count;
-}
-
-/* out: as long as the name. */
-static void spell_for_all(const char *name, char *out) {
-    int32_t processes[BOARD_RANKS_MAX];
-    const char *hosts[BOARD_RANKS_MAX];
-    shim_processes(processes);
-    moment_spell(name, &(struct moment){moment_of_start(), time(NULL), processes, ranks, hosts, hosts_names(hosts)}, out);
-}
-
-/* May another rank spell it in another way? out: as long as the name. */
-static bool may_differ(const char *name, char *out) {
-    int32_t own = getpid();
-    const char *hosts[BOARD_RANKS_MAX];
-    moment_spell(name, &(struct moment){moment_of_start(), time(NULL), &own, 1, hosts, hosts_names(hosts)}, out);
-    return strcmp(name, out);
-}
-
-bool beside_spells_alike(const char *own, const char *rank_0s) {
-    char mine[PATH_MAX], theirs[PATH_MAX];
-    const char *name = part_of_name(own), *its = part_of_name(rank_0s);
-    if (strlen(name) >= sizeof mine || strlen(its) >= sizeof theirs)
-        return false;
-    spell_for_all(name, mine);
-    spell_for_all(its, theirs);
-    size_t length = strlen(mine), room = strlen(theirs);
-    bool is_elsewhere = link_board()->host && name != own && room > length && theirs[room - length - 1] == '/';
-    return !strcmp(mine, is_elsewhere ? theirs + room - length : theirs);
-}
-
-void beside_name(struct beside *beside, enum beside_kind kind, const char *path, const char *second) {
-    char text[PATH_MAX];
-    const char *names[] = {path, second};
-    uint64_t spelling = kind, letters = kind, own = 0;
-    beside->path = path;
-    beside->error = 0;
-    beside->rank_0s[0] = 0;
-    beside->file = (struct beside_file){0, 0};
-    for (int i = 0; i < 2; i++) {
-        const char *name = part_of_name(strlen(names[i]) < PATH_MAX ? names[i] : "");
-        spell_for_all(name, text);
-        spelling = checksum_bytes(spelling, text, strlen(text));
-        letters = checksum_bytes(letters, name, strlen(name));
-        own |= may_differ(name, text) ? MAY_DIFFER : 0;
-    }
-    beside->key = spelling << SPELLING_BITS | (letters & LETTERS) | own;
 }
 
 /* ---- the lines */
@@ -151,24 +67,30 @@ static uint64_t first_untaken(uint32_t rank, uint64_t count) {
     return *last + 1;
 }
 
-/* The oldest of the rank's that nobody has taken: of the same letters, or (also_other) of names in which numbers of processes or times differ. */
+static void read_deed(struct beside *beside, uint32_t rank, uint64_t number) {
+    const struct board_deed *deed = &line_of(rank)->list[number % BOARD_DEEDS];
+    beside->error = deed->error;
+    beside->file = deed->place < BOARD_ENDS ? (struct beside_file){number, deed->place} : (struct beside_file){0, 0};
+    if (rank == 0)
+        snprintf(beside->rank_0s, sizeof beside->rank_0s, "%s", link_board()->deed_paths[number % BOARD_DEEDS]);
+}
+
+/* The oldest of the rank's that nobody has taken: of the same letters, or (also_other) of names in which numbers of processes or times differ. What was owed to
+   one before goes to that, but is filled in. */
 static bool take_oldest(uint32_t rank, struct beside *beside, bool also_other) {
     struct board_deeds *line = line_of(rank);
     bool is_there = false;
     uint64_t count = atomic_load(&line->count);
     for (uint64_t number = first_untaken(rank, count); number <= count && !is_there; number++) {
         uint32_t at = number % BOARD_DEEDS;
-        const struct board_deed *deed = &line->list[at];
-        bool is_it =
-            is_same_by_letters(deed->key, beside->key) || (also_other && is_same(deed->key, beside->key) && deed->key & MAY_DIFFER);
-        if (taken[rank][at] >= number || atomic_load(&deed->number) != number || !is_it)
+        uint64_t key = line->list[at].key;
+        if (taken[rank][at] >= number || atomic_load(&line->list[at].number) != number || !beside_key_is(key, beside->key, also_other))
             continue;
-        beside->error = deed->error;
-        beside->file = deed->place < BOARD_ENDS ? (struct beside_file){number, deed->place} : (struct beside_file){0, 0};
-        if (rank == 0)
-            snprintf(beside->rank_0s, sizeof beside->rank_0s, "%s", link_board()->deed_paths[at]);
-        is_there = atomic_load(&deed->number) == number;
+        read_deed(beside, rank, number);
+        is_there = atomic_load(&line->list[at].number) == number;
         taken[rank][at] = number;
+        beside->is_older = is_there && alone_was_owed(rank, key, number, also_other);
+        is_there = is_there && !beside->is_older;
     }
     return is_there;
 }
@@ -176,7 +98,7 @@ static bool take_oldest(uint32_t rank, struct beside *beside, bool also_other) {
 /* Numbers that look like those of processes are also those of files (feature_4711 beside feature_4712): their own names come in a moment. */
 static bool take(uint32_t rank, struct beside *beside, bool is_late) {
     pthread_mutex_lock(&mutex);
-    bool is_there = take_oldest(rank, beside, false) || (is_late && beside->key & MAY_DIFFER && take_oldest(rank, beside, true));
+    bool is_there = take_oldest(rank, beside, false) || (is_late && beside->key & BESIDE_MAY_DIFFER && take_oldest(rank, beside, true));
     pthread_mutex_unlock(&mutex);
     return is_there;
 }
@@ -185,25 +107,56 @@ static bool take(uint32_t rank, struct beside *beside, bool is_late) {
 
 struct wait {
     uint32_t late; /* the rank that is waited for */
-    bool is_certain;
+    bool is_certain, is_in_vain;
     struct clock_wait clock, idle; /* idle: since when the other one has done nothing but wait */
     uint64_t deeds;
+    uint64_t names, thread, thread_in_vain; /* marks (alone.h) */
 };
+
+static struct wait wait_begin(uint32_t rank, const struct beside *beside, bool is_certain) {
+    uint64_t thread = (uint64_t)syscall(SYS_gettid);
+    return (struct wait){.late = rank,
+                         .is_certain = is_certain,
+                         .clock = clock_wait_begin(),
+                         .names = alone_mark_of(rank, ALONE_NAMES, beside->likeness),
+                         .thread = alone_mark_of(rank, ALONE_THREAD, thread),
+                         .thread_in_vain = alone_mark_of(rank, ALONE_THREAD_IN_VAIN, thread)};
+}
 
 /* Beside its training, too. */
 static bool waits_for_us(uint32_t rank) {
     return atomic_load(&line_of(rank)->waiting) || meeting_is_waited_for(rank);
 }
 
-static bool will_not_come(struct wait *wait) {
-    const struct board_deeds *line = line_of(wait->late);
-    uint64_t deeds = atomic_load(&line->count), patience = atomic_load(&are_apart) ? LITTLE_PATIENCE_MS : PATIENCE_MS;
-    if (wait->is_certain) /* it may also have been overwritten by what others have done since */
-        return atomic_load(&line->has_ended) || clock_waited_ms(&wait->clock) >= limit_ms;
+static uint32_t times(uint64_t mark) {
+    pthread_mutex_lock(&mutex);
+    uint32_t count = alone_times(mark);
+    pthread_mutex_unlock(&mutex);
+    return count;
+}
+
+/* Where ranks wait for each other rank 0 goes on first: what it does is done, and the others find it. */
+static uint64_t patience(bool is_little) {
+    uint64_t of_first = is_little ? LITTLE_PATIENCE_MS : PATIENCE_MS;
+    return shim_rank() ? of_first + of_first / 2 : of_first;
+}
+
+static bool has_other_been_idle(struct wait *wait) {
+    bool is_little = times(wait->names) || times(wait->thread) >= OFTEN;
+    uint64_t deeds = atomic_load(&line_of(wait->late)->count);
     if (!wait->idle.since_ns || deeds != wait->deeds || !waits_for_us(wait->late))
         wait->idle = clock_wait_begin();
     wait->deeds = deeds;
-    return atomic_load(&line->has_ended) || clock_waited_ms(&wait->idle) >= patience || clock_waited_ms(&wait->clock) >= limit_ms;
+    return clock_waited_ms(&wait->idle) >= patience(is_little);
+}
+
+/* What is certain may also have been overwritten by what others have done since. */
+static bool will_not_come(struct wait *wait) {
+    bool is_alone = !wait->is_certain && times(wait->thread_in_vain);
+    if (atomic_load(&line_of(wait->late)->has_ended) || (!wait->is_certain && has_other_been_idle(wait)))
+        return true;
+    wait->is_in_vain = clock_waited_ms(&wait->clock) >= (is_alone ? patience(true) : limit_ms);
+    return wait->is_in_vain;
 }
 
 /* A moment. bell: as it was before it was looked whether there is anything to wait for. False: there is no more. */
@@ -221,12 +174,12 @@ static bool rest(struct wait *wait, unsigned round, uint32_t bell) {
     return true;
 }
 
-static bool await(uint32_t rank, struct beside *beside, bool is_certain) {
-    struct wait wait = {.late = rank, .is_certain = is_certain, .clock = clock_wait_begin()};
+/* Where nothing comes after what was owed to one before, that one's like will never come: this is ours. */
+static bool await(struct wait *wait, struct beside *beside) {
     uint32_t bell = atomic_load(&link_board()->meetings.bell);
-    for (unsigned round = 0; !take(rank, beside, clock_waited_ms(&wait.clock) >= MOMENT_MS); round++) {
-        if (!rest(&wait, round, bell))
-            return take(rank, beside, true); /* it may have come before it ended */
+    for (unsigned round = 0; !take(wait->late, beside, clock_waited_ms(&wait->clock) >= MOMENT_MS); round++) {
+        if (!rest(wait, round, bell))
+            return take(wait->late, beside, true) || beside->is_older; /* it may have come before it ended */
         bell = atomic_load(&link_board()->meetings.bell);
     }
     return true;
@@ -250,12 +203,59 @@ static void aside_end(struct aside *aside) {
     errno = aside->saved_errno;
 }
 
-static bool await_aside(uint32_t rank, struct beside *beside, bool is_certain) {
-    if (take(rank, beside, false))
-        return true;
+/* Mutex held. */
+static void owe(uint32_t rank, uint64_t key) {
+    alone_owe(rank, key, atomic_load(&line_of(rank)->count) + BOARD_DEEDS);
+}
+
+/* The other rank's answer, or its coming, is late from now on. */
+static void note_going_on(const struct wait *wait, const struct beside *beside) {
+    pthread_mutex_lock(&mutex);
+    owe(wait->late, beside->key);
+    alone_mark(wait->names);
+    alone_mark(wait->is_in_vain ? wait->thread_in_vain : wait->thread);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void go_on_without(const struct wait *wait, const struct beside *beside) {
+    static _Atomic bool is_told, is_told_of_deadline;
+    note_going_on(wait, beside);
+    if (wait->is_in_vain && !atomic_exchange(&is_told_of_deadline, true))
+        shim_warning("AR-FILE-BESIDE",
+                     "look whether that thread has ended there by an error of its own; if it needs as long, raise --collective-timeout",
+                     "rank %u has waited %u s for rank %u to change '%s' on a thread beside the training, and goes on without: what rank 0 "
+                     "does is done",
+                     shim_rank(), limit_ms / 1000, wait->late, beside->path);
+    if (!wait->is_in_vain && !wait->is_certain && !atomic_exchange(&is_told, true))
+        shim_warning(
+            "AR-FILE-BESIDE",
+            "nothing, if that thread works by the clock; if it shares a lock with another that writes, it must not read back what it "
+            "wrote; otherwise names must be the same on all ranks",
+            "rank %u changes '%s' on a thread beside the training, and rank %u does not: what rank 0 does is done", shim_rank(),
+            beside->path, wait->late);
+}
+
+static void note_coming(const struct wait *wait) {
+    pthread_mutex_lock(&mutex);
+    alone_unmark(wait->thread_in_vain);
+    pthread_mutex_unlock(&mutex);
+}
+
+static bool await_aside(struct wait *wait, struct beside *beside) {
     struct aside aside = aside_begin();
-    bool has_come = await(rank, beside, is_certain);
+    bool has_come = await(wait, beside);
     aside_end(&aside);
+    return has_come;
+}
+
+static bool await_deed(uint32_t rank, struct beside *beside, bool is_certain) {
+    beside->is_older = false;
+    struct wait wait = wait_begin(rank, beside, is_certain);
+    bool has_come = take(rank, beside, false) || await_aside(&wait, beside);
+    if (!has_come)
+        go_on_without(&wait, beside);
+    else if (!beside->is_older)
+        note_coming(&wait);
     return has_come;
 }
 
@@ -264,21 +264,10 @@ static bool is_closed(struct beside_file file) {
 }
 
 static void await_closed(struct beside_file file) {
-    struct wait wait = {.late = 0, .is_certain = true, .clock = clock_wait_begin()};
+    struct wait wait = {.is_certain = true, .clock = clock_wait_begin()};
     uint32_t bell = atomic_load(&link_board()->meetings.bell);
     for (unsigned round = 0; !is_closed(file) && rest(&wait, round, bell); round++)
         bell = atomic_load(&link_board()->meetings.bell);
-}
-
-/* rank: the one that has not come. */
-static void go_on_without(uint32_t rank, const struct beside *beside) {
-    if (!atomic_exchange(&are_apart, true))
-        shim_warning(
-            "AR-FILE-BESIDE",
-            "nothing, if that thread works by the clock; if it shares a lock with another that writes, it must not read back what it "
-            "wrote; otherwise names must be the same on all ranks",
-            "rank %u changes '%s' on a thread beside the training, and rank %u does not: what rank 0 does is done", shim_rank(),
-            beside->path, rank);
 }
 
 /* ---- what others call */
@@ -290,8 +279,7 @@ void beside_come(struct beside *beside) {
     }
     struct beside others = *beside; /* what they say of it does not matter */
     for (uint32_t rank = 1; rank < ranks; rank++)
-        if (!await_aside(rank, &others, false))
-            go_on_without(rank, beside);
+        await_deed(rank, &others, false);
 }
 
 void beside_answer(struct beside *beside, int error) {
@@ -310,14 +298,17 @@ void beside_answer_file(struct beside *beside, uint32_t place) {
 }
 
 bool beside_await(struct beside *beside) {
-    bool is_answered = await_aside(0, beside, false);
-    if (!is_answered)
-        go_on_without(0, beside);
-    return is_answered;
+    return await_deed(0, beside, false);
 }
 
 bool beside_await_end(struct beside *beside) {
-    return await_aside(0, beside, true);
+    return await_deed(0, beside, true);
+}
+
+void beside_pass_over(uint64_t key) {
+    pthread_mutex_lock(&mutex);
+    owe(0, key);
+    pthread_mutex_unlock(&mutex);
 }
 
 void beside_file_ends(struct beside_file file, int error) {

@@ -6,8 +6,10 @@
  *    second time that something is done to a name is the other ranks' second time.
  *  - Rank 0 waits until all have come with the key, and acts; the others get its result. So a thread that does the same on all ranks sees, between two of
  *    its changes, what it would see in one process.
- *  - A key that another rank does not come with: that rank has ended, or it waits for this one meanwhile and does nothing else (PATIENCE_MS). Then
- *    it is gone on without, with a warning: threads that work by the clock do not do the same everywhere. What rank 0 does is what one process would do.
+ *  - A key that another rank does not come with: that rank has ended, or it waits for this one meanwhile and does nothing else (PATIENCE_MS; rank 0 goes on
+ *    first, so that the others find what it does), or the deadline is over. Then it is gone on without, with a warning: threads that work by the clock do
+ *    not do the same everywhere. What rank 0 does is what one process would do. Who comes late is not taken for its next time. Whoever has waited in vain
+ *    waits less for files that are called alike, and on that thread when it happens often, or for a whole deadline: nobody else does (alone.h).
  *  - Names in which only a process number or the time differs are the same name, where none of the same letters comes, and both ranks' have a number of
  *    their own process or a time.
  *  - While waiting, a thread has given up Python's lock: the training goes on.
@@ -33,10 +35,11 @@ struct beside_file {
 };
 
 struct beside {
-    uint64_t key;
-    const char *path;  /* the program's; borrowed */
-    int error;         /* rank 0's answer */
-    char rank_0s[240]; /* how it spells the path; empty: not known */
+    uint64_t key, likeness; /* likeness: of names that differ in numbers alone */
+    bool is_older;          /* while it is awaited: what is filled in was owed to one before */
+    const char *path;       /* the program's; borrowed */
+    int error;              /* rank 0's answer */
+    char rank_0s[240];      /* how it spells the path; empty: not known */
     struct beside_file file;
 };
 
@@ -56,6 +59,8 @@ void beside_answer_file(struct beside *beside, uint32_t place);
 bool beside_await(struct beside *beside);
 /* The same for what rank 0 is certain to do, if only after a while: it has begun it. */
 bool beside_await_end(struct beside *beside);
+/* Rank 0's next answer to that key is for one that has been gone on without. */
+void beside_pass_over(uint64_t key);
 /* Rank 0 has closed the file. */
 void beside_file_ends(struct beside_file file, int error);
 /* The others wait for that. False: rank 0 ended without, or its answer has been lost. */

@@ -167,3 +167,83 @@ thread.join()'
     [ "$(cat of0 after)" = xy ]
     [ ! -e of1 ]
 }
+
+@test "a thread that has gone on alone leaves the others their patience, and what comes late is not taken for the next time" {
+    program '
+import time
+rank = int(os.environ.get("ACCEL_RUN_RANK", 0))
+def in_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    return thread
+def write(name, text):
+    with open(name, "w") as file:
+        file.write(text)
+def part():
+    open(f"of_{rank}", "w").close()  # under another name on each rank
+in_thread(part).join()
+train()
+
+def late(whose):  # as on a core that others use, too
+    time.sleep(rank == whose)
+def save():
+    late(0)
+    for number in range(3):
+        write("ck.tmp", str(number))
+        os.replace("ck.tmp", f"ck{number}.txt")
+        print(open(f"ck{number}.txt").read())
+        late(0)
+saver = in_thread(save)
+if rank:  # the other one waits for it, by its training
+    saver.join()
+train()
+saver.join()
+train()
+
+def twice(name, whose, first, second):  # called like those of part(): who is late is gone on without
+    late(whose)
+    write(name, "first")
+    first.set()
+    second.wait()
+    late(whose)
+    print(open(name).read())
+    write(name, "second")
+    print(open(name).read())
+for name, whose in ("of_8", 0), ("of_9", 1):
+    first, second = threading.Event(), threading.Event()
+    thread = in_thread(lambda: twice(name, whose, first, second))
+    if rank != whose:
+        first.wait()
+    train()
+    first.wait()
+    train()
+    second.set()
+    thread.join()
+    train()'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
+@test "a thread whose like has ended on another rank is waited for once, to the deadline, which is said, not once for each of its files" {
+    program '
+import string, time
+rank = int(os.environ["ACCEL_RUN_RANK"])
+def save():
+    if rank:  # as by an error of its own
+        return
+    for letter in string.ascii_lowercase:
+        with open("new", "w") as file:
+            file.write(letter)
+        os.rename("new", "file_" + letter)
+    open("done", "w").close()
+thread = threading.Thread(target=save)
+thread.start()
+while rank and not os.path.exists("done"):  # it waits for nobody, as far as anybody sees
+    time.sleep(0.05)
+thread.join()
+train()'
+    cd "$RANKS" || return 1
+    run "$ACCEL_RUN" -n 2 --collective-timeout 10 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -eq 0 ]
+    contains "$output" "AR-FILE-BESIDE: rank 0 has waited 10 s for rank 1 to change 'new'"
+    [ "$(cat file_*)" = abcdefghijklmnopqrstuvwxyz ]
+}

@@ -108,8 +108,10 @@ static void begin_beside(struct save *save, const char *path) {
     begin_here(save, path);
     if (shim_rank() == 0)
         beside_answer(&beside, (int)save->way);
-    else if (!beside_await(&beside))
+    else if (!beside_await(&beside)) {
+        beside_pass_over(save->beside);
         save->beside = 0;
+    }
     if (beside.rank_0s[0])
         files_client.is_spelled(path, beside.rank_0s);
     follow(save, (uint64_t)beside.error, path);
