@@ -189,19 +189,19 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     enum files_place place;
     if (path && !writes(flags) && !(flags & (O_PATH | O_DIRECTORY)))
         pipes_refuse_to_read(directory, path);
-    char named[PATH_MAX];
+    char named[PATH_MAX], viewed[PATH_MAX];
     if (!writes(flags) || !files_has_place(directory, path) || !(path = numbers_name(path, named)))
         return OPEN_PASS;
     int apart = open_is_lock(path) ? OPEN_PASS : apart_open(directory, path, flags, mode);
     if (apart != OPEN_PASS)
         return apart;
     if ((place = files_place_of(path)) == FILES_PASS) {
-        if (!open_is_lock(path))
+        if (!open_is_lock(path) && !view_is_copy(view(directory, path, viewed)))
             others_tell(directory, path, "writes");
         return OPEN_PASS;
     }
     trackers_look_at(path);
-    char whole[PATH_MAX], viewed[PATH_MAX], real[PATH_MAX];
+    char whole[PATH_MAX], real[PATH_MAX];
     struct stat now;
     path = files_whole_path(directory, path, whole);
     if (place == FILES_EARLY && (place = files_place_early(path)) < FILES_MEET)

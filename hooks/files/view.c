@@ -5,6 +5,7 @@
  *  - The others: the name leads to the private copy, whose length is this rank's, however far rank 0 has come.
  *  - A name that contains a pid, the time or a random number is spelled differently on the ranks; rank 0's was made. The others' spelling
  *    leads to it.
+ *  - A forked child of these finds by its name what they have mapped: their copy, whose memory it may fill for them.
  *  - A file on its way into a cache has another name on each rank (apart.c).
  */
 #define _GNU_SOURCE
@@ -148,6 +149,12 @@ void view_respell(const char *real) {
     written_each(respell, &its);
 }
 
+static const char *copy_of(struct written *file, char *buffer) {
+    sink_fill(file);
+    snprintf(buffer, PATH_MAX, VIEW_COPIES "%d", file->descriptor);
+    return buffer;
+}
+
 static const char *find_written(const char *path, char *buffer) {
     char real[PATH_MAX];
     if (!written_may_be(path))
@@ -160,9 +167,18 @@ static const char *find_written(const char *path, char *buffer) {
         written_publish(file);
     if (!file || !file->is_own || !written_is_open(file) || mapped_is_behind(file))
         return path;
-    sink_fill(file);
-    snprintf(buffer, PATH_MAX, VIEW_COPIES "%d", file->descriptor);
-    return buffer;
+    return copy_of(file, buffer);
+}
+
+/* In a process that this rank has forked, which has inherited the descriptors: what the rank sees in its memory is the copy, so who fills that for it opens the
+   copy, too. */
+static const char *find_mapped(const char *path, char *buffer) {
+    char real[PATH_MAX];
+    if (!shim_rank() || !written_may_be(path))
+        return path;
+    files_locate(path, real);
+    struct written *file = written_find_own(real);
+    return file && file->is_mapped && !file->is_diverted && written_is_open(file) ? copy_of(file, buffer) : path;
 }
 
 const char *view_slowly(int directory, const char *path, char *buffer) {
@@ -175,7 +191,7 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     if (is_met || files_is_in_child()) { /* a loader's worker knows what its parent calls by another name */
         SHIM_FILES_ASIDE;
         const char *viewed = files_whole_path(directory, path, whole);
-        const char *found = is_met ? find_written(viewed, buffer) : viewed;
+        const char *found = is_met ? find_written(viewed, buffer) : find_mapped(viewed, buffer);
         if (found == viewed && find_alias(viewed, buffer))
             found = buffer;
         path = found == viewed ? path : buffer;

@@ -103,6 +103,20 @@ print("of a worker", np.fromfile("filled.dat", dtype=np.uint8))
 np.memmap("filled.dat", dtype=np.uint8, mode="r+", shape=(4,))[3] = 3
 os.system("printf x | dd of=filled.dat conv=notrunc 2>/dev/null")
 kept[:] = 4
+
+
+def fill_row(index):
+    rows = np.memmap("rows.dat", dtype=np.float32, mode="r+", shape=(4, 8))
+    rows[index] = index + 1
+    return float(np.fromfile("rows.dat", dtype=np.float32)[8 * index])
+
+
+rows = np.memmap("rows.dat", dtype=np.float32, mode="w+", shape=(4, 8))
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print("by workers", pool.map(fill_row, range(4)))
+print(rows.sum(), np.fromfile("rows.dat", dtype=np.float32).sum(), os.path.getsize("rows.dat"))
+os.rename("rows.dat", "all_rows.dat")
+print(os.path.exists("rows.dat"), rows[3].tolist())
 print("of a command", open("filled.dat", "rb").read(), open("kept.dat", "rb").read())
 
 # What is seen in the memory of a file that was open for writing too is what others write there, though nothing holds the file but the memory.
