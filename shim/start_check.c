@@ -150,29 +150,34 @@ static uint64_t checksum_shapes(struct tensor *const *leaves, size_t count) {
     return sum;
 }
 
-static void broadcast_leaf(struct tensor *leaf) {
-    if (!tensor_is_on_host(leaf)) {
+static void take_rank_0s(const char *label, struct tensor *tensor) {
+    if (!tensor_is_on_host(tensor)) {
         OPAQUE_SCOPE;
-        struct tensor *host = host_copy(leaf);
-        broadcast_leaf(host);
-        host_copy_values(leaf, host);
+        struct tensor *host = host_copy(tensor);
+        take_rank_0s(label, host);
+        host_copy_values(tensor, host);
         tensor_release(host);
         return;
     }
-    struct layout layout = layout_of(leaf);
+    struct layout layout = layout_of(tensor);
     if (!layout.dims) {
-        comm_broadcast("parameters", tensor_data(leaf), layout.run, 0);
+        comm_broadcast(label, tensor_data(tensor), layout.run, 0);
         return;
     }
     size_t bytes = layout_bytes(&layout);
     char *packed = malloc(bytes);
     if (!packed)
-        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.",
-                     "no memory for a copy of a parameter of %zu bytes", bytes);
-    copy_strided(&layout, tensor_data(leaf), packed, false);
-    comm_broadcast("parameters", packed, bytes, 0);
-    copy_strided(&layout, tensor_data(leaf), packed, true);
+        shim_problem("AR-MEMORY", "Run on a machine with more memory, or with fewer ranks.", "no memory for a copy of %s of %zu bytes",
+                     label, bytes);
+    copy_strided(&layout, tensor_data(tensor), packed, false);
+    comm_broadcast(label, packed, bytes, 0);
+    copy_strided(&layout, tensor_data(tensor), packed, true);
     free(packed);
+}
+
+void start_check_take_rank_0s(const char *label, struct tensor *tensor) {
+    if (has_values(tensor))
+        take_rank_0s(label, tensor);
 }
 
 /* sums: of this rank's leaves. Every rank finds the same leaves to differ, since all see all sums. Returns how many. */
@@ -184,7 +189,7 @@ static size_t make_equal(struct tensor *const *leaves, const uint64_t *sums, siz
         if (comm_first_other(all) == shim_world_size())
             continue;
         different++;
-        broadcast_leaf(leaves[i]);
+        take_rank_0s("parameters", leaves[i]);
     }
     return different;
 }

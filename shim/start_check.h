@@ -29,4 +29,8 @@ uint64_t start_check_tensor(struct tensor *tensor);
    gradients nothing tells that from what was read: its values are then compared as numbers are. */
 uint64_t start_check_batch(struct tensor *tensor);
 
+/* The tensor of all ranks, which has one shape and layout, becomes rank 0's, beside its history: as if the kernel had written that. A collective, communication
+   lock held. */
+void start_check_take_rank_0s(const char *label, struct tensor *tensor);
+
 #endif

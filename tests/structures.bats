@@ -140,6 +140,17 @@ python_for() {
     done
 }
 
+@test "least squares, which round otherwise in each call, are the same to the bit on all ranks, and those of the plain run" {
+    local build
+    for build in debian wheel; do
+        "$(python_of $build)" "$REPOSITORY/tests/programs/least_squares.py" 2>"$BATS_TEST_TMPDIR/plain" >/dev/null
+        run -0 --separate-stderr "$ACCEL_RUN" -n 2 "$(python_of $build)" "$REPOSITORY/tests/programs/least_squares.py"
+        lacks "$output" "[rank 1]"
+        echo "$stderr" >"$BATS_TEST_TMPDIR/ranks"
+        "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks" --tolerance 1e-3
+    done
+}
+
 @test "nodes of a C++ program's own, and its hooks on nodes, are refused by name when a backward through divided rows leads to them" {
     local mode
     for mode in node_hook accumulator_hook own_node; do

@@ -254,11 +254,30 @@ static bool is_divided(struct tensor *tensor) {
     return kind == RECORD_SHARD || kind == RECORD_PARTIAL;
 }
 
+/* Ranks that compute one thing of one whole have the same bits, but here: the driver on the host, gelsy, is given pivots that libtorch has not filled, and what
+   was in that memory decides how it rounds. */
+static bool rounds_anew(const struct operator *op) {
+    return !strcmp(op->short_name, "linalg_lstsq");
+}
+
+/* Where nothing is divided, of what is learned from: one rank alone may look at the rest, by the clock. */
+static void share_result(struct shard_call *call, struct value *result, int place, int index, const void *unused) {
+    if (!tensor_is_plain(result->tensor) || !tensor_is_on_host(result->tensor) ||
+        !(call->shards + call->partials || tensor_requires_grad(result->tensor)))
+        return;
+    SHIM_COMM_SCOPE;
+    start_check_take_rank_0s(call->op->name, result->tensor);
+}
+
 /* The kernel of an operator of the program's own is code of the program: it may look at divided tensors that are no arguments, and have a custom function. */
 void execute_whole(struct shard_call *call) {
     bool is_of_libtorch = call->op->name != call->op->short_name;
     (is_of_libtorch ? dispatch_run_opaque : dispatch_run_user)(call->op, call->dispatch->handle, call->dispatch->key_set,
                                                                call->dispatch->stack);
+    if (!rounds_anew(call->op))
+        return;
+    OPAQUE_SCOPE;
+    call_visit_results(call, share_result, NULL);
 }
 
 static void mark_of_whole(struct shard_call *call, struct value *result, int place, int index, const void *storages) {
