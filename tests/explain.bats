@@ -131,6 +131,24 @@ END
     [[ $stderr =~ [0-9]\.[0-9] ]] # what the program printed
 }
 
+@test "rows in another order, and those that follow an empty list, stay divided" {
+    some_python
+    cat >orders.py <<'END'
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 8)
+hidden, order = model(torch.randn(10, 4)), torch.randperm(10)
+for rows in (hidden[order], hidden[order - 10], hidden.index_select(0, order), torch.cat([torch.tensor([]), hidden]), torch.cat([torch.tensor([]), hidden], 1)):
+    rows.exp()
+END
+    run -0 --separate-stderr "$ACCEL_RUN" explain --json "$python" orders.py
+    python3 - "$output" <<'END'
+import json, sys
+met = {(note["kind"], note["name"].replace("aten::", "")): note for note in json.loads(sys.argv[1])["met"]}
+assert met["divided", "exp"]["count"] == 5 and met["divided", "cat"]["count"] == 2 and ("gathered", "cat") not in met, met
+END
+}
+
 @test "what cannot be exact is said with its id and cure, and what was met before it" {
     some_python
     run -125 --separate-stderr "$ACCEL_RUN" explain "$python" "$REPOSITORY/tests/programs/refused.py" node_hook

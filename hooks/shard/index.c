@@ -2,19 +2,27 @@
 #include "held.h"
 #include "shard.h"
 
-/* All rows in another order (as many indices as rows): the rows of the others are needed, but the result is divided like self. */
-static void reorder_rows(struct shard_call *call) {
-    struct record record = call->record;
+/* As many indices as there are rows, all of them on every rank? Not where the program may look at what is kept for the backward. */
+static bool orders_rows(const struct shard_call *call, const struct argument *index) {
+    const struct record *record = &call->record;
+    return !execute_are_saves_seen() && argument_dims(index) == 1 && argument_size(index, 0) == record->total &&
+           record_total(record) == record->total && index->record.kind != RECORD_SHARD && index->record.kind != RECORD_PARTIAL &&
+           !call->op->is_out;
+}
+
+/* All rows in another order: the rows of the others are needed, but the result is divided like self. */
+static void reorder_rows(struct shard_call *call, const struct argument *index) {
     report_gather();
     explain_gather(call, "gathered its rows");
-    execute_compare(call, call_argument(call, 2));
+    execute_compare(call, index);
     OPAQUE_SCOPE;
-    HELD whole = value_tensor(gather_shard(call->op->name, argument_tensor(call->lead), &record));
-    HELD index = value_tensor(rows_take(call->values[2].tensor, &record, 0));
-    struct value result = TORCH_CALL("aten::index_select", "", whole, value_int(record.dim), index);
-    record_clear(result.tensor);
-    record_set(result.tensor, record);
-    execute_return(call, &result, 1);
+    struct record record = call->record;
+    value_replace(call->lead->slot, value_tensor(gather_shard(call->op->name, argument_tensor(call->lead), &record)));
+    value_replace(index->slot, value_tensor(rows_take(argument_tensor(index), &record, 0)));
+    dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
+    struct tensor *result = call->dispatch->stack->begin->tensor;
+    record_clear(result);
+    record_set(result, record);
 }
 
 /* index_select(self, dim, index): parts of every own row, or a replicated table looked up by own indices. */
@@ -33,11 +41,9 @@ RULE_FUNCTION(index_select) {
         decide_shard(call, 0, call->record.dim);
         return RULE_LOCAL;
     }
-    bool all_rows =
-        argument_dims(index) == 1 && argument_size(index, 0) == call->record.total && record_total(&call->record) == call->record.total;
-    if (!all_rows || call->op->is_out || index->record.kind == RECORD_PARTIAL || !bounds_hold(call, 2, argument_size(self, dim)))
+    if (!orders_rows(call, index) || !bounds_hold(call, 2, argument_size(self, dim)))
         return RULE_GATHER;
-    reorder_rows(call);
+    reorder_rows(call, index);
     return RULE_DONE;
 }
 
@@ -205,6 +211,24 @@ static int rows_of_each(const struct indices *indices) {
     return indices->adjacent ? indices->first : 0;
 }
 
+/* Each index is a row counted from the first on, or from the last back. */
+static bool are_rows(const struct argument *order, int64_t rows) {
+    struct tensor *tensor = argument_tensor(order);
+    int64_t outside = bounds_count_outside(tensor, rows, 0);
+    if (!outside)
+        return true;
+    OPAQUE_SCOPE;
+    HELD from_last = TORCH_CALL("aten::add", "Scalar", value_tensor(tensor), value_int(rows), value_int(1));
+    return outside + bounds_count_outside(from_last.tensor, rows, 0) == rows;
+}
+
+/* self[order], or self[:, order] where columns are divided (mixup, negatives of a contrastive loss); NULL: something else. */
+static const struct argument *order_of_rows(struct shard_call *call, const struct indices *indices) {
+    const struct argument *order = index_argument(call, &value_list(&call->values[1])->begin[call->record.dim]);
+    bool is_order = indices->tensors == 1 && call->shards == 1 && orders_rows(call, order) && are_rows(order, call->record.total);
+    return is_order ? order : NULL;
+}
+
 /* index.Tensor(self, indices) */
 RULE_FUNCTION(index) {
     struct argument *self = call_argument(call, 0);
@@ -214,8 +238,13 @@ RULE_FUNCTION(index) {
         return RULE_GATHER;
     if (self->record.kind != RECORD_SHARD)
         return decide_lookup(call, &indices) ? RULE_LOCAL : RULE_GATHER;
-    if (indices.with_rows && !decide_of_each_row(call, self, &indices))
-        return RULE_GATHER;
+    if (indices.with_rows && !decide_of_each_row(call, self, &indices)) {
+        const struct argument *order = order_of_rows(call, &indices);
+        if (!order)
+            return RULE_GATHER;
+        reorder_rows(call, order);
+        return RULE_DONE;
+    }
     if (!indices.with_rows && call->shards != 1)
         return RULE_GATHER;
     decide_shard(call, 0, indices.with_rows ? rows_of_each(&indices) : rows_after(call, &indices));

@@ -315,7 +315,22 @@ static bool cat_rows(struct shard_call *call, int dim, int64_t *outer) {
     return true;
 }
 
+/* torch.cat leaves out what has one dimension and no elements, whatever the others have (a loop begins with torch.tensor([])): nothing is asked of it. */
+static void leave_out_empty(struct shard_call *call) {
+    int kept = 0;
+    for (int i = 0; i < call->argument_count; i++) {
+        struct argument *argument = &call->arguments[i];
+        if (argument->record.kind != RECORD_SHARD && argument_dims(argument) == 1 && !argument_size(argument, 0))
+            continue;
+        if (call->lead == argument)
+            call->lead = &call->arguments[kept];
+        call->arguments[kept++] = *argument;
+    }
+    call->argument_count = kept;
+}
+
 RULE_FUNCTION(cat) {
+    leave_out_empty(call);
     int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
     int64_t outer = call->record.outer;
     if (at == call->record.dim ? !cat_rows(call, at, &outer) : !decide_rows_at(call, call->record.dim))

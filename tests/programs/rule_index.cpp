@@ -49,6 +49,11 @@ int main(int count, char **words) {
          [](Layers &m, Batch &t) {
              return m.flat(t.flat).index({torch::tensor({0, 5, 2})});
          }},
+        {"index_order",
+         [](Layers &m, Batch &t) {
+             torch::Tensor order = torch::arange(t.rows).flip(0);
+             return m.flat(t.flat).index({order}) + m.flat(t.flat).index({order - t.rows}) * 2;
+         }},
         {"index_mask", [](Layers &m, Batch &t) { return m.flat(t.flat).index({t.mask}); }},
         {"index_own_mask", [](Layers &m, Batch &t) { return m.flat(t.flat).index({m.other(t.flat) > 0}); }},
         {"index_targets",

@@ -1,4 +1,4 @@
-"""Cases of rule_sweep.py: images, losses, sequences, unusual backwards."""
+"""Cases of rule_sweep.py: images, losses, sequences, unusual backwards, all rows in another order or behind nothing."""
 import math  # noqa: F401
 
 import torch
@@ -331,3 +331,15 @@ def weight_as_data(m, t):
 @case
 def different_batches(m, t):
     return m.flat(t.flat[: t.rows - 1]).sum() + m.other(t.flat).sum()
+
+
+# ---- all rows
+table(
+    "flat",
+    index_rows_from_last=lambda h, m, t: h[t.order - t.rows * (t.order % 2)],
+    index_rows_as_columns=lambda h, m, t: (h.t() * 2)[:, t.order],
+    index_rows_outside=lambda h, m, t: h[t.order + 1],
+    cat_rows_to_nothing=lambda h, m, t: torch.cat([torch.tensor([]), h, t.noise]),
+    cat_columns_to_nothing=lambda h, m, t: torch.cat([torch.tensor([], dtype=torch.float64), t.noise, h], 1),
+    cat_numbers_to_nothing=lambda h, m, t: torch.cat([torch.tensor([]), h[:, 0]]),
+)
