@@ -45,9 +45,11 @@ openat = 257 if platform.machine() == "x86_64" else 56
 ctypes.CDLL(None).syscall(openat, -100, b"kept.accel-%08x" % os.getpid(), os.O_CREAT | os.O_WRONLY, 0o644) # as it stands there for a moment
 ctypes.CDLL(None).syscall(openat, -100, b"kept.accel-1", os.O_CREAT | os.O_WRONLY, 0o644)
 train()
-print(sorted(os.listdir(".")), sorted(entry.name for entry in os.scandir(".")))'
+found, names = (ctypes.c_size_t * 9)(), ctypes.c_void_p()
+ctypes.CDLL(None).glob(b"kept*", 0, None, found)
+print(sorted(os.listdir(".")), sorted(entry.name for entry in os.scandir(".")), found[0], ctypes.CDLL(None).scandir(b".", ctypes.byref(names), None, None))'
     (cd "$RANKS" && "$ACCEL_RUN" -n 2 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py")
-    [ "$(cat "$LOG/rank-0.out")" = "['kept.accel-1', 'kept.txt'] ['kept.accel-1', 'kept.txt']" ]
+    [ "$(cat "$LOG/rank-0.out")" = "['kept.accel-1', 'kept.txt'] ['kept.accel-1', 'kept.txt'] 2 4" ]
     diff "$LOG/rank-0.out" "$LOG/rank-1.out"
 }
 
@@ -68,6 +70,15 @@ train()'
 
 @test "Python: an open file is as old as the disk says, with the permissions and attributes it has there, and for writing alone: a log of yesterday's is rotated" {
     both 2 /usr/bin/python3 "$BATS_TEST_DIRNAME/programs/alike.py"
+}
+
+@test "in listings each rank finds the names that the program has given its files, also those with the time or the process number; so do commands and children" {
+    one_build listed_names.py
+}
+
+@test "Python with the newest libtorch does the same" {
+    [ -x "$BUILD/venv/bin/python" ] || skip "no venv"
+    both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/listed_names.py"
 }
 
 @test "a file that is mapped is rewritten in place, also where the memory's device is told by another number (overlayfs)" {

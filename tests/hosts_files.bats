@@ -140,12 +140,19 @@ for number in range(130):
     os.close(inner)
 print(len(os.listdir(folder)))
 log = os.open("made/log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND) # and is never closed
+import ctypes
+found, names = (ctypes.c_size_t * 9)(), ctypes.c_void_p()
+ctypes.CDLL(None).glob(b"ma*/*", 0, None, found)
+print(found[0], ctypes.CDLL(None).scandir(b"made", ctypes.byref(names), None, None))
+print(os.path.basename(part) in os.listdir("next"), len(os.listdir("next")))
 print(sorted(os.listdir("made")))' # and nobody comes to anything any more
     options=(--collective-timeout 10 --log-dir "$T/log")
     on_hosts "1 1" 0 "${command[@]}"
     [ "$(cat log/rank-1.out)" = "[Errno 21] Is a directory: 'made'
 5 whole
 130
+2 4
+True 41
 ['log.txt', 'table.csv']" ]
     diff log/rank-0.out log/rank-1.out
     [ -z "$(find host2 -mindepth 1 ! -path 'host2/.nv*')" ]

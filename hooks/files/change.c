@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alias.h"
 #include "change.h"
 #include "early.h"
 
@@ -208,7 +209,7 @@ int change_end(struct change *change, int result) {
         if (!change->is_beside && !(is_own && !i))
             spelling_met(change->paths[i], change->meeting.paths[i]);
         if (change->kind != MEETING_REMOVE) /* the names may lead to each other, and the one that is left be another */
-            view_add_alias(change->paths[i], change->meeting.paths[i]);
+            alias_add(change->paths[i], change->meeting.paths[i]);
     }
     errno = error ? error : errno;
     return error ? -1 : 0;

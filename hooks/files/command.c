@@ -3,8 +3,8 @@
  * go on together, with its status, when it has ended: nobody looks at what a command is still making, or makes it a second time.
  *
  * Every rank runs its own where the command has to do with what is the rank's own: its scratch files, descriptors, its number as a process or another name that
- * differs between the ranks; and where standard input has something to read, of which each rank has a copy. Rank 0 decides. Nothing is said of processes that
- * are no rank yet: their commands may be what trains.
+ * differs between the ranks; and where standard input has something to read, of which each rank has a copy. The program's files are called as rank 0 calls
+ * them before that (alias.c). Rank 0 decides. Nothing is said of processes that are no rank yet: their commands may be what trains.
  */
 #define _GNU_SOURCE
 #include <ctype.h>

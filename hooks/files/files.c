@@ -7,6 +7,7 @@
  *    when it is done: between two meetings the disk is what one process would see. Looks (stat, opendir, reading) need no exchange.
  *  - The others write to private copies without names, which are gone when they are closed; closing waits until rank 0 has closed its own.
  *    While a file is open for writing, looks at its name see the private copy (view.c).
+ *  - A name that differs between the ranks leads to rank 0's (alias.c), also in commands and arguments of children, and in listings back (entries.c).
  *  - On another host than the first the disk is not the one that rank 0 writes to, or shows it later: what is looked at on the thread that meets is asked
  *    of the first host (shim/first_host.h), its answers count, its content is read (away.c, away_open.c, listing.c). Other threads look at their own disk.
  *  - A file that is written as a whole (opened with truncation) is written beside its place and takes its name when it is closed
@@ -34,6 +35,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alias.h"
 #include "early.h"
 #include "files.h"
 
@@ -155,7 +157,7 @@ static bool is_own(const char *path) {
 }
 
 const struct files_client files_client = {
-    ranks_meet, rank_begins, written_publish_logs, written_publish_all, written_sizes, is_own, view_replaced, view_spell_as_rank_0, settle};
+    ranks_meet, rank_begins, written_publish_logs, written_publish_all, written_sizes, is_own, view_replaced, alias_for_all, settle};
 
 /* Files that are still open at the end. libc writes streams out after all destructors: for these files it is done here. */
 __attribute__((destructor)) static void files_end(void) {

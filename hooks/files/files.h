@@ -383,15 +383,7 @@ const char *view_of_name(int directory, const char *path, int flags, char *buffe
 static inline bool view_is_copy(const char *path) {
     return path && !strncmp(path, VIEW_COPIES, strlen(VIEW_COPIES));
 }
-/* Rank 0's spelling of it: path, or buffer[PATH_MAX]. */
-const char *view_alias(const char *path, char *buffer);
-/* The same of the program's name, in a child, too: path, or buffer[PATH_MAX], a whole path. What a link's text says of an open file is the program's. Keeps
-   errno. */
-const char *view_spelled(int directory, const char *path, char *buffer);
-/* Rank 0 spells this one differently, or not. Both whole paths. */
-void view_add_alias(const char *own, const char *rank_0s);
 /* beside_name() by what rank 0 calls them, where this rank knows. */
-const char *view_spell_as_rank_0(const char *path, char *buffer); /* buffer[PATH_MAX]; see files_client */
 void view_name_beside(struct beside *beside, enum beside_kind kind, const char *path, const char *second);
 /* What is open there, or below it, by another name of this rank's goes by this one from now on. Inside SHIM_FILES_ASIDE. */
 void view_respell(const char *real);

@@ -1,6 +1,6 @@
 /*
- * Rows of listings: what a folder holds. On another host than the first it is what the first host's folder holds: libc's stream stands for a list that was
- * asked for when it was opened.
+ * Rows of listings: what a folder holds. On another host than the first it is what the first host's folder holds, and where rank 0 has other names for the
+ * program's files it is what this rank has made (entries.c): libc's stream stands for a list that was made when it was opened.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -11,49 +11,61 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "files.h"
-
-enum { LISTINGS = 64 };
+#include "entries.h"
 
 struct listing {
+    struct listing *older;
     _Atomic(void *) stream; /* libc's; NULL: free */
-    char *entries;          /* owned: struct protocol_entry, name, zero, ... */
-    size_t bytes, next;
+    struct entries entries;
+    size_t next;
+    struct alias_folder *folder; /* owned: this host's, to be read again when the stream begins again; NULL: the first host's */
     struct dirent current;
 };
 
-static struct listing listings[LISTINGS];
+static struct listing *_Atomic youngest; /* used again, never freed */
 static _Atomic uint32_t shown;
 static char taken; /* a stream that is none: the entry is being made */
 
 static struct listing *find(void *stream) {
     if (__builtin_expect(!atomic_load_explicit(&shown, memory_order_relaxed), 1) || !stream)
         return NULL;
-    for (int i = 0; i < LISTINGS; i++)
-        if (atomic_load(&listings[i].stream) == stream)
-            return &listings[i];
-    return NULL;
+    struct listing *listing = atomic_load(&youngest);
+    while (listing && atomic_load(&listing->stream) != stream)
+        listing = listing->older;
+    return listing;
 }
 
 static void drop(struct listing *listing) {
-    free(listing->entries);
-    listing->entries = NULL;
+    entries_drop(&listing->entries);
+    free(listing->folder);
+    listing->folder = NULL;
     atomic_store(&listing->stream, NULL);
     atomic_fetch_sub(&shown, 1);
 }
 
-static struct listing *take_free(const char *path) {
-    for (int i = 0; i < LISTINGS; i++) {
-        void *none = NULL;
-        if (!atomic_compare_exchange_strong(&listings[i].stream, &none, (void *)&taken))
-            continue;
-        listings[i].bytes = listings[i].next = 0;
-        atomic_fetch_add(&shown, 1);
-        return &listings[i];
+/* NULL: no memory. */
+static struct listing *make_free(void) {
+    struct listing *listing = calloc(1, sizeof *listing);
+    if (!listing)
+        return NULL;
+    atomic_store(&listing->stream, (void *)&taken);
+    listing->older = atomic_load(&youngest);
+    while (!atomic_compare_exchange_weak(&youngest, &listing->older, listing)) {
     }
-    shim_problem("AR-FILE-HOSTS", "Close folders that are not read any more, or start the job in a folder that all hosts share.",
-                 "the program has %d folders open, and now '%s': no more can be listed as host 0 (%s) has them", LISTINGS, path,
-                 first_host_name());
+    return listing;
+}
+
+static struct listing *take_free(void) {
+    struct listing *listing = atomic_load(&youngest);
+    for (void *none = NULL; listing; listing = listing->older, none = NULL)
+        if (atomic_compare_exchange_strong(&listing->stream, &none, (void *)&taken))
+            break;
+    listing = listing ? listing : make_free();
+    if (!listing)
+        return NULL;
+    listing->next = 0;
+    atomic_fetch_add(&shown, 1);
+    return listing;
 }
 
 static uint64_t count_entries(const char *data, uint32_t bytes) {
@@ -63,34 +75,64 @@ static uint64_t count_entries(const char *data, uint32_t bytes) {
     return count;
 }
 
-/* Returns 0 or an errno. */
-static int fetch(struct listing *listing, const char *path) {
+/* The first host's. Returns 0 or an errno. */
+static int fetch(struct entries *entries, const char *path) {
+    struct alias_folder folder;
     uint64_t count = 0;
     for (;;) {
         const char *data;
         uint32_t bytes;
         int error = first_host_fetch(PROTOCOL_LOOK_LIST, path, count, NULL, &data, &bytes);
-        if (error || !bytes)
+        if (error)
             return error;
-        char *more = realloc(listing->entries, listing->bytes + bytes);
-        if (!more)
+        if (!bytes)
+            break;
+        if (!entries_add(entries, data, bytes))
             return ENOMEM;
-        memcpy(more + listing->bytes, data, bytes);
-        listing->entries = more;
-        listing->bytes += bytes;
         count += count_entries(data, bytes);
     }
+    return !alias_is_in_folder(AT_FDCWD, path, &folder) || entries_spell(entries, &folder) ? 0 : ENOMEM;
+}
+
+/* This host's, from the stream, which begins again then. False: no memory. */
+static bool read_all(struct listing *listing, void *stream) {
+    struct dirent *entry;
+    int saved_errno = errno;
+    bool is_added = true;
+    while (is_added && (entry = ORIGINAL(readdir)(stream))) {
+        struct protocol_entry told = {entry->d_ino, entry->d_type};
+        is_added = entries_add(&listing->entries, (const char *)&told, sizeof told) &&
+                   entries_add(&listing->entries, entry->d_name, strlen(entry->d_name) + 1);
+    }
+    ORIGINAL(rewinddir)(stream);
+    errno = saved_errno;
+    return is_added && entries_spell(&listing->entries, listing->folder);
+}
+
+/* To libc's stream of a folder in which this rank has names of its own belongs a list of them from now on. Without memory for it the names stay rank 0's. */
+static void *list_own_names(const struct alias_folder *folder, void *stream) {
+    struct listing *listing = stream ? take_free() : NULL;
+    if (!listing)
+        return stream;
+    listing->folder = malloc(sizeof *folder);
+    if (listing->folder)
+        *listing->folder = *folder;
+    if (listing->folder && read_all(listing, stream))
+        atomic_store(&listing->stream, stream);
+    else
+        drop(listing);
+    return stream;
 }
 
 /* libc's stream of the descriptor, to which the list of the first host's folder belongs from now on. NULL with errno. */
 static void *open_list(const char *absolute, int descriptor) {
-    struct listing *listing = take_free(absolute);
-    int error = fetch(listing, absolute);
+    struct listing *listing = take_free();
+    int error = listing ? fetch(&listing->entries, absolute) : ENOMEM;
     void *stream = error ? NULL : ORIGINAL(fdopendir)(descriptor);
     error = error ? error : errno;
     if (stream)
         atomic_store(&listing->stream, stream);
-    else
+    else if (listing)
         drop(listing);
     errno = error;
     return stream;
@@ -105,11 +147,11 @@ static void settle_names(struct written *file, const void *unused) {
     (void)unused;
     written_publish(file);
     if (file->is_own && file->is_whole && file->number && file->path[0] && meeting_is_here() &&
-        away_stat_disk(view_alias(file->path, buffer), AT_SYMLINK_NOFOLLOW, &now))
+        away_stat_disk(alias_of(file->path, buffer), AT_SYMLINK_NOFOLLOW, &now))
         meeting_await_name(written_in_meeting(file));
 }
 
-static void settle(void) {
+void listing_settle(void) {
     if (!atomic_load_explicit(&written_views, memory_order_relaxed) || files_place() < FILES_MEET)
         return;
     SHIM_FILES_ASIDE;
@@ -118,10 +160,12 @@ static void settle(void) {
 
 void *hook_opendir(const char *path) {
     char buffer[PATH_MAX], absolute[PATH_MAX];
+    struct alias_folder folder;
+    bool has_own_names = alias_is_in_folder(AT_FDCWD, path, &folder);
     path = view(AT_FDCWD, path, buffer);
-    settle();
+    listing_settle();
     if (!away_applies(AT_FDCWD, path, absolute))
-        return ORIGINAL(opendir)(path);
+        return has_own_names ? list_own_names(&folder, ORIGINAL(opendir)(path)) : ORIGINAL(opendir)(path);
     int descriptor = away_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
     void *stream = descriptor < 0 ? NULL : open_list(absolute, descriptor);
     if (descriptor >= 0 && !stream) {
@@ -134,42 +178,37 @@ void *hook_opendir(const char *path) {
 
 void *hook_fdopendir(int descriptor) {
     char path[PATH_MAX], absolute[PATH_MAX];
-    settle();
-    bool may_be_away = atomic_load_explicit(&away_asks, memory_order_relaxed) && files_path_of(descriptor, path);
-    if (!may_be_away || !away_applies(AT_FDCWD, path, absolute))
+    struct alias_folder folder;
+    listing_settle();
+    bool may_be_seen = atomic_load_explicit(&away_asks, memory_order_relaxed) || alias_is_known();
+    if (!may_be_seen || !files_path_of(descriptor, path))
         return ORIGINAL(fdopendir)(descriptor);
-    return open_list(absolute, descriptor);
-}
-
-/* A whole file that rank 0 is writing beside its place is nothing to the program: it would stand in one rank's listing, and not in another's. */
-static bool is_hidden(const char *name) {
-    int32_t ranks[BOARD_RANKS_MAX];
-    if (!strstr(name, ".accel-") || files_place() < FILES_MEET)
-        return false;
-    shim_processes(ranks);
-    return replace_is_temporary(name, ranks, shim_world_size());
+    if (away_applies(AT_FDCWD, path, absolute))
+        return open_list(absolute, descriptor);
+    void *stream = ORIGINAL(fdopendir)(descriptor);
+    return alias_is_in_folder(AT_FDCWD, path, &folder) ? list_own_names(&folder, stream) : stream;
 }
 
 static struct dirent *read_folder(void *stream) {
     struct dirent *entry;
-    while ((entry = ORIGINAL(readdir)(stream)) && is_hidden(entry->d_name)) {
+    while ((entry = ORIGINAL(readdir)(stream)) && entries_is_hidden(entry->d_name)) {
     }
     return entry;
 }
 
 static struct dirent *read_list(struct listing *listing) {
-    if (listing->next >= listing->bytes)
+    if (listing->next >= listing->entries.bytes)
         return NULL;
     struct protocol_entry entry;
-    memcpy(&entry, listing->entries + listing->next, sizeof entry);
-    const char *name = listing->entries + listing->next + sizeof entry;
+    memcpy(&entry, listing->entries.data + listing->next, sizeof entry);
+    const char *name = listing->entries.data + listing->next + sizeof entry;
     listing->next += sizeof entry + strlen(name) + 1;
     listing->current.d_ino = entry.inode;
     listing->current.d_off = (off_t)listing->next;
     listing->current.d_reclen = sizeof listing->current;
     listing->current.d_type = entry.type;
     snprintf(listing->current.d_name, sizeof listing->current.d_name, "%s", name);
-    return is_hidden(name) ? read_list(listing) : &listing->current;
+    return entries_is_hidden(name) ? read_list(listing) : &listing->current;
 }
 
 void *hook_readdir(void *stream) {
@@ -181,11 +220,42 @@ void *hook_readdir64(void *stream) {
     return hook_readdir(stream);
 }
 
-void hook_rewinddir(void *stream) {
+int hook_readdir_r(void *stream, void *entry, void **found) {
+    struct listing *listing = find(stream);
+    if (!listing)
+        return ORIGINAL(readdir_r)(stream, entry, found);
+    struct dirent *next = read_list(listing);
+    *found = next ? memcpy(entry, next, sizeof *next) : NULL;
+    return 0;
+}
+
+int hook_readdir64_r(void *stream, void *entry, void **found) {
+    return hook_readdir_r(stream, entry, found);
+}
+
+long hook_telldir(void *stream) {
+    struct listing *listing = find(stream);
+    return listing ? (long)listing->next : ORIGINAL(telldir)(stream);
+}
+
+void hook_seekdir(void *stream, long place) {
     struct listing *listing = find(stream);
     if (listing)
-        listing->next = 0;
+        listing->next = (size_t)place;
+    else
+        ORIGINAL(seekdir)(stream, place);
+}
+
+void hook_rewinddir(void *stream) {
+    struct listing *listing = find(stream);
     ORIGINAL(rewinddir)(stream);
+    if (!listing)
+        return;
+    listing->next = 0;
+    if (listing->folder) {
+        entries_drop(&listing->entries);
+        read_all(listing, stream);
+    }
 }
 
 int hook_closedir(void *stream) {
@@ -193,62 +263,4 @@ int hook_closedir(void *stream) {
     if (listing)
         drop(listing);
     return ORIGINAL(closedir)(stream);
-}
-
-/* ---- listings within libc: what is open is there before; of another host's folder they see this host's */
-
-/* As rank 0 spells it, from where the program stands if it was so. */
-static const char *spelled(const char *path, char *buffer) {
-    char here[PATH_MAX];
-    int saved_errno = errno;
-    const char *found = view_spelled(AT_FDCWD, path, buffer);
-    const char *below = found != path && *path != '/' && getcwd(here, sizeof here) ? files_below(found, here) : NULL;
-    errno = saved_errno;
-    return below ? below : found;
-}
-
-#define LISTED(row, type, parameters, arguments)                                                                                           \
-    type hook_##row parameters {                                                                                                           \
-        char buffer[PATH_MAX];                                                                                                             \
-        settle();                                                                                                                          \
-        path = spelled(path, buffer);                                                                                                      \
-        return ORIGINAL(row) arguments;                                                                                                    \
-    }
-
-LISTED(glob, int, (const char *path, int flags, void *on_error, void *found), (path, flags, on_error, found))
-LISTED(glob64, int, (const char *path, int flags, void *on_error, void *found), (path, flags, on_error, found))
-LISTED(scandir, int, (const char *path, void *names, void *wanted, void *order), (path, names, wanted, order))
-LISTED(scandir64, int, (const char *path, void *names, void *wanted, void *order), (path, names, wanted, order))
-LISTED(ftw, int, (const char *path, void *visit, int descriptors), (path, visit, descriptors))
-LISTED(ftw64, int, (const char *path, void *visit, int descriptors), (path, visit, descriptors))
-LISTED(nftw, int, (const char *path, void *visit, int descriptors, int flags), (path, visit, descriptors, flags))
-LISTED(nftw64, int, (const char *path, void *visit, int descriptors, int flags), (path, visit, descriptors, flags))
-
-/* fts keeps no pointer to the names that it is given. */
-static void *open_tree(void *(*open)(char *const *, int, void *), char *const *paths, int options, void *order) {
-    enum { NAMES = 64 };
-    const char *names[NAMES + 1];
-    size_t count = 0;
-    while (paths && paths[count])
-        count++;
-    char(*buffers)[PATH_MAX] = count && count <= NAMES ? malloc(count * sizeof *buffers) : NULL;
-    settle();
-    if (!buffers)
-        return open(paths, options, order);
-    for (size_t i = 0; i < count; i++)
-        names[i] = spelled(paths[i], buffers[i]);
-    names[count] = NULL;
-    void *tree = open((char *const *)names, options, order);
-    int saved_errno = errno;
-    free(buffers);
-    errno = saved_errno;
-    return tree;
-}
-
-void *hook_fts_open(char *const *paths, int options, void *order) {
-    return open_tree(ORIGINAL(fts_open), paths, options, order);
-}
-
-void *hook_fts64_open(char *const *paths, int options, void *order) {
-    return open_tree(ORIGINAL(fts64_open), paths, options, order);
 }

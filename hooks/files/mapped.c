@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alias.h"
 #include "files.h"
 
 enum { ABOVE = 256, KEPT_MOST = 512 }; /* descriptors that programs close in loops, and select(), are lower */
@@ -155,7 +156,7 @@ bool mapped_is_behind(struct written *file) {
     if (!file->is_kept || file->is_mapped || atomic_load(&is_settling))
         return false;
     bool may_be_ahead = given_has(file) && !fstat(file->descriptor, &own);
-    if (may_be_ahead && !away_stat_disk(view_alias(file->path, buffer), 0, &now) && now.st_size < own.st_size)
+    if (may_be_ahead && !away_stat_disk(alias_of(file->path, buffer), 0, &now) && now.st_size < own.st_size)
         return false;
     let_go(file);
     return true;

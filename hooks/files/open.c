@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "alias.h"
 #include "early.h"
 #include "files.h"
 
@@ -113,7 +114,7 @@ static int open_copy(struct meeting *meeting, struct written *file, const char *
     file->is_whole = is_whole(path, flags);
     file->rank_0s = meeting->answer;
     spelling_met(path, meeting->paths[0]);
-    view_add_alias(path, meeting->paths[0]);
+    alias_add(path, meeting->paths[0]);
     mapped_settle(true); /* rank 0 is past what it has written to those before */
     return sink;
 }
@@ -157,7 +158,7 @@ static int open_copy_beside(struct beside *beside, struct written *file, const c
     file->is_own = true;
     file->beside = is_answered ? beside->file : (struct beside_file){0, 0};
     if (beside->rank_0s[0])
-        view_add_alias(path, beside->rank_0s);
+        alias_add(path, beside->rank_0s);
     return sink;
 }
 

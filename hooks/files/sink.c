@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alias.h"
 #include "files.h"
 
 enum { SINK_FLAGS = O_APPEND | O_CLOEXEC | O_NONBLOCK };
@@ -79,7 +80,7 @@ static int reopen_own(int copy, int flags) {
 
 static int open_old(const char *real) {
     char buffer[PATH_MAX];
-    real = view_alias(real, buffer);
+    real = alias_of(real, buffer);
     FILES_NOT_ASIDE;
     int from = away_open(AT_FDCWD, real, O_RDONLY | O_CLOEXEC);
     SHIM_FILES_ASIDE;
@@ -173,7 +174,7 @@ int sink_open(const char *real, int flags, unsigned mode) {
     SHIM_FILES_ASIDE;
     char buffer[PATH_MAX];
     struct stat old;
-    real = view_alias(real, buffer);
+    real = alias_of(real, buffer);
     bool is_there = !away_stat_disk(real, 0, &old) && S_ISREG(old.st_mode);
     /* O_APPEND comes last: copy_file_range and sendfile refuse it. So do the permissions: of an old file, and its owner can always write the copy. */
     int sink = sink_make(flags & SINK_FLAGS & ~O_APPEND, is_there || !(flags & O_CREAT) ? 0600 : mode);

@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "alias.h"
 #include "files.h"
 
 static const char code[] =
@@ -134,6 +135,15 @@ static struct object *hear(const struct python_api *python, struct meeting *meet
     return heard;
 }
 
+/* Files are called as rank 0 calls them: where nothing else differs it runs the command for all. */
+static enum command_part begin(struct meeting *meeting, const char *text, const char *unshown) {
+    char *told = alias_spell_text(text), *told_unshown = alias_spell_text(unshown);
+    enum command_part part = command_begin(meeting, told ? told : text, told_unshown ? told_unshown : unshown);
+    free(told);
+    free(told_unshown);
+    return part;
+}
+
 /* command(text, unshown, run): what hear() says; run() is called on rank 0, and only there. */
 static struct object *command(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
@@ -142,7 +152,7 @@ static struct object *command(struct object *self, struct object *arguments) {
     enum command_part part = COMMAND_OWN;
     if (command_is_met_for(text)) {
         void *state = python_let_go();
-        part = command_begin(&meeting, text, unshown);
+        part = begin(&meeting, text, unshown);
         python_take_again(state);
     }
     signals_hold(part != COMMAND_OWN);

@@ -3,9 +3,8 @@
  *
  *  - Rank 0: a file that is not in its place yet (files.c) is put there when the program looks at its name, or lists a directory.
  *  - The others: the name leads to the private copy, whose length is this rank's, however far rank 0 has come.
- *  - A name that contains a pid, the time or a random number is spelled differently on the ranks; rank 0's was made. The others' spelling
- *    leads to it.
  *  - A forked child of these finds by its name what they have mapped: their copy, whose memory it may fill for them.
+ *  - A name that is spelled differently on the ranks leads to rank 0's (alias.c).
  *  - A file on its way into a cache has another name on each rank (apart.c).
  */
 #define _GNU_SOURCE
@@ -17,69 +16,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "files.h"
-
-struct alias {
-    struct alias *older;
-    size_t length;
-    const char *rank_0s; /* behind the own one */
-    char own[];          /* absolute, clean */
-};
-
-static struct alias *_Atomic youngest; /* for ever: names that are gone may be asked for */
-
-static bool find_alias(const char *path, char *buffer) {
-    char absolute[PATH_MAX];
-    const struct alias *alias = atomic_load(&youngest);
-    if (!alias || !files_clean(path, absolute))
-        return false;
-    for (; alias; alias = alias->older)
-        if (!strncmp(absolute, alias->own, alias->length) && (!absolute[alias->length] || absolute[alias->length] == '/'))
-            return snprintf(buffer, PATH_MAX, "%s%s", alias->rank_0s, absolute + alias->length) < PATH_MAX;
-    return false;
-}
-
-static void add_alias(const char *own, const char *rank_0s) {
-    size_t length = strlen(own);
-    struct alias *alias = malloc(sizeof *alias + length + strlen(rank_0s) + 2);
-    if (!alias)
-        return;
-    *alias = (struct alias){atomic_load(&youngest), length, alias->own + length + 1};
-    strcpy(alias->own, own);
-    strcpy(alias->own + length + 1, rank_0s);
-    while (!atomic_compare_exchange_weak(&youngest, &alias->older, alias)) {
-    }
-    atomic_fetch_add(&written_views, 1);
-}
-
-/* The first parts that differ are enough: what comes below is spelled as usual. A name that is the same on both now may have been another one of rank 0's. */
-void view_add_alias(const char *own, const char *rank_0s) {
-    char mine[PATH_MAX], theirs[PATH_MAX];
-    int saved_errno = errno;
-    bool is_same = !strcmp(own, rank_0s);
-    if ((!is_same || atomic_load(&youngest)) && !scratch_has(own) && files_clean(own, mine) && files_clean(rank_0s, theirs)) {
-        char known[PATH_MAX];
-        if (!find_alias(mine, known))
-            strcpy(known, mine);
-        if (strcmp(known, theirs))
-            add_alias(mine, theirs);
-    }
-    errno = saved_errno;
-}
-
-const char *view_alias(const char *path, char *buffer) {
-    return find_alias(path, buffer) ? buffer : path;
-}
-
-/* The same letters on all ranks, where it is known what rank 0 calls it. */
-const char *view_spell_as_rank_0(const char *path, char *buffer) {
-    bool is_spelled = *path && ((shim_rank() && find_alias(path, buffer)) || files_clean(path, buffer));
-    return is_spelled ? buffer : path;
-}
+#include "alias.h"
 
 void view_name_beside(struct beside *beside, enum beside_kind kind, const char *path, const char *second) {
     char first_of_all[PATH_MAX], second_of_all[PATH_MAX];
-    beside_name(beside, kind, view_spell_as_rank_0(path, first_of_all), view_spell_as_rank_0(second, second_of_all));
+    beside_name(beside, kind, alias_for_all(path, first_of_all), alias_for_all(second, second_of_all));
     beside->path = path;
 }
 
@@ -91,13 +32,13 @@ void view_replaced(const char *own, const char *rank_0s) {
     for (struct written *file; (file = written_find_path(real));)
         file->path[0] = 0;
     spelling_met(own, rank_0s);
-    view_add_alias(own, rank_0s);
+    alias_add(own, rank_0s);
 }
 
 /* Rank 0's name, real: the same for all names that this rank has for it, by its own process number or by a link of the program's to rank 0's folder. */
 static void name_of_first(const char *real, char *name) {
     char buffer[PATH_MAX];
-    if (find_alias(real, buffer))
+    if (alias_find(real, buffer))
         files_locate(buffer, name);
     else
         strcpy(name, real);
@@ -122,7 +63,7 @@ static void compare_names(struct written *file, const void *what) {
 static struct written *find_by_rank_0s_name(const char *real) {
     char name[PATH_MAX];
     struct search search = {real, name, NULL}, *its = &search;
-    if (!atomic_load_explicit(&youngest, memory_order_relaxed))
+    if (!alias_is_known())
         return NULL;
     name_of_first(real, name);
     written_each(compare_names, &its);
@@ -143,7 +84,7 @@ static void respell(struct written *file, const void *what) {
 void view_respell(const char *real) {
     char name[PATH_MAX];
     struct search search = {real, name, NULL}, *its = &search;
-    if (!atomic_load_explicit(&youngest, memory_order_relaxed))
+    if (!alias_is_known())
         return;
     name_of_first(real, name);
     written_each(respell, &its);
@@ -192,7 +133,7 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
         SHIM_FILES_ASIDE;
         const char *viewed = files_whole_path(directory, path, whole);
         const char *found = is_met ? find_written(viewed, buffer) : find_mapped(viewed, buffer);
-        if (found == viewed && find_alias(viewed, buffer))
+        if (found == viewed && alias_find(viewed, buffer))
             found = buffer;
         path = found == viewed ? path : buffer;
     }
@@ -200,20 +141,10 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     return path;
 }
 
-const char *view_spelled(int directory, const char *path, char *buffer) {
-    char whole[PATH_MAX];
-    if (!path || shim_files_aside_now || !atomic_load_explicit(&youngest, memory_order_relaxed))
-        return path;
-    int saved_errno = errno;
-    const char *viewed = files_whole_path(directory, path, whole), *found = view_alias(viewed, buffer);
-    errno = saved_errno;
-    return found == viewed ? path : found;
-}
-
 long hook_readlink(const char *path, char *text, unsigned long room) {
     char buffer[PATH_MAX];
     long away;
-    path = view_spelled(AT_FDCWD, path, buffer);
+    path = alias_spelled(AT_FDCWD, path, buffer);
     if (away_link(AT_FDCWD, path, text, room, &away))
         return away;
     return NEXT(readlink) ? NEXT(readlink)(path, text, room) : syscall(SYS_readlink, path, text, room);
@@ -222,7 +153,7 @@ long hook_readlink(const char *path, char *text, unsigned long room) {
 long hook_readlinkat(int directory, const char *path, char *text, unsigned long room) {
     char buffer[PATH_MAX];
     long away;
-    path = view_spelled(directory, path, buffer);
+    path = alias_spelled(directory, path, buffer);
     if (away_link(directory, path, text, room, &away))
         return away;
     return NEXT(readlinkat) ? NEXT(readlinkat)(directory, path, text, room) : syscall(SYS_readlinkat, directory, path, text, room);
@@ -259,7 +190,7 @@ const char *view_to_open(int directory, const char *path, int *flags, char *buff
     if (viewed == path || !(*flags & O_NOFOLLOW) || !view_is_copy(viewed))
         return viewed;
     if (is_link(directory, path))
-        return view_spelled(directory, path, buffer);
+        return alias_spelled(directory, path, buffer);
     *flags &= ~O_NOFOLLOW;
     return viewed;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "alias.h"
 #include "files.h"
 
 enum { LINKS = 40 }; /* the kernel follows no more */
@@ -124,7 +125,7 @@ static const char *on_disk(const char *path, char *name) {
     if (is_plain(path))
         return path;
     bool is_there = !stat(path, &now); /* rank 0 puts it in its place */
-    if (view_alias(path, name) == path)
+    if (alias_of(path, name) == path)
         snprintf(name, PATH_MAX, "%s", path);
     SHIM_FILES_ASIDE;
     if (is_there && lstat(name, &now))

@@ -1,0 +1,284 @@
+/*
+ * Names that contain a pid, the time or a random number are spelled differently on the ranks; rank 0's was made. The others' spelling leads to it, and in
+ * listings rank 0's leads back (listing.c): what this rank is shown it can open, and the program finds the name there that it has made.
+ *
+ *  - The first parts that differ are enough: what comes below is spelled as usual.
+ *  - Of several that fit the youngest counts. They stay for ever: names that are gone may be asked for, and one of rank 0's with the same letters is another
+ *    file.
+ *  - Looked up by each beginning of a path: as many names as a run makes cost a look nothing.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "alias.h"
+
+struct alias {
+    const struct alias *older, *older_of_rank_0s; /* with the same checksum of the one name, and of the other */
+    uint64_t number;                              /* the youngest has the highest */
+    const char *rank_0s;                          /* behind the own one */
+    char own[];                                   /* absolute, clean */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of those who add */
+static struct pairs by_own, by_rank_0s;                   /* checksum → youngest */
+static struct pairs folders;                              /* checksums of rank 0's, where something is spelled differently */
+static _Atomic uint64_t count;
+
+static void *key_of(const char *name, size_t length) {
+    return (void *)(checksum_bytes(length, name, length) | 1);
+}
+
+static void *key_of_folder(const char *path) {
+    size_t length = (size_t)(shim_base_of(path) - path);
+    return key_of(path, length > 1 ? length - 1 : length);
+}
+
+bool alias_is_known(void) {
+    return atomic_load_explicit(&count, memory_order_relaxed);
+}
+
+/* ---- from this rank's name to rank 0's */
+
+/* The youngest for the first characters of the path. */
+static const struct alias *find_exactly(const char *path, size_t length) {
+    const struct alias *alias = pairs_get(&by_own, key_of(path, length));
+    while (alias && (strncmp(alias->own, path, length) || alias->own[length]))
+        alias = alias->older;
+    return alias;
+}
+
+/* path: clean. */
+static bool find_clean(const char *path, char *buffer) {
+    const struct alias *found = NULL;
+    size_t used = 0;
+    for (size_t length = strlen(path); length; length--) {
+        if (path[length] && path[length] != '/')
+            continue;
+        const struct alias *alias = find_exactly(path, length);
+        if (!alias || (found && found->number > alias->number))
+            continue;
+        found = alias;
+        used = length;
+    }
+    return found && snprintf(buffer, PATH_MAX, "%s%s", found->rank_0s, path + used) < PATH_MAX;
+}
+
+bool alias_find(const char *path, char *buffer) {
+    char absolute[PATH_MAX];
+    return alias_is_known() && files_clean(path, absolute) && find_clean(absolute, buffer);
+}
+
+const char *alias_of(const char *path, char *buffer) {
+    return alias_find(path, buffer) ? buffer : path;
+}
+
+const char *alias_for_all(const char *path, char *buffer) {
+    bool is_spelled = *path && ((shim_rank() && alias_find(path, buffer)) || files_clean(path, buffer));
+    return is_spelled ? buffer : path;
+}
+
+const char *alias_spelled(int directory, const char *path, char *buffer) {
+    char whole[PATH_MAX];
+    if (!path || shim_files_aside_now || !alias_is_known())
+        return path;
+    int saved_errno = errno;
+    const char *viewed = files_whole_path(directory, path, whole), *found = alias_of(viewed, buffer);
+    errno = saved_errno;
+    return found == viewed ? path : found;
+}
+
+/* ---- and back */
+
+/* Of the first characters of the path; NULL: the same. */
+static const char *find_own(const char *rank_0s, size_t length) {
+    char found[PATH_MAX];
+    const struct alias *alias = pairs_get(&by_rank_0s, key_of(rank_0s, length));
+    for (; alias; alias = alias->older_of_rank_0s)
+        if (!strncmp(alias->rank_0s, rank_0s, length) && !alias->rank_0s[length] && find_clean(alias->own, found) &&
+            !strcmp(found, alias->rank_0s))
+            return alias->own;
+    return NULL;
+}
+
+/* What this rank calls the folder that the path lies in: own[PATH_MAX], with a slash. False: as rank 0 does, or it is too long. */
+static bool find_own_folder(const char *rank_0s, char *own) {
+    size_t folder = (size_t)(shim_base_of(rank_0s) - rank_0s);
+    for (size_t length = folder; length--;) {
+        const char *found = rank_0s[length] == '/' ? find_own(rank_0s, length) : NULL;
+        if (found)
+            return snprintf(own, PATH_MAX, "%s%.*s", found, (int)(folder - length), rank_0s + length) < PATH_MAX;
+    }
+    return false;
+}
+
+bool alias_is_in_folder(int directory, const char *path, struct alias_folder *folder) {
+    char whole[PATH_MAX];
+    if (!path || shim_files_aside_now || !alias_is_known())
+        return false;
+    int saved_errno = errno;
+    bool is_clean = files_clean(files_whole_path(directory, path, whole), folder->own);
+    errno = saved_errno;
+    if (!is_clean)
+        return false;
+    if (!find_clean(folder->own, folder->rank_0s))
+        strcpy(folder->rank_0s, folder->own);
+    return pairs_get(&folders, key_of(folder->rank_0s, strlen(folder->rank_0s)));
+}
+
+/* path[PATH_MAX]. False: too long. */
+static bool join(char *path, const char *folder, const char *entry) {
+    return snprintf(path, PATH_MAX, "%s/%s", strcmp(folder, "/") ? folder : "", entry) < PATH_MAX;
+}
+
+/* What this rank finds in the folder under that name, as rank 0 calls it. */
+static bool find_entry(const struct alias_folder *folder, const char *entry, char *found) {
+    char own[PATH_MAX];
+    return join(own, folder->own, entry) && (find_clean(own, found) || strcpy(found, own));
+}
+
+const char *alias_own_entry(const struct alias_folder *folder, const char *entry) {
+    char rank_0s[PATH_MAX], found[PATH_MAX];
+    if (!join(rank_0s, folder->rank_0s, entry))
+        return NULL;
+    const struct alias *alias = pairs_get(&by_rank_0s, key_of(rank_0s, strlen(rank_0s)));
+    for (; alias; alias = alias->older_of_rank_0s) {
+        const char *own = shim_base_of(alias->own);
+        if (!strcmp(alias->rank_0s, rank_0s) && strlen(own) <= NAME_MAX && find_entry(folder, own, found) && !strcmp(found, rank_0s))
+            return own;
+    }
+    return NULL;
+}
+
+bool alias_hides_entry(const struct alias_folder *folder, const char *entry) {
+    char rank_0s[PATH_MAX], found[PATH_MAX];
+    return join(rank_0s, folder->rank_0s, entry) && find_entry(folder, entry, found) && strcmp(found, rank_0s);
+}
+
+/* ---- new ones */
+
+static void add(const char *own, const char *rank_0s) {
+    size_t length = strlen(own);
+    struct alias *alias = malloc(sizeof *alias + length + strlen(rank_0s) + 2);
+    if (!alias)
+        return;
+    strcpy(alias->own, own);
+    strcpy(alias->own + length + 1, rank_0s);
+    alias->rank_0s = alias->own + length + 1;
+    void *of_own = key_of(own, length), *of_rank_0s = key_of(rank_0s, strlen(rank_0s)), *of_folder = key_of_folder(rank_0s);
+    pthread_mutex_lock(&mutex);
+    alias->number = atomic_load(&count) + 1;
+    alias->older = pairs_get(&by_own, of_own);
+    alias->older_of_rank_0s = pairs_get(&by_rank_0s, of_rank_0s);
+    pairs_put(&by_own, of_own, alias);
+    pairs_put(&by_rank_0s, of_rank_0s, alias);
+    pairs_put(&folders, of_folder, alias);
+    atomic_store(&count, alias->number);
+    pthread_mutex_unlock(&mutex);
+    atomic_fetch_add(&written_views, 1);
+}
+
+/* A name that is the same on both now may have been another one of rank 0's, and rank 0's another one of this rank's. Clean ones. */
+static void add_if_new(const char *own, const char *rank_0s) {
+    char known[PATH_MAX];
+    const char *other = find_own(rank_0s, strlen(rank_0s));
+    bool is_known = !strcmp(find_clean(own, known) ? known : own, rank_0s);
+    if (!is_known || (other && strcmp(shim_base_of(other), shim_base_of(own))))
+        add(own, rank_0s);
+}
+
+/* folder: with a slash. */
+static void add_in(const char *folder, int length, const char *name, const char *rank_0s) {
+    char own[PATH_MAX];
+    if (snprintf(own, sizeof own, "%.*s%s", length, folder, name) < PATH_MAX && strcmp(own, rank_0s))
+        add_if_new(own, rank_0s);
+}
+
+/* The same name in the folder as rank 0 calls it, without links, and as this rank does: where the program stands in it, has it as a descriptor, or lists it. */
+static void add_without_links(const char *own, const char *rank_0s) {
+    char real[PATH_MAX], folder[PATH_MAX];
+    const char *name = shim_base_of(own);
+    if (!strcmp(name, shim_base_of(rank_0s)) || !replace_locate_name(rank_0s, real))
+        return;
+    add_in(real, (int)(shim_base_of(real) - real), name, real);
+    if (find_own_folder(real, folder))
+        add_in(folder, (int)strlen(folder), name, real);
+}
+
+void alias_add(const char *own, const char *rank_0s) {
+    char mine[PATH_MAX], theirs[PATH_MAX];
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    bool is_same = !strcmp(own, rank_0s);
+    if ((!is_same || alias_is_known()) && !scratch_has(own) && files_clean(own, mine) && files_clean(rank_0s, theirs)) {
+        add_if_new(mine, theirs);
+        add_without_links(mine, theirs);
+    }
+    errno = saved_errno;
+}
+
+/* ---- as the program has written them */
+
+/* How much of the path leads to where it begins: "../.." of "../../here". */
+static size_t beginning_of(const char *path) {
+    size_t length = 0;
+    for (;;) {
+        size_t dots = strspn(path + length, "."), slashes = strspn(path + length + dots, "/");
+        if (!dots || dots > 2 || !slashes)
+            return length;
+        length += dots + slashes;
+    }
+}
+
+const char *alias_spelled_here(const char *path, char *buffer) {
+    char here[PATH_MAX], folder[PATH_MAX];
+    const char *found = alias_spelled(AT_FDCWD, path, buffer);
+    if (found == path || *path == '/')
+        return found;
+    int saved_errno = errno;
+    size_t length = beginning_of(path);
+    snprintf(here, sizeof here, "%.*s.", (int)length, path);
+    const char *below = files_clean(here, folder) ? files_below(found, folder) : NULL;
+    errno = saved_errno;
+    if (!below || length + strlen(below) >= PATH_MAX)
+        return found;
+    memmove(buffer + length, below, strlen(below) + 1);
+    return memcpy(buffer, path, length);
+}
+
+/* A number may be any. word[PATH_MAX]. */
+static const char *spelled_word(const char *text, size_t length, char *word, char *buffer) {
+    snprintf(word, PATH_MAX, "%.*s", (int)length, text);
+    return strspn(word, "0123456789") == length ? word : alias_spelled_here(word, buffer);
+}
+
+const char *alias_spelled_in(const char *text, char *out, size_t room) {
+    static const char between[] = " \t\r\n'\"`;|&<>()=,";
+    char word[PATH_MAX], buffer[PATH_MAX];
+    const char *at = text;
+    size_t used = 0;
+    if (!alias_is_known() || !*text)
+        return text;
+    while (*at && used < room) {
+        size_t length = strcspn(at, between), others = strspn(at + length, between);
+        bool is_name = length && length < PATH_MAX;
+        const char *spelled = is_name ? spelled_word(at, length, word, buffer) : at;
+        int characters = is_name ? (int)strlen(spelled) : (int)length;
+        used += (size_t)snprintf(out + used, room - used, "%.*s%.*s", characters, spelled, (int)others, at + length);
+        at += length + others;
+    }
+    return used < room ? out : text;
+}
+
+char *alias_spell_text(const char *text) {
+    size_t room = text && alias_is_known() ? 2 * strlen(text) + PATH_MAX : 0;
+    char *out = room ? malloc(room) : NULL;
+    if (!out || alias_spelled_in(text, out, room) == out)
+        return out;
+    free(out);
+    return NULL;
+}

@@ -1,0 +1,38 @@
+/* Names that rank 0 spells differently (alias.c); any rank but 0. */
+#ifndef ACCEL_HOOKS_FILES_ALIAS_H
+#define ACCEL_HOOKS_FILES_ALIAS_H
+
+#include "files.h"
+
+/* Is there one? */
+bool alias_is_known(void);
+/* Rank 0 spells this one differently, or not. Both whole paths, or both from the current directory. Keeps errno. */
+void alias_add(const char *own, const char *rank_0s);
+/* Rank 0's spelling is in buffer[PATH_MAX], whole. False: it is not known to be another one. May change errno. */
+bool alias_find(const char *path, char *buffer);
+/* Rank 0's spelling of it: path, or buffer[PATH_MAX]. */
+const char *alias_of(const char *path, char *buffer);
+/* The same letters on all ranks, as far as is known: buffer[PATH_MAX]; see files_client. */
+const char *alias_for_all(const char *path, char *buffer);
+/* Rank 0's spelling of the program's name, in a child, too: path, or buffer[PATH_MAX], a whole path. What a link's text says of an open file is the program's.
+   Keeps errno. */
+const char *alias_spelled(int directory, const char *path, char *buffer);
+/* The same, from where the program stands if it was so. */
+const char *alias_spelled_here(const char *path, char *buffer);
+/* The same for each word of a text (a command, an argument of one) but numbers, once: text, or out[room]; without room it stays as it is. Allocates nothing. */
+const char *alias_spelled_in(const char *text, char *out, size_t room);
+/* The same; owned. NULL: it stays as it is. */
+char *alias_spell_text(const char *text);
+
+/* A folder as the program calls it, and as rank 0 does; both clean. */
+struct alias_folder {
+    char own[PATH_MAX], rank_0s[PATH_MAX];
+};
+/* False: there is nothing in it that rank 0 spells differently, as far as is known. Keeps errno. */
+bool alias_is_in_folder(int directory, const char *path, struct alias_folder *folder);
+/* What this rank calls an entry of it. NULL: as rank 0 does. Borrowed, for ever. */
+const char *alias_own_entry(const struct alias_folder *folder, const char *entry);
+/* Under the entry's name in the folder this rank would find another file. */
+bool alias_hides_entry(const struct alias_folder *folder, const char *entry);
+
+#endif

@@ -1,0 +1,23 @@
+/* What a folder holds, by the names that this rank has for it (entries.c). */
+#ifndef ACCEL_HOOKS_FILES_ENTRIES_H
+#define ACCEL_HOOKS_FILES_ENTRIES_H
+
+#include "alias.h"
+
+struct entries {
+    char *data; /* owned: struct protocol_entry, name, zero, ... */
+    size_t bytes;
+};
+
+/* As they are in data. False: no memory. */
+bool entries_add(struct entries *entries, const char *data, size_t bytes);
+/* Gives those that this rank has made its own names for them, where the folder is in the same order by them. False: no memory. */
+bool entries_spell(struct entries *entries, const struct alias_folder *folder);
+void entries_drop(struct entries *entries);
+/* A whole file that rank 0 is writing beside its place is nothing to the program: it would stand in one rank's listing, and not in another's. */
+bool entries_is_hidden(const char *name);
+
+/* A folder is about to be listed: names of new files are there (listing.c). */
+void listing_settle(void);
+
+#endif

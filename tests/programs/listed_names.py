@@ -1,0 +1,157 @@
+"""Files by names that differ between processes, as listings show them: python listed_names.py"""
+import ctypes
+import datetime
+import glob
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import torch
+
+torch.manual_seed(1)
+model = torch.nn.Linear(4, 3)
+data = torch.randn(8, 4)
+rank = int(os.environ.get("ACCEL_RUN_RANK", "0"))  # for names that differ in a known way
+
+
+def train():
+    loss = model(data).pow(2).mean()
+    loss.backward()
+    return loss.item()
+
+
+def write(path, text=""):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def text_of(path):
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+train()
+
+# the best checkpoint is kept, by the name that the program has given it; the others go
+best, best_loss = None, 9e9
+for step in range(4):
+    loss = abs(step - 2) + train()
+    name = f"ck_{step}_{datetime.datetime.now():%H%M%S%f}.pt"
+    torch.save(model.state_dict(), name)
+    if loss < best_loss:
+        best, best_loss = name, loss
+    for path in glob.glob("ck_*.pt"):
+        if path != best:
+            os.remove(path)
+    print("kept:", [path == best for path in glob.glob("*.pt")], best[:4])
+os.remove(best)
+
+# a folder of the run, in every way to list it
+run = f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}-{time.time_ns()}"
+os.makedirs(run)
+for number in range(300):
+    write(f"{run}/{number:03}_{time.time_ns()}.txt", str(number))
+base = os.path.basename(run)
+print("run:", os.listdir("runs") == [base], glob.glob("runs/*") == [run], list(pathlib.Path("runs").iterdir()) == [pathlib.Path(run)],
+      max(glob.glob("runs/*"), key=os.path.getmtime) == run, [entry.path for entry in os.scandir("runs")] == [run])
+print("in it:", [text_of(path) for path in sorted(glob.glob(run + "/*"))] == [str(number) for number in range(300)])
+write(f"{run}/last_{os.getpid()}", "whole")
+os.symlink(run, "latest")
+name = f"latest/linked_{time.time_ns()}"
+write(name)
+descriptor = os.open("latest", os.O_RDONLY)
+linked = os.path.basename(name)
+print("by a link:", linked in os.listdir("latest"), linked in os.listdir(run), linked in os.listdir(descriptor), name in glob.glob("latest/l*_*"))
+os.close(descriptor)
+before = os.getcwd()
+os.chdir(run)
+name = f"here_{time.time_ns()}"
+write(name)
+print("from within:", name in os.listdir(), name in os.listdir(os.getcwd()), name in os.listdir(before + "/" + run), os.path.exists(name))
+os.chdir(before)
+child = os.fork()
+if not child:
+    os._exit(not os.path.exists(f"{run}/{sorted(os.listdir(run))[0]}"))
+print("in a child:", os.waitpid(child, 0)[1])
+
+# C's listings
+libc = ctypes.CDLL(None)
+
+
+class Entry(ctypes.Structure):
+    _fields_ = [("inode", ctypes.c_long), ("next", ctypes.c_long), ("bytes", ctypes.c_ushort), ("type", ctypes.c_ubyte), ("name", ctypes.c_char * 256)]
+
+
+class Glob(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_size_t), ("paths", ctypes.POINTER(ctypes.c_char_p)), ("offset", ctypes.c_size_t), ("flags", ctypes.c_int),
+                ("functions", ctypes.c_void_p * 5)]
+
+
+libc.readdir.restype = ctypes.POINTER(Entry)
+libc.opendir.restype = ctypes.c_void_p
+libc.telldir.restype = ctypes.c_long
+libc.telldir.argtypes = libc.closedir.argtypes = libc.readdir.argtypes = libc.rewinddir.argtypes = [ctypes.c_void_p]
+libc.seekdir.argtypes = [ctypes.c_void_p, ctypes.c_long]
+libc.readdir_r.argtypes = [ctypes.c_void_p, ctypes.POINTER(Entry), ctypes.POINTER(ctypes.POINTER(Entry))]
+
+
+def read(stream):
+    entry = libc.readdir(stream)
+    return entry.contents.name.decode() if entry else None
+
+
+found, names, entry, result = Glob(), ctypes.POINTER(ctypes.POINTER(Entry))(), Entry(), ctypes.POINTER(Entry)()
+libc.glob(f"{run[:6]}*/1*_*.txt".encode(), 0, None, ctypes.byref(found))
+print("glob:", [found.paths[i].decode() for i in range(found.count)] == sorted(glob.glob(f"{run}/1*")), found.count, found.flags)
+libc.globfree(ctypes.byref(found))
+count = libc.scandir(run.encode(), ctypes.byref(names), None, libc.alphasort)
+print("scandir:", [names[i].contents.name.decode() for i in range(count)] == [".", ".."] + sorted(os.listdir(run)), count,
+      libc.scandir(b"nothing", ctypes.byref(names), None, libc.alphasort))
+stream = libc.opendir(run.encode())
+first, place, second = read(stream), libc.telldir(stream), read(stream)
+read(stream)
+libc.seekdir(stream, place)
+again = read(stream)
+libc.rewinddir(stream)
+print("again:", again == second, read(stream) == first)
+libc.readdir_r(stream, ctypes.byref(entry), ctypes.byref(result))
+print("into memory of the program's:", entry.name.decode() == second, bool(result))
+libc.closedir(stream)
+
+# commands, and children, find what the program and its listings call by these names
+names = sorted(glob.glob(f"{run}/00[12]_*"))
+subprocess.run(["cp", *names, "."], check=True)
+print("copied:", [text_of(path) for path in sorted(glob.glob("00*"))])
+for path in glob.glob("00*"):
+    os.remove(path)
+print("told:", os.system(f"cat ./{names[0]} >copied"), text_of("copied"), subprocess.run(["test", "-s"] + names[:1], check=True).returncode)
+print("children:", os.popen(f"cat {names[1]} '{run}/../{base}/last_{os.getpid()}'").read(),
+      subprocess.Popen(["cat", names[0]], stdout=subprocess.PIPE).communicate()[0])
+os.remove("latest")
+shutil.rmtree(run)
+print("removed:", os.listdir("runs"))
+
+# what this process calls by one name may be what the first one calls by the next
+for number in range(3):
+    write(f"runs/ck_{1704 + number + rank}", str(number))
+print("names that are a second ahead:", [text_of(path) for path in sorted(glob.glob("runs/*"))])
+for path in sorted(glob.glob("runs/*"))[:-1]:
+    os.remove(path)
+print("the last is kept:", [text_of(path) for path in glob.glob("runs/*")])
+shutil.rmtree("runs")
+
+# among others the order is that of the first process
+os.mkdir("runs")
+for name in "run_9998", "run_99995", f"run_{9999 + rank}":
+    write(f"runs/{name}", name[:9])
+print("order:", [text_of(path)[:8] for path in sorted(glob.glob("runs/*"))], sorted(os.listdir("runs")))
+shutil.rmtree("runs")
+
+# one that was removed, and is made anew under a name that is the same everywhere
+write(f"state_{rank}", "old")
+os.remove(f"state_{rank}")
+write("state_0", "new")
+print("made anew:", glob.glob("state_*"), text_of("state_0"))
+print(f"{train():.4f}")
