@@ -81,6 +81,28 @@ train()'
     both 2 "$BUILD/venv/bin/python" "$BATS_TEST_DIRNAME/programs/listed_names.py"
 }
 
+@test "a program that finds no descriptor left goes on as in one process, where rank 0 has none left either" {
+    program '
+import errno, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+for turn in range(2):
+    files = []
+    try:
+        while True:
+            files.append(open(f"part{len(files)}", "w"))
+    except OSError as error:
+        print(errno.errorcode[error.errno], len(files) > 9)
+    for file in files:
+        file.close()
+        os.remove(file.name)
+    train()
+    thread = threading.Thread(target=lambda: open(f"log{turn}", "w").close())
+    thread.start()
+    thread.join()
+    print(sorted(os.listdir(".")))'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "a file that is mapped is rewritten in place, also where the memory's device is told by another number (overlayfs)" {
     requires mount
     mkdir "$BATS_TEST_TMPDIR/below"

@@ -244,6 +244,8 @@ int sink_reopen(int descriptor, int flags);
 bool sink_copy(const char *real, const char *to);
 /* An empty one, with the permissions of a new file. -1: no room. */
 int sink_make(int flags, unsigned mode);
+/* Says errno that this rank, or the system, has no descriptor left? Rank 0 may have none either. */
+bool sink_has_none_left(void);
 /* There is no room for a copy of the file: stops the job (AR-FILE-COPY), with what errno says. */
 __attribute__((noreturn)) void sink_refuse(const char *path);
 

@@ -98,13 +98,25 @@ static int open_first(struct meeting *meeting, struct written *file, const char 
     return descriptor;
 }
 
-/* The others' part. A private copy that cannot be made would part this rank from the others. */
+/* There is no copy for what rank 0 has opened, or failed to open with this errno. Returns -1 with it. */
+static int open_none(const char *path, int own_error, int error) {
+    if (!error) {
+        errno = own_error;
+        sink_refuse(path);
+    }
+    errno = error;
+    return -1;
+}
+
+/* The others' part. A private copy that cannot be made would part this rank from the others, unless rank 0 has no descriptor left either. */
 static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags, unsigned mode) {
-    int sink = sink_take(file, file->path, flags, mode);
-    if (sink < 0)
+    int sink = sink_take(file, file->path, flags, mode), own_error = errno;
+    if (sink < 0 && !sink_has_none_left())
         sink_refuse(path);
     meeting_come(meeting, MEETING_OPEN, path, NULL);
     meeting_await(meeting);
+    if (sink < 0)
+        return open_none(path, own_error, meeting->error);
     if (meeting->error) {
         close(sink);
         errno = meeting->error;
@@ -145,11 +157,13 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
 
 /* On a thread that does not meet. The others go on with a private copy where rank 0 does not come. */
 static int open_copy_beside(struct beside *beside, struct written *file, const char *path, const char *real, int flags, unsigned mode) {
-    int sink = sink_take(file, real, flags, mode);
-    if (sink < 0)
+    int sink = sink_take(file, real, flags, mode), own_error = errno;
+    if (sink < 0 && !sink_has_none_left())
         sink_refuse(path);
     beside_come(beside);
     bool is_answered = beside_await(beside);
+    if (sink < 0)
+        return open_none(path, own_error, is_answered ? beside->error : 0);
     if (is_answered && beside->error) {
         close(sink);
         errno = beside->error;

@@ -14,6 +14,10 @@
 
 enum { SINK_FLAGS = O_APPEND | O_CLOEXEC | O_NONBLOCK };
 
+bool sink_has_none_left(void) {
+    return errno == EMFILE || errno == ENFILE;
+}
+
 int sink_make(int flags, unsigned mode) {
     int sink = open("/tmp", O_TMPFILE | O_RDWR | flags, mode);
     if (sink >= 0)
@@ -105,8 +109,8 @@ static bool begin(int sink, const char *real, int flags, const struct stat *old)
     if (sink_adds(flags))
         return !ftruncate(sink, old->st_size);
     int from = open_old(real);
-    if (from < 0)
-        return true;
+    if (from < 0) /* it may be such that it can only be written to */
+        return !sink_has_none_left();
     bool is_filled = sink_copy_all(sink, from);
     close(from);
     return is_filled;
@@ -181,8 +185,9 @@ int sink_open(const char *real, int flags, unsigned mode) {
     if (sink < 0)
         return -1;
     if (!begin(sink, real, flags, is_there ? &old : NULL)) {
+        int error = sink_has_none_left() ? errno : ENOSPC;
         close(sink);
-        errno = ENOSPC;
+        errno = error;
         return -1;
     }
     if (is_there && !(flags & O_TRUNC))
