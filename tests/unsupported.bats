@@ -50,7 +50,34 @@ stopped() {
     stopped "check 'dispatch keys' failed"
 }
 
-@test "a program into which libtorch was linked statically is told so" {
+@test "a program into which libtorch was linked statically is refused before it begins, also without symbols" {
+    cat >static.cpp <<'END'
+#include <cstdio>
+#include <typeinfo>
+namespace c10 {
+struct TensorImpl {
+    virtual ~TensorImpl();
+    virtual void release_resources();
+};
+TensorImpl::~TensorImpl() {}
+void TensorImpl::release_resources() {}
+} // namespace c10
+int main() {
+    c10::TensorImpl tensor;
+    c10::TensorImpl *volatile which = &tensor;
+    which->release_resources();
+    std::puts("trained");
+}
+END
+    g++ -O2 -s -o program static.cpp
+    [ "$(./program)" = trained ]
+    run -125 --separate-stderr "$ACCEL_RUN" -n 2 ./program
+    [ -z "$output" ]
+    contains "$stderr" "error AR-ELF-TORCH: "
+    contains "$stderr" "'./program'"
+}
+
+@test "a program whose libtorch is no library of its own is told so" {
     fake_torch
     gcc -DFAKE_PROGRAM -o program "$REPOSITORY/tests/fake/libfaketorch.c" -L. -Wl,-rpath,"$T" -lc10
     stopped "libtorch_cpu is not loaded as a shared library"

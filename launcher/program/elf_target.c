@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "elf_target.h"
 
 #include <fcntl.h>
@@ -69,6 +70,15 @@ static void read_dynamic(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, st
     }
 }
 
+/* The name of a class whose functions lie in c10, as its type information has it: also in a program without symbols. One that needs c10 as a library has this
+   name of libtorch's, too, in front of it more letters. */
+static bool has_torch_types(Elf_Scn *section, const GElf_Shdr *header) {
+    static const char name[] = "\0N3c1010TensorImplE";
+    bool is_constant = header->sh_type == SHT_PROGBITS && header->sh_flags & SHF_ALLOC && !(header->sh_flags & (SHF_WRITE | SHF_EXECINSTR));
+    Elf_Data *data = is_constant ? elf_rawdata(section, NULL) : NULL;
+    return data && data->d_buf && memmem(data->d_buf, data->d_size, name, sizeof name);
+}
+
 static enum elf_target_form form_of(int type) {
     return type == ET_REL ? ELF_FORM_OBJECT : type == ET_CORE ? ELF_FORM_CORE : type == ET_DYN ? ELF_FORM_LIBRARY : ELF_FORM_PROGRAM;
 }
@@ -109,6 +119,7 @@ static void read_program(Elf *elf, struct elf_target *target) {
             continue;
         if (section_header.sh_type == SHT_DYNAMIC)
             read_dynamic(elf, section, &section_header, target);
+        target->has_own_torch |= has_torch_types(section, &section_header);
         if (section_header.sh_type == SHT_DYNSYM || section_header.sh_type == SHT_SYMTAB)
             read_symbols(elf, section, &section_header, target);
     }

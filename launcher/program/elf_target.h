@@ -34,6 +34,7 @@ struct elf_target {
     char argument[256];         /* of a script's interpreter: the rest of the first line, one word to the kernel; "" none */
     char checks[16];            /* what a sanitizer looks at, as in -fsanitize=: "address", "thread", "memory"; "" none of these */
     bool has_own_random;        /* defines std::random_device: libstdc++ is a part of it (-static-libstdc++) */
+    bool has_own_torch;         /* libtorch is a part of it (linked statically): its calls do not pass through symbols */
     char sanitizer[64];         /* DT_NEEDED name of a sanitizer's runtime that wants to be loaded first; "" none (P19) */
 };
 

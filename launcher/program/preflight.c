@@ -202,6 +202,10 @@ static int check_elf(struct walk *walk, const struct elf_target *elf) {
     if (strstr(elf->interpreter, "/ld-musl"))
         return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-MUSL", "use a build for the GNU C library", "'%s' uses musl's loader, '%s'",
                            path, elf->interpreter);
+    if (elf->has_own_torch)
+        return problem_set(problem, EXIT_LAUNCHER, "AR-ELF-TORCH",
+                           "link it against libtorch's shared libraries (-ltorch -ltorch_cpu -lc10), as its official builds are",
+                           "libtorch is a part of '%s' (linked statically): the shim cannot see what the program asks of it", path);
     if (walk->is_script)
         return 0;
     if (!strcmp(elf->checks, "thread") || !strcmp(elf->checks, "memory"))
