@@ -133,6 +133,18 @@ refused() {
     contains "$stderr" "every one of 2 ranks of 'train.py' ended with exit code 3"
 }
 
+@test "a program of another C library: 125, also behind a script; without its loader 127" {
+    echo 'int main(void) { return 0; }' | gcc -x c - -o musl -Wl,--dynamic-linker="$T/ld-musl-x86_64.so.1"
+    printf '#!%s\n' "$T/musl" >script
+    chmod +x script
+    refused 127 AR-EXEC-INTERPRETER -n 2 ./musl
+    contains "$stderr" "'./musl' needs '$T/ld-musl-x86_64.so.1', which does not exist"
+    cp "$(ldd /bin/true | grep -o '/lib[^ ]*/ld-linux[^ ]*')" ld-musl-x86_64.so.1
+    ./musl
+    refused 125 AR-ELF-MUSL -n 2 ./musl
+    refused 125 AR-ELF-MUSL -n 2 ./script
+}
+
 @test "a script whose interpreter is missing or none: 127, 126" {
     printf '#!/no/such/interpreter\n' >missing
     printf '#!\n' >empty
