@@ -125,12 +125,14 @@ static void rank_ended(struct job *job, size_t index) {
 
 /* A rank ends with the program that trains: a script dies of the signal at which that saves first (a terminal's hangup, timeout(1), a scheduler), or puts it
    into the background and returns (nohup python train.py &), or the program makes a daemon of itself. A Python that has not imported libtorch yet may be it,
-   too, and what has just been forked may be about to become one. */
+   too, and what has just been forked may be about to become one: where all goes well, and nobody has asked it to end. */
 static bool is_survived(const struct job *job, const struct rank *rank, uint64_t now_ms) {
     if (job->state > LIFECYCLE_INTERRUPTED)
         return false;
     if (rank->has_claimed)
         return rank->claimer != rank->pid && claims_is_granted(&job->claims, rank->number);
+    if (job->state != LIFECYCLE_RUNNING || rank->exit_code || rank->signal)
+        return false;
     uint64_t since_ms = now_ms - rank->ended_ms;
     return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || (since_ms < IMPORT_MS && strays_have_python(&job->strays));
 }

@@ -209,6 +209,32 @@ END
     lacks "$stderr" AR-STRAY
 }
 
+@test "a script that fails, or that a signal ends before its program trains, ends its rank, whatever it has started beside or left behind" {
+    # shellcheck disable=SC2016 # for the inner shells
+    local ways=('sleep 1000 & exit 3' 'python3 late.py & [ "$ACCEL_RUN_RANK" = 1 ] || exec sleep 1000; exit 7' 'python3 late.py; touch went-on'
+        'nohup python3 late.py &') way pids=() codes=()
+    echo 'import os, signal; open("began." + os.environ["ACCEL_RUN_RANK"], "w").close(); signal.pause()' >late.py
+    for way in 0 1 2 3; do
+        mkdir "$way"
+        cp late.py "$way"
+        (cd "$way" && exec "$ACCEL_RUN" -n 2 sh -c "${ways[way]}" >out 2>err 3>&- 4>&-) &
+        pids+=($!)
+    done
+    await_files 2/began.0 2/began.1 3/began.0 3/began.1
+    kill -TERM "${pids[2]}" "${pids[3]}"
+    retry 150 0.1 pids_are_gone "${pids[@]}"
+    for way in 0 1 2 3; do
+        status=0
+        wait "${pids[way]}" || status=$?
+        codes+=("$status")
+    done
+    show ?/err
+    [ "${codes[*]}" = "3 7 143 0" ]
+    contains "$(cat 0/err)" "AR-RANK-FAILED: every one of 2 ranks"
+    contains "$(cat 1/err)" "AR-RANK-FAILED: rank 1 of 2"
+    [ ! -e 2/went-on ]
+}
+
 @test "when all ranks fail alike, that is said, and rank 0's words are not lost" {
     run -5 --separate-stderr "$ACCEL_RUN" -n 3 sh -c 'echo "usage: me" >&2; exit 5'
     contains "$stderr" "usage: me"
