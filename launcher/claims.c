@@ -118,6 +118,16 @@ static bool pass(struct claims *claims, struct claims_connection *connection, ui
     return true;
 }
 
+static void note_above(struct rank *rank) {
+    pid_t pid = rank->claimer;
+    for (int i = 0; i < RANK_ABOVE_MAX; i++) {
+        pid_t parent = 0;
+        if (pid > 1 && pid != getpid())
+            process_started(pid, &parent, NULL);
+        rank->above[i] = pid = parent;
+    }
+}
+
 static void grant(struct claims *claims, struct claims_connection *connection, uint32_t number) {
     struct rank *rank = &claims->ranks[number - claims->first];
     if (!pass(claims, connection, number))
@@ -126,6 +136,7 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     rank->has_claimed = true;
     rank->claimer = connection->pid;
     rank->claimer_started = process_started(connection->pid, NULL, NULL);
+    note_above(rank);
     rank->generation++;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "process.h"
 #include "secret.h"
 
 /* More than a socket's buffer holds: what a dead rank has left there is read to its end. */
@@ -110,6 +111,8 @@ static bool read_message(struct claims *claims, struct claims_connection *connec
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n <= 0) {
+        if (connection->is_granted)
+            claims->ranks[(uint32_t)connection->rank - claims->first].released = process_a_moment_ago();
         claims_close(connection);
         return false;
     }

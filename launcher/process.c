@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 uint64_t process_started(pid_t pid, pid_t *parent, char *state) {
@@ -27,6 +28,13 @@ uint64_t process_started(pid_t pid, pid_t *parent, char *state) {
     if (state)
         *state = letter;
     return started;
+}
+
+uint64_t process_a_moment_ago(void) {
+    struct timespec now;
+    long ticks = sysconf(_SC_CLK_TCK);
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)(now.tv_sec - 1) * (uint64_t)ticks + (uint64_t)(now.tv_nsec / (1000000000 / ticks));
 }
 
 char process_state(pid_t pid, uint64_t started) {

@@ -27,21 +27,20 @@ static bool is_ours(const struct strays *strays, pid_t pid) {
 }
 
 /* Numbers after one another. */
-static int take_strays(const struct strays *strays, const char *text, pid_t *pids, int most) {
+static int take_children(const char *text, pid_t *pids, int most) {
     int count = 0;
     char *end;
     for (const char *at = text; count < most; at = end) {
-        pid_t pid = (pid_t)strtol(at, &end, 10);
+        pids[count] = (pid_t)strtol(at, &end, 10);
         if (end == at)
             break;
-        if (!is_ours(strays, pid))
-            pids[count++] = pid;
+        count++;
     }
     return count;
 }
 
-/* Whose parent we are, where the kernel has no list of them (CONFIG_PROC_CHILDREN, gVisor). Not in a /proc of another name space, whose numbers are others'. */
-static int find_strays(const struct strays *strays, pid_t *pids, int most) {
+/* Whose parent it is, where the kernel has no list of them (CONFIG_PROC_CHILDREN, gVisor). Not in a /proc of another name space, whose numbers are others'. */
+static int find_children(pid_t of, pid_t *pids, int most) {
     char self[32] = "";
     int count = 0;
     pid_t parent;
@@ -49,7 +48,7 @@ static int find_strays(const struct strays *strays, pid_t *pids, int most) {
     struct dirent *entry;
     while (processes && count < most && (entry = readdir(processes))) {
         pid_t pid = (pid_t)atoi(entry->d_name);
-        if (pid > 0 && process_started(pid, &parent, NULL) && parent == getpid() && !is_ours(strays, pid))
+        if (pid > 0 && process_started(pid, &parent, NULL) && parent == of)
             pids[count++] = pid;
     }
     if (processes)
@@ -57,20 +56,29 @@ static int find_strays(const struct strays *strays, pid_t *pids, int most) {
     return count;
 }
 
-/* Our children that are strays; at most so many. */
-static int list_strays(const struct strays *strays, pid_t *pids, int most) {
+/* Those of its first thread; at most so many. */
+static int list_children(pid_t of, pid_t *pids, int most) {
     char path[64], *text = NULL;
     size_t capacity = 0;
     int count = 0;
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)of, (int)of);
     FILE *file = fopen(path, "re");
     if (!file)
-        return find_strays(strays, pids, most);
+        return find_children(of, pids, most);
     if (getline(&text, &capacity, file) > 0)
-        count = take_strays(strays, text, pids, most);
+        count = take_children(text, pids, most);
     free(text);
     fclose(file);
     return count;
+}
+
+/* Our children that are strays; at most so many. */
+static int list_strays(const struct strays *strays, pid_t *pids, int most) {
+    int strangers = 0, count = list_children(getpid(), pids, most);
+    for (int i = 0; i < count; i++)
+        if (!is_ours(strays, pids[i]))
+            pids[strangers++] = pids[i];
+    return strangers;
 }
 
 void strays_note_earlier(struct strays *strays) {
@@ -83,23 +91,6 @@ int strays_reap(const struct strays *strays) {
     for (int i = 0; i < count; i++)
         left += waitpid(pids[i], NULL, WNOHANG) == 0;
     return left;
-}
-
-static bool is_python(pid_t pid) {
-    char link[64], path[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
-    ssize_t n = readlink(link, path, sizeof path - 1);
-    path[n < 0 ? 0 : n] = 0;
-    return n > 0 && interpret_is_python(path);
-}
-
-bool strays_have_python(const struct strays *strays) {
-    pid_t pids[CHILDREN_MAX];
-    int count = list_strays(strays, pids, CHILDREN_MAX);
-    for (int i = 0; i < count; i++)
-        if (is_python(pids[i]))
-            return true;
-    return false;
 }
 
 static bool read_name(pid_t pid, char *name, size_t size) {
@@ -124,6 +115,53 @@ static bool ends_by_itself(pid_t pid) {
 
 static bool is_meant(pid_t pid, int signal) {
     return signal == SIGKILL || !ends_by_itself(pid);
+}
+
+static bool is_python(pid_t pid) {
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n < 0 ? 0 : n] = 0;
+    return n > 0 && interpret_is_python(path);
+}
+
+static bool has_libtorch(pid_t pid) {
+    char path[64], *line = NULL;
+    size_t capacity = 0;
+    bool has = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file && !has && getline(&line, &capacity, file) > 0)
+        has = strstr(line, "/libtorch_cpu.so");
+    free(line);
+    if (file)
+        fclose(file);
+    return has;
+}
+
+/* A script that has waited for the rank's last program. It may become the next one itself: a shell's last command. */
+static bool has_waited(pid_t pid, const struct rank *rank) {
+    for (int i = 0; i < RANK_ABOVE_MAX; i++)
+        if (rank->above[i] == pid)
+            return true;
+    return false;
+}
+
+/* What runs beside a training (a server that shows its curves, what the training itself has started) is older than the end of that. */
+static bool may_train(pid_t pid, const struct rank *rank) {
+    bool is_younger = process_started(pid, NULL, NULL) >= rank->released;
+    return has_waited(pid, rank) || (is_younger && !ends_by_itself(pid) && (is_python(pid) || has_libtorch(pid)));
+}
+
+bool strays_may_train(const struct strays *strays, const struct rank *rank) {
+    pid_t pids[CHILDREN_MAX];
+    int count = list_strays(strays, pids, CHILDREN_MAX);
+    for (int i = 0; i < count; i++) {
+        if (may_train(pids[i], rank))
+            return true;
+        count += list_children(pids[i], pids + count, CHILDREN_MAX - count);
+    }
+    return false;
 }
 
 bool strays_end_by_themselves(const struct strays *strays) {

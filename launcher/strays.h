@@ -29,8 +29,9 @@ void strays_note_earlier(struct strays *strays);
 /* Reaps orphans that have ended. Returns how many children are left that are neither ranks nor the guard. */
 int strays_reap(const struct strays *strays);
 
-/* Is one of them a Python, which may have claimed nothing yet because it is importing still? */
-bool strays_have_python(const struct strays *strays);
+/* Is one of them, or of what they have started, perhaps about to be the rank's next program: a Python, or one that has libtorch, that was not there before the
+   last one ended; or a script that has run that? */
+bool strays_may_train(const struct strays *strays, const struct rank *rank);
 
 /* Are all that are left helpers of libtorch's, which end two seconds after who needs them, and clean up after it then? */
 bool strays_end_by_themselves(const struct strays *strays);

@@ -13,7 +13,7 @@
 #include "strays.h"
 
 #define READER_MS 2000  /* for who reads our output, once a signal of the user's has ended the program */
-#define IMPORT_MS 60000 /* for a Python that a script has left in the background to import libtorch */
+#define IMPORT_MS 60000 /* for a program that a script has left in the background to load libtorch */
 #define HELPERS_MS 5000 /* for strays that end by themselves, from when only they were left */
 #define KILLS_MAX 5     /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
@@ -124,17 +124,20 @@ static void rank_ended(struct job *job, size_t index) {
 }
 
 /* A rank ends with the program that trains: a script dies of the signal at which that saves first (a terminal's hangup, timeout(1), a scheduler), or puts it
-   into the background and returns (nohup python train.py &), or the program makes a daemon of itself. A Python that has not imported libtorch yet may be it,
-   too, and what has just been forked may be about to become one: where all goes well, and nobody has asked it to end. */
-static bool is_survived(const struct job *job, const struct rank *rank, uint64_t now_ms) {
-    if (job->state > LIFECYCLE_INTERRUPTED)
+   into the background and returns (nohup python train.py &), or the program makes a daemon of itself. A program that has not loaded libtorch yet may be it,
+   too, or the next one, and what has just been forked may be about to become one: where all goes well, and nobody has asked it to end. */
+static bool is_survived(const struct job *job, struct rank *rank, uint64_t now_ms) {
+    bool is_script = rank->claimer != rank->pid;
+    if (job->state > LIFECYCLE_INTERRUPTED || !is_script)
         return false;
-    if (rank->has_claimed)
-        return rank->claimer != rank->pid && claims_is_granted(&job->claims, rank->number);
+    if (claims_is_granted(&job->claims, rank->number)) {
+        rank->ended_ms = now_ms;
+        return true;
+    }
     if (job->state != LIFECYCLE_RUNNING || rank->exit_code || rank->signal)
         return false;
     uint64_t since_ms = now_ms - rank->ended_ms;
-    return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || (since_ms < IMPORT_MS && strays_have_python(&job->strays));
+    return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || (since_ms < IMPORT_MS && strays_may_train(&job->strays, rank));
 }
 
 static void rank_ready(void *context, size_t index, short events) {

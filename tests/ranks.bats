@@ -201,12 +201,35 @@ END
     done
 }
 
-@test "a Python that a script has left behind has the time to import libtorch before it is taken for a leftover" {
-    echo 'import os, sys, time; time.sleep(4); os.execv(sys.argv[1], sys.argv[1:])' >late.py
-    run -0 --separate-stderr "$ACCEL_RUN" -n 2 sh -c 'nohup python3 late.py "$0" claim meet touch=trained.%r >/dev/null 2>&1 &' "$CLAIMER"
-    [ -e trained.0 ]
-    [ -e trained.1 ]
-    lacks "$stderr" AR-STRAY
+@test "what a script has left behind has the time to load libtorch before it is taken for a leftover, also behind a training; what was beside that has not" {
+    # shellcheck disable=SC2016 # for the inner shells
+    local ways=('nohup python3 late.py ./train claim meet touch=trained.%r &' './train claim meet; nohup python3 late.py ./train claim meet touch=trained.%r &'
+        'nohup sh -c "./train claim meet; python3 late.py ./train claim meet touch=trained.%r" &' './train await=go claim meet touch=trained.%r &'
+        'python3 server.py & ./train await=serving.%r claim meet await=go touch=trained.%r') way pids=()
+    echo 'import os, sys, time' >late.py
+    cp late.py server.py
+    echo 'while not os.path.exists("go"): time.sleep(0.05)
+os.execv(sys.argv[1], sys.argv[1:])' >>late.py
+    echo 'import signal; open("serving." + os.environ["ACCEL_RUN_RANK"], "w").close(); signal.pause()' >>server.py
+    fake_torch
+    gcc -o train "$REPOSITORY/tests/fake/claimer.c" -L. -Wl,-rpath,"$T" -Wl,--no-as-needed -ltorch_cpu
+    for way in 0 1 2 3 4; do
+        mkdir "$way"
+        cp ./*.py train "$way"
+        (cd "$way" && ACCEL_RUN_LOG_LEVEL=warn exec "$ACCEL_RUN" -n 2 sh -c "${ways[way]}" >out 2>err 3>&- 4>&-) &
+        pids+=($!)
+    done
+    sleep 4 # longer than a leftover would have
+    touch {0,1,2,3,4}/go
+    retry 150 0.1 pids_are_gone "${pids[@]}"
+    show ?/err
+    for way in 0 1 2 3 4; do
+        wait "${pids[way]}"
+        [ -e "$way/trained.0" ]
+        [ -e "$way/trained.1" ]
+    done
+    run -1 grep AR-STRAY {0,1,2,3}/err
+    grep "AR-STRAY: .*python3" 4/err
 }
 
 @test "a script that fails, or that a signal ends before its program trains, ends its rank, whatever it has started beside or left behind" {

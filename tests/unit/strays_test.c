@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include "../../launcher/strays.h"
@@ -89,4 +90,47 @@ TEST("libtorch's helper ends by itself: it is neither named nor told to end, onl
     EXPECT(strstr(names, "torch_shm"));
     strays_signal(&strays, SIGKILL);
     EXPECT(waitid(P_PID, (id_t)helper, &ended, WEXITED) == 0 && ended.si_status == SIGKILL);
+}
+
+/* A child that has started one which has mapped the file; returns the first one, both are there. */
+static pid_t start_mapping(const char *path, pid_t *second) {
+    int ends[2];
+    EXPECT(pipe(ends) == 0);
+    pid_t first = fork();
+    if (!first) {
+        pid_t pid = fork();
+        if (!pid) {
+            int file = open(path, O_RDWR | O_CREAT, 0600);
+            pid = getpid();
+            EXPECT(mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0) != MAP_FAILED);
+            EXPECT(write(ends[1], &pid, sizeof pid) == sizeof pid);
+        }
+        for (;;)
+            pause();
+    }
+    EXPECT(read(ends[0], second, sizeof *second) == sizeof *second);
+    close(ends[0]);
+    close(ends[1]);
+    return first;
+}
+
+TEST("what has libtorch may be the next program, also below a script, unless it was there before the last one ended; so may be who has "
+     "waited for that") {
+    char folder[] = "/tmp/strays_test.XXXXXX", path[64];
+    struct strays strays = {0};
+    struct rank never = {0}, later = {.released = UINT64_MAX};
+    pid_t second;
+    EXPECT(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/libtorch_cpu.so", folder);
+    EXPECT(!strays_may_train(&strays, &never));
+    pid_t first = start_mapping(path, &second);
+    EXPECT(strays_may_train(&strays, &never));
+    EXPECT(!strays_may_train(&strays, &later));
+    later.above[1] = first;
+    EXPECT(strays_may_train(&strays, &later));
+    unlink(path);
+    rmdir(folder);
+    kill(second, SIGKILL);
+    kill(first, SIGKILL);
+    waitpid(first, NULL, 0);
 }
