@@ -83,6 +83,7 @@ struct job {
     int interrupts;                          /* Ctrl-C, of one wish to end */
     uint64_t interrupted_ms, interrupted_at; /* the last one: when, and what board_progress() was */
     int requests_to_end;                     /* of the user: Ctrl-C counts one, SIGTERM, SIGHUP and SIGQUIT two */
+    uint64_t requested_ms;                   /* the last one, to ranks that were not being ended */
     struct asked asked;
     int kills;          /* rounds of SIGKILL that have left the same processes: */
     char unkilled[512]; /* names of those still there at the last round */

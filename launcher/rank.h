@@ -26,7 +26,7 @@ struct rank {
     bool has_ended;
     int exit_code;               /* of an ended rank that exited */
     int signal;                  /* of an ended rank that was killed; 0: it exited */
-    bool ended_by_us;            /* after we asked it to stop: no evidence against it (L17) */
+    bool ended_by_us;            /* after we asked it to stop, or unseen: no evidence against it (L17) */
     bool is_survived;            /* its first process has ended; the program that it has started goes on, or begins */
     uint64_t ended_ms;           /* since when it has neither that process nor one that has claimed */
     bool has_claimed;            /* ever */

@@ -89,7 +89,8 @@ static bool has_gone_on(const struct job *job, uint64_t now_ms, uint64_t progres
 
 static void ask_to_end(struct job *job, int requests) {
     job->requests_to_end += requests;
-    job->streams.is_cut = true;
+    if (job->state <= LIFECYCLE_INTERRUPTED)
+        job->requested_ms = clock_ms();
 }
 
 /* Ranks are in groups of their own, so the terminal's Ctrl-C comes to us alone: each gets it once (L10). The impatient press again (L14).

@@ -153,13 +153,14 @@ static void rank_ready(void *context, size_t index, short events) {
         rank_ended(job, index);
 }
 
-/* Those of which only the script had ended. When the job ends, they are what it has left behind. */
+/* Those of which only the script had ended. When the job ends, they are what it has left behind; how they have ended then nobody has seen. */
 static void survivors_settle(struct job *job) {
     for (uint32_t i = 0; i < job->local_size; i++) {
         struct rank *rank = &job->ranks[i];
         if (!rank->is_survived || is_survived(job, rank, clock_ms()))
             continue;
         rank->is_survived = false;
+        rank->ended_by_us = job->state != LIFECYCLE_RUNNING;
         count_end(job);
     }
 }
@@ -331,10 +332,19 @@ static bool printer_is_done(struct job *job) {
     return !printer_is_waiting(&job->notices.printer);
 }
 
+/* By a signal, or by us. One that has ended by itself when the user asked it to may have said at last what it had to say: unless it is with a code, or in the
+   midst of a line. */
+static bool rank_0_was_cut_short(const struct job *job) {
+    const struct rank *zero = &job->ranks[0];
+    bool is_asked =
+        job->requests_to_end && zero->ended_ms >= job->requested_ms && zero->ended_ms - job->requested_ms < job->config->grace_ms;
+    return zero->signal || zero->ended_by_us || (is_asked && (zero->exit_code || streams_ends_within_line(&job->streams)));
+}
+
 static void finish_output(struct job *job) {
     hand_on(job, output_is_done);
     streams_give_logs_up(&job->streams);
-    streams_end(&job->streams, clock_ms());
+    streams_end(&job->streams, !rank_0_was_cut_short(job), clock_ms());
     release_lines(job);
     report_loss(job);
     notices_settle(&job->notices, clock_ms(), true);

@@ -105,21 +105,58 @@ EOF
 
 @test "where a signal ends the ranks, who had come further differs in nothing from a rank 0 that was cut short" {
     cat >uneven.py <<'EOF'
-import os, signal, sys
+import os, signal, sys, time
 first = os.environ["ACCEL_RUN_RANK"] == "0"
+if sys.argv[1].startswith("exit="):
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(int(sys.argv[1][5:])))
 sys.stdout.write("".join(f"{line}\n" for line in range(10 if first else 1000)))
 sys.stdout.write("a pie" if first else "a piece, and so on")
 sys.stdout.flush()
 open("ready." + os.environ["ACCEL_RUN_RANK"], "w").close()
-signal.pause()
+while sys.argv[1] == "failed" and not first:
+    if os.path.exists("ready.0"):
+        os._exit(7)
+    time.sleep(0.01)
+while True:
+    signal.pause()
 EOF
-    spawn_bg "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; exec python3 uneven.py"
+    local how code
+    for how in all first failed exit=0 exit=5; do # who is told to end; another rank fails, and rank 0 is ended for it; both have a handler
+        rm -f ready.*
+        spawn_bg "$ACCEL_RUN" -n 2 --grace 1 sh -c "\"$CLAIMER\" claim; exec python3 uneven.py $how"
+        await_files ready.0 ready.1
+        case $how in
+        all) kill -TERM "$bg_pid" && code=143 ;;
+        first) find_ranks -x "python3*" && kill -TERM "${rank_pids[0]}" && code=143 ;;
+        failed) code=7 ;;
+        *) kill -TERM "$bg_pid" && code=${how#*=} ;;
+        esac
+        job_ends
+        [ "$status" -eq "$code" ]
+        [ "$(tail -n 1 out)" = "a pie" ]
+        lacks "$(cat err)" "[rank 1]"
+    done
+}
+
+@test "where a program ends by itself as the user asks, what ranks report at last is compared" {
+    cat >report.py <<'EOF'
+import os, signal, sys
+rank = os.environ["ACCEL_RUN_RANK"]
+def end(*_):
+    print("report of the", "first" if rank == "0" else "second")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+open("ready." + rank, "w").close()
+while True:
+    signal.pause()
+EOF
+    spawn_bg "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; exec python3 report.py"
     await_files ready.0 ready.1
     kill -TERM "$bg_pid"
     job_ends
-    [ "$status" -eq 143 ]
-    [ "$(tail -n 1 out)" = "a pie" ]
-    lacks "$(cat err)" "[rank 1]"
+    [ "$status" -eq 0 ]
+    [ "$(cat out)" = "report of the first" ]
+    contains "$(cat err)" "[rank 1] report of the second"
 }
 
 @test "a reader that goes away ends the program as alone" {

@@ -123,11 +123,11 @@ static bool may_read(const struct streams *streams, uint32_t index) {
     return streams->list[index].source >= 0 && !streams->list[index].unlogged && (index > 1 || !is_pending(streams, (int)index));
 }
 
-/* Knows whether rank 0 is read now, and whether it was cut short: what it would have said then, nobody knows. */
+/* Knows whether rank 0 is read now, and not cut short: what it would have said then, nobody knows. Its stream ends before its process, which tells. */
 static struct output *output_of(struct streams *streams, int which) {
     bool is_open = stream_of(streams, 0, which)->source >= 0;
-    bool is_held = is_open ? !may_read(streams, (uint32_t)which) : streams->is_cut;
-    output_hold(streams->outputs[which], is_held);
+    bool is_known = is_open ? may_read(streams, (uint32_t)which) : streams->is_whole;
+    output_hold(streams->outputs[which], !is_known);
     return streams->outputs[which];
 }
 
@@ -313,7 +313,16 @@ void streams_settle(struct streams *streams, uint64_t now_ms) {
         output_settle(output_of(streams, which), now_ms, 0);
 }
 
-void streams_end(struct streams *streams, uint64_t now_ms) {
+static bool ends_within_line(const struct stream *stream) {
+    return stream->bytes && stream->tail[(stream->bytes - 1) % STREAMS_TAIL_BYTES] != '\n';
+}
+
+bool streams_ends_within_line(const struct streams *streams) {
+    return ends_within_line(stream_of(streams, 0, 0)) || ends_within_line(stream_of(streams, 0, 1));
+}
+
+void streams_end(struct streams *streams, bool is_whole, uint64_t now_ms) {
+    streams->is_whole = is_whole;
     for (int which = 0; which < 2; which++) {
         for (uint32_t rank = 0; rank < streams->world_size; rank++)
             output_end(output_of(streams, which), rank, now_ms);

@@ -50,7 +50,7 @@ struct streams {
     struct writer logs;            /* a disk of their own may hang */
     uint32_t world_size;
     bool is_direct, is_combined;
-    bool is_cut;               /* the user has asked the ranks to end: they end in the midst of what they say */
+    bool is_whole;             /* what rank 0 has said is all that it would have said: known when all has ended */
     bool is_quiet;             /* rank 0 is on another host: nothing is handed on */
     struct stream *list;       /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
     struct output *outputs[2]; /* owned: stdout (or both), stderr */
@@ -83,7 +83,9 @@ void streams_add(struct streams *streams, struct loop *loop);
 bool streams_drain(struct streams *streams);
 /* Lines that differ are handed on once they have waited long enough (output.h); at the end all that were read. */
 void streams_settle(struct streams *streams, uint64_t now_ms);
-void streams_end(struct streams *streams, uint64_t now_ms);
+void streams_end(struct streams *streams, bool is_whole, uint64_t now_ms);
+/* Is the last that rank 0 has said half a line? */
+bool streams_ends_within_line(const struct streams *streams);
 /* Is there something that a log has not taken yet? */
 bool streams_logs_wait(const struct streams *streams);
 /* These logs end here. */
