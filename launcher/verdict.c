@@ -46,11 +46,11 @@ static int code_of(const struct rank *rank) {
     return rank->signal ? 128 + rank->signal : rank->exit_code;
 }
 
-static bool all_ended_like(const struct verdict_facts *facts, const struct rank *rank) {
+static uint32_t count_ended_like(const struct verdict_facts *facts, const struct rank *rank) {
+    uint32_t count = 0;
     for (uint32_t i = 0; i < facts->world_size; i++)
-        if (facts->ranks[i].ended_by_us || code_of(&facts->ranks[i]) != code_of(rank))
-            return false;
-    return true;
+        count += !facts->ranks[i].ended_by_us && code_of(&facts->ranks[i]) == code_of(rank);
+    return count;
 }
 
 static void signalled(const struct verdict_facts *facts, const struct rank *rank, const char *who, struct verdict *verdict) {
@@ -68,17 +68,29 @@ static uint32_t total_of(const struct verdict_facts *facts) {
     return facts->total ? facts->total : facts->world_size;
 }
 
-static void failed(const struct verdict_facts *facts, const struct rank *rank, struct verdict *verdict) {
-    char who[192];
-    bool all = all_ended_like(facts, rank) && (facts->world_size > 1 || total_of(facts) == 1);
-    verdict->exit_code = code_of(rank);
+enum { WHO_CHARS = 192 };
+
+/* Who has failed. alike: that many of this host. */
+static void name_them(const struct verdict_facts *facts, const struct rank *rank, uint32_t alike, char *who) {
+    const char *whose = facts->host ? "this host's " : "";
     if (total_of(facts) == 1)
-        snprintf(who, sizeof who, "the only rank (process %d)", (int)rank->pid);
-    else if (all)
-        snprintf(who, sizeof who, "every one of %s%u ranks", facts->host ? "this host's " : "", facts->world_size);
+        snprintf(who, WHO_CHARS, "the only rank (process %d)", (int)rank->pid);
+    else if (alike > 1 && alike == facts->world_size)
+        snprintf(who, WHO_CHARS, "every one of %s%u ranks", whose, facts->world_size);
+    else if (alike > 1)
+        snprintf(who, WHO_CHARS, "%u of %s%u ranks", alike, whose, facts->world_size);
     else
-        snprintf(who, sizeof who, "rank %u of %u (process %d%s%s)", rank->number, total_of(facts), (int)rank->pid,
-                 facts->host ? " on " : "", facts->host ? facts->host : "");
+        snprintf(who, WHO_CHARS, "rank %u of %u (process %d%s%s)", rank->number, total_of(facts), (int)rank->pid, facts->host ? " on " : "",
+                 facts->host ? facts->host : "");
+}
+
+static void failed(const struct verdict_facts *facts, const struct rank *rank, struct verdict *verdict) {
+    char who[WHO_CHARS];
+    uint32_t alike = count_ended_like(facts, rank);
+    bool all = alike == facts->world_size && (facts->world_size > 1 || total_of(facts) == 1);
+    bool some = alike > 1 && !rank->signal; /* who is killed is named */
+    verdict->exit_code = code_of(rank);
+    name_them(facts, rank, all || some ? alike : 1, who);
     verdict->show_tail = !all && rank->number > 0;
     /* What the user did, or what one process alone would do without a word: SIGPIPE of "| head", an exit code of the only rank. */
     verdict->is_silent = (facts->user_signal && (rank->signal == facts->user_signal || rank->exit_code == 128 + facts->user_signal)) ||
@@ -90,7 +102,8 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
             &verdict->report, verdict->exit_code, "AR-RANK-FAILED",
             facts->reader_is_gone && rank->number == 0
                 ? "nobody reads its output any more (the end of \"| head\"?), and this rank alone has noticed"
-            : all ? "the program says why above; does it also happen without accel-run?"
+            : all  ? "the program says why above; does it also happen without accel-run?"
+            : some ? "the program says why above; the others did not end so, in the time that all were given"
             : facts->host
                 ? "no other rank is known to have failed before: does it also happen without accel-run? If not, does the program "
                   "depend on its process, time or place?" /* other hosts' ends come later, or never: all are ended */

@@ -54,6 +54,15 @@ TEST("all failed alike") {
     EXPECT(strstr(verdict.report.what, "every one of 2 ranks") != NULL);
 }
 
+TEST("several failed alike, and one did not: the first is not said to be the only one") {
+    find(RANKS({.signal = SIGTERM, .ended_by_us = true}, {.exit_code = 7}, {.exit_code = 7}), 3, 1);
+    EXPECT(verdict.exit_code == 7 && verdict.show_tail);
+    EXPECT(strstr(verdict.report.what, "2 of 3 ranks of './train' ended with exit code 7") != NULL);
+    EXPECT(strstr(verdict.report.cure, "no other rank") == NULL);
+    find(RANKS({.exit_code = 7, .ended_by_us = true}, {.exit_code = 7}, {.exit_code = 6}), 3, 1);
+    EXPECT(strstr(verdict.report.what, "rank 1 of 3") && strstr(verdict.report.cure, "no other rank ended so"));
+}
+
 TEST("signals are 128 + signal, in words, with the place and memory") {
     facts.where = "in the backward pass, step 3";
     find(RANKS({.signal = SIGSEGV}, {.signal = SIGKILL, .ended_by_us = true}), 2, 0);
