@@ -71,14 +71,14 @@ struct job {
     struct rlimit open_files; /* the ranks' */
 
     enum lifecycle_state state;
-    uint64_t deadline_ms;   /* 0: none */
-    uint64_t ending_ms;     /* when the first rank failed: since when the others have had time to end */
-    uint64_t helpers_ms;    /* only strays that end by themselves were left; 0: not yet */
-    uint64_t looked_ms;     /* last look at the board */
-    uint64_t lines_ms;      /* it was told to the other hosts */
-    struct heard heard[32]; /* by a signal's number */
-    uint32_t ended;         /* ranks */
-    int first_failed;       /* -1: none */
+    uint64_t deadline_ms;     /* 0: none */
+    uint64_t ending_ms;       /* when the first rank failed: since when the others have had time to end */
+    uint64_t helpers_ms;      /* only strays that end by themselves were left; 0: not yet */
+    uint64_t looked_ms;       /* last look at the board */
+    uint64_t lines_ms;        /* it was told to the other hosts */
+    struct heard heard[NSIG]; /* by a signal's number */
+    uint32_t ended;           /* ranks */
+    int first_failed;         /* -1: none */
     char failed_where[160];
     int interrupts;                          /* Ctrl-C, of one wish to end */
     uint64_t interrupted_ms, interrupted_at; /* the last one: when, and what board_progress() was */

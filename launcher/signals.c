@@ -143,9 +143,12 @@ static void reap_orphans(struct job *job) {
     strays_reap(&job->strays);
 }
 
-/* What a user or a scheduler says to the program: it goes to the ranks of all hosts. */
+/* What a user or a scheduler says to the program: it goes to the ranks of all hosts. Not what is about this process or its terminal. */
 static bool is_message(int signal) {
-    return rank_is_asked_to_end(signal) || signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGXCPU || signal == SIGALRM;
+    for (size_t i = 0; i < sizeof(handled) / sizeof(*handled); i++)
+        if (handled[i] == signal)
+            return signal != SIGTSTP && signal != SIGCONT && signal != SIGWINCH && signal != SIGCHLD;
+    return signal >= SIGRTMIN && signal <= SIGRTMAX;
 }
 
 static void handle(struct job *job, int signal, bool is_of_process, bool ranks_have_it) {

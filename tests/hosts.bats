@@ -121,6 +121,27 @@ print(model.weight.grad.shape)' >"folder$host/$host/draws.py"
     [[ $(sed -n 's/^saved after \([0-9]*\) .*/\1/p' out1) =~ ^3[678]$ ]]
 }
 
+@test "every signal that may be for the program comes to the ranks of all hosts, whichever accel-run got it" {
+    cat >listen <<'END'
+for s in USR1 ALRM VTALRM PROF IO PWR RTMIN+3; do trap "echo $s >>got" $s; done
+touch ready
+until [ -e leave ]; do read -r -t 0.05 <>../fifo; done
+exit 0
+END
+    mkfifo fifo
+    start_hosts "1 1" bash ../listen
+    await_files host1/ready host2/ready
+    for s in USR1 ALRM VTALRM PROF IO PWR RTMIN+3; do
+        kill "-$s" "${launchers[2]}"
+        retry 100 0.05 grep -qx "$s" host1/got
+        retry 100 0.05 grep -qx "$s" host2/got
+    done
+    touch host1/leave host2/leave
+    wait_hosts 0
+    [ -z "$(sort host1/got | uniq -d)" ]
+    [ -z "$(sort host2/got | uniq -d)" ]
+}
+
 # ---- failures
 
 @test "a rank that dies is named on every host, and all end with its status" {
