@@ -55,7 +55,7 @@ struct job {
     struct console console;
     struct rank *ranks;          /* owned */
     struct watch_rank *watch;    /* owned; of all hosts' ranks, as far as they are known */
-    struct together_line *lines; /* owned; the same: what is told of them. NULL on one host */
+    struct together_line *lines; /* owned; the same: what they were doing, as it is told to other hosts */
     struct claims claims;
     struct writer files; /* standard output and error, where they are files */
     struct streams streams;

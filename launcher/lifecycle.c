@@ -2,7 +2,8 @@
 
 /*
  * After a failure nobody waits for a collective (L15): ranks that wait in one see the board's abort word, the others have a moment. A
- * killed rank, a thrown exception, a problem: all is over within MOMENT + SHORT = 3 s. Only a user's stop gives the whole grace.
+ * killed rank, a problem: all is over within MOMENT + SHORT = 3 s. The whole grace is given to who is stopped by the user, and by the supervisor to
+ * ranks that have come as far as one that has ended with a code: ENDING lasts that long then.
  */
 #define STAY(state)                                                                                                                        \
     { LIFECYCLE_##state, 0 }

@@ -14,7 +14,7 @@
 
 #define READER_MS 2000  /* for who reads our output, once a signal of the user's has ended the program */
 #define IMPORT_MS 60000 /* for a program that a script has left in the background to load libtorch */
-#define HELPERS_MS 5000 /* for strays that end by themselves, from when only they were left */
+#define HELPERS_MS 5000 /* for strays that end by themselves, behind the time that all strays have */
 #define KILLS_MAX 5     /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
 static void signal_ranks(struct job *job, int signal) {
