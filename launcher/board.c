@@ -62,13 +62,9 @@ void board_line(struct job *job, uint32_t number, struct together_line *line) {
     line->process = is_same_place(&before, line) ? (uint32_t)process_state(line->pid, 0) : 0;
 }
 
-static bool is_here(const struct job *job, uint32_t number) {
-    return number - job->first < job->local_size;
-}
-
 /* Over several hosts programs are their claims. 0: what is known of the rank may be old, as its host is stopped, or is not heard. */
 static uint32_t program_of(const struct job *job, uint32_t number) {
-    if (is_here(job, number))
+    if (claims_is_here(&job->claims, number))
         return job->ranks[number - job->first].segments;
     for (uint32_t host = 1; host < job->hosts->count; host++) {
         const struct hosts_peer *peer = &job->hosts->peers[host];
@@ -82,7 +78,7 @@ static uint32_t program_of(const struct job *job, uint32_t number) {
 static void snapshot(struct job *job, uint32_t number) {
     struct watch_rank *seen = &job->watch[number];
     const struct together_line *line = &job->lines[number];
-    if (is_here(job, number))
+    if (claims_is_here(&job->claims, number))
         board_line(job, number, &job->lines[number]);
     seen->has_ended = line->has_ended;
     seen->trainer_has_ended = line->trainer_has_ended;
@@ -162,7 +158,7 @@ static void stalled(struct job *job, const struct watch_result *result) {
                 : result->rank == 0 && streams_is_blocked(&job->streams) ? "; its output is not being read"
                 : result->rank == 0 && held_is_writing(job)              ? "; it is writing to a disk"
                 : line->process == 'R'                                   ? "; it is computing"
-                : !is_here(job, result->rank)                            ? "; it is on another host"
+                : !claims_is_here(&job->claims, result->rank)            ? "; it is on another host"
                                                                          : "");
     notices_problem(&job->notices, "warning", &problem);
 }

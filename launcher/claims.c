@@ -173,8 +173,8 @@ void claims_signal_others(const struct claims *claims, int signal) {
     }
 }
 
-static bool is_local(const struct claims *claims, uint32_t rank) {
-    return rank >= claims->first && rank - claims->first < claims->local_size;
+bool claims_is_here(const struct claims *claims, uint32_t rank) {
+    return rank - claims->first < claims->local_size;
 }
 
 static void handle_claim(struct claims *claims, struct claims_connection *connection, const struct message *message) {
@@ -197,7 +197,7 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
         claims_deny(connection, "malformed claim");
     else if (!cookie_is_right(claims, claim.cookie))
         claims_deny(connection, "wrong cookie");
-    else if (!is_local(claims, claim.rank))
+    else if (!claims_is_here(claims, claim.rank))
         claims_deny(connection, "no such rank");
     else if (claims_is_granted(claims, claim.rank))
         deny_rank(connection);
@@ -209,7 +209,7 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
 
 /* Of a rank's process, which has the job's secret from its launcher. */
 static bool is_of_a_rank(const struct claims *claims, const struct protocol_claim *claim) {
-    return claim->version == PROTOCOL_VERSION && cookie_is_right(claims, claim->cookie) && is_local(claims, claim->rank);
+    return claim->version == PROTOCOL_VERSION && cookie_is_right(claims, claim->cookie) && claims_is_here(claims, claim->rank);
 }
 
 /* A rank's first process, which may become the rank. */

@@ -81,6 +81,8 @@ void claims_tell(const struct claims *claims, uint32_t rank, uint32_t type, cons
 void claims_signal(const struct claims *claims, int but, bool is_granted, int signal);
 /* The same for those that are not their ranks' first processes. */
 void claims_signal_others(const struct claims *claims, int signal);
+/* Is it one of this host's ranks? */
+bool claims_is_here(const struct claims *claims, uint32_t rank);
 /* Does a connection hold the rank's grant? */
 bool claims_is_granted(const struct claims *claims, uint32_t rank);
 void claims_clear(struct claims *claims);

@@ -123,6 +123,8 @@ void signals_end_process_1(void (*end)(int signal));
 /* Blocks what we handle and makes the descriptor. Returns 0 or -1 with errno. */
 int signals_open(struct job *job);
 void signals_add(struct job *job);
+/* To the groups of all ranks of this host. */
+void signals_send(struct job *job, int signal);
 
 /* It came to the accel-run of another host. False: it was heard of before, here or elsewhere. */
 bool signals_of_host(struct job *job, uint32_t host, int signal);

@@ -59,7 +59,7 @@ int signals_open(struct job *job) {
     return job->signal_descriptor < 0 ? -1 : 0;
 }
 
-static void signal_all(struct job *job, int signal) {
+void signals_send(struct job *job, int signal) {
     for (uint32_t i = 0; i < job->local_size; i++)
         rank_signal(&job->ranks[i], signal);
 }
@@ -77,7 +77,7 @@ static void pass_on(struct job *job, int signal, bool is_of_process) {
     if (is_of_process)
         signal_programs(job, signal);
     else
-        signal_all(job, signal);
+        signals_send(job, signal);
 }
 
 /* The program has handled the last one, and trains on: another one, hours later, is not the impatience of who waits for it to end. One rank, which is the plain
@@ -107,12 +107,12 @@ static void interrupt(struct job *job, bool ranks_have_it) {
     ask_to_end(job, 1);
     job->user_signal = SIGINT;
     if (count == 0 && !ranks_have_it)
-        signal_all(job, SIGINT);
+        signals_send(job, SIGINT);
     supervise_event(job, events[count]);
 }
 
 static void go_on(struct job *job) {
-    signal_all(job, SIGCONT);
+    signals_send(job, SIGCONT);
     together_resume(job);
     board_forget_clocks(job);
 }
@@ -124,7 +124,7 @@ static void stop_everything(struct job *job) {
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     together_pause(job);
-    signal_all(job, SIGSTOP);
+    signals_send(job, SIGSTOP);
     kill(getpid(), SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop, NULL);
     sigprocmask(SIG_BLOCK, &stop, NULL);
@@ -136,11 +136,7 @@ static void window_changed(struct job *job) {
         if (job->streams.list[i].source >= 0)
             console_copy_size(&job->console, job->streams.list[i].source);
     input_copy_size(&job->input);
-    signal_all(job, SIGWINCH);
-}
-
-static void reap_orphans(struct job *job) {
-    strays_reap(&job->strays);
+    signals_send(job, SIGWINCH);
 }
 
 /* What a user or a scheduler says to the program: it goes to the ranks of all hosts. Not what is about this process or its terminal. */
@@ -175,7 +171,7 @@ static void handle(struct job *job, int signal, bool is_of_process, bool ranks_h
         window_changed(job);
         break;
     case SIGCHLD:
-        reap_orphans(job);
+        strays_reap(&job->strays);
         break;
     default: /* no terminal sends these */
         if (!ranks_have_it)

@@ -202,8 +202,7 @@ static int start_all(struct job *job, char *const *arguments, struct spawned *sp
 }
 
 static void kill_started(struct job *job) {
-    for (uint32_t i = 0; i < job->local_size; i++)
-        rank_signal(&job->ranks[i], SIGKILL);
+    signals_send(job, SIGKILL);
     for (uint32_t i = 0; i < job->local_size; i++)
         if (job->ranks[i].pid > 0)
             waitpid(job->ranks[i].pid, NULL, 0);

@@ -17,11 +17,6 @@
 #define HELPERS_MS 5000 /* for strays that end by themselves, behind the time that all strays have */
 #define KILLS_MAX 5     /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
-static void signal_ranks(struct job *job, int signal) {
-    for (uint32_t i = 0; i < job->local_size; i++)
-        rank_signal(&job->ranks[i], signal);
-}
-
 static void warn_of_strays(struct job *job, const char *id, const char *cure, const char *what, const char *names) {
     struct problem problem;
     problem_set(&problem, 0, id, cure, "%s: %s", what, names);
@@ -80,9 +75,9 @@ void supervise_event(struct job *job, enum lifecycle_event event) {
     if (step.actions & LIFECYCLE_ABORT)
         segments_abort(&job->claims.segments);
     if (step.actions & LIFECYCLE_TERM)
-        signal_ranks(job, SIGTERM);
+        signals_send(job, SIGTERM);
     if (step.actions & LIFECYCLE_KILL)
-        signal_ranks(job, SIGKILL);
+        signals_send(job, SIGKILL);
     if (step.actions & LIFECYCLE_STRAYS_TERM)
         stop_strays(job, SIGTERM);
     if (step.actions & LIFECYCLE_STRAYS_KILL)
@@ -108,10 +103,14 @@ static void count_end(struct job *job) {
         supervise_event(job, LIFECYCLE_RANKS_GONE);
 }
 
+static bool has_ended_badly(const struct rank *rank) {
+    return rank->exit_code || rank->signal;
+}
+
 static void rank_ended(struct job *job, size_t index) {
     struct rank *rank = &job->ranks[index];
     rank->ended_by_us = job->state >= LIFECYCLE_STOPPING;
-    bool failed = rank->exit_code || rank->signal;
+    bool failed = has_ended_badly(rank);
     if (failed && !rank->ended_by_us && job->first_failed < 0) {
         job->first_failed = (int)index;
         if (rank->has_claimed)
@@ -134,7 +133,7 @@ static bool is_survived(const struct job *job, struct rank *rank, uint64_t now_m
         rank->ended_ms = now_ms;
         return true;
     }
-    if (job->state != LIFECYCLE_RUNNING || rank->exit_code || rank->signal)
+    if (job->state != LIFECYCLE_RUNNING || has_ended_badly(rank))
         return false;
     uint64_t since_ms = now_ms - rank->ended_ms;
     return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || (since_ms < IMPORT_MS && strays_may_train(&job->strays, rank));
@@ -165,16 +164,17 @@ static void survivors_settle(struct job *job) {
     }
 }
 
-static bool some_rank_has_board(const struct job *job) {
-    for (uint32_t i = 0; i < job->local_size; i++)
-        if (job->ranks[i].board)
-            return true;
-    return false;
+static bool has_board(const struct rank *rank) {
+    return rank->board;
 }
 
-static bool some_rank_is_survived(const struct job *job) {
+static bool is_awaited(const struct rank *rank) {
+    return rank->is_survived;
+}
+
+static bool some_rank(const struct job *job, bool (*is_such)(const struct rank *rank)) {
     for (uint32_t i = 0; i < job->local_size; i++)
-        if (job->ranks[i].is_survived)
+        if (is_such(&job->ranks[i]))
             return true;
     return false;
 }
@@ -184,8 +184,8 @@ static int round_timeout(const struct job *job, uint64_t now_ms) {
     uint64_t timeout = UINT64_MAX;
     if (job->deadline_ms)
         timeout = job->deadline_ms > now_ms ? job->deadline_ms - now_ms : 0;
-    bool looking = job->world_size > 1 && job->state <= LIFECYCLE_INTERRUPTED && some_rank_has_board(job);
-    bool awaiting = some_rank_is_survived(job);
+    bool looking = job->world_size > 1 && job->state <= LIFECYCLE_INTERRUPTED && some_rank(job, has_board);
+    bool awaiting = some_rank(job, is_awaited);
     bool waiting =
         notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
     /* Nobody says when a job of a shell's background has become that of the foreground. */
@@ -295,20 +295,13 @@ static void one_round(struct job *job) {
     }
 }
 
-static bool has_ended_well(const struct job *job) {
-    for (uint32_t i = 0; i < job->local_size; i++)
-        if (job->ranks[i].exit_code || job->ranks[i].signal)
-            return false;
-    return true;
-}
-
 /* Waits for a slow reader as the program would: also one that has heard the user, days ago or to save what it has, and ended well. READER_MS at most where it
    has ended otherwise, or the user asks now, and not at all when he asks again. Logs are our own: for their disk, or who reads one that is a pipe, nobody waits
    as long after a failure. */
 static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
     int limit = job->requests_to_end + 2;
-    bool has_failed = !has_ended_well(job) || job->problem.exit_code;
-    int heard = has_ended_well(job) ? job->requests_to_end : 0;
+    bool has_ended_well = !some_rank(job, has_ended_badly), has_failed = !has_ended_well || job->problem.exit_code;
+    int heard = has_ended_well ? job->requests_to_end : 0;
     uint64_t begin_ms = clock_ms();
     while (!is_done(job) && job->requests_to_end < limit && (job->requests_to_end <= heard || clock_ms() - begin_ms < READER_MS)) {
         streams_add(&job->streams, &job->loop);

@@ -15,10 +15,6 @@
 
 /* ---- lines */
 
-static bool is_here(const struct job *job, uint32_t rank) {
-    return rank >= job->first && rank - job->first < job->local_size;
-}
-
 /* The first host tells all lines that it knows, the others their own. */
 void relay_lines(struct job *job, bool is_last) {
     bool is_first = hosts_is_first(job->hosts);
@@ -59,7 +55,7 @@ void relay_hear_lines(struct job *job, const char *body, uint32_t bytes) {
     struct together_line line;
     for (; bytes >= sizeof line; body += sizeof line, bytes -= (uint32_t)sizeof line) {
         memcpy(&line, body, sizeof line);
-        if (line.rank >= job->world_size || is_here(job, line.rank))
+        if (line.rank >= job->world_size || claims_is_here(&job->claims, line.rank))
             continue;
         line.where[BOARD_WHERE_CHARS - 1] = line.thrower[BOARD_THROWER_CHARS - 1] = 0;
         if (line.rank == 0 && line.held != job->lines[0].held)
