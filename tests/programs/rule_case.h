@@ -1,7 +1,8 @@
 /*
- * For programs that show what single operators do: each case prints its result as one figure, the gradients it leaves in the layers as
- * others, and the next random number. Options: --from NAME, --skip NAME,NAME..., --announce (cases named on stderr before they run): a
- * case that is stopped ends the program, so tests/sweep goes on after it.
+ * For programs that show what single operators do: each case prints its result as one figure, the gradients it leaves in the layers, in
+ * the modules under test and in what these were given as others, the modules' buffers, and the next random number. Options: --from NAME,
+ * --skip NAME,NAME..., --announce (cases named on stderr before they run): a case that is stopped ends the program, so tests/sweep goes on
+ * after it.
  */
 #pragma once
 
@@ -9,7 +10,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +27,30 @@ struct Layers : torch::nn::Module {
     torch::nn::Conv2d image{nullptr};
     torch::nn::Embedding embedding{nullptr};
     torch::Tensor table;
+    torch::nn::Module tested;
+    torch::Tensor given; /* to what is under test */
+
+    /* A module that is what the case is about: a temporary, and its gradients, would be gone when they are printed. */
+    template <typename Module> Module under_test(Module module) {
+        keep(module.ptr());
+        return module;
+    }
+    void keep(const std::shared_ptr<torch::nn::Module> &module) {
+        tested.register_module(std::to_string(tested.children().size()), module);
+    }
+
+    __attribute__((noinline)) torch::Tensor own(torch::IntArrayRef sizes) { /* a parameter for a function */
+        return tested.register_parameter("own" + std::to_string(tested.parameters(false).size()), torch::randn(sizes) * 0.3);
+    }
+
+    /* Its gradient is printed where the rows are even in number. Else nobody looks at it, as in most programs: the ranks do less then. */
+    torch::Tensor seen(const torch::Tensor &h) {
+        if (h.size(0) % 2 == 0) {
+            h.retain_grad();
+            given = h;
+        }
+        return h;
+    }
 };
 
 struct Batch {
@@ -41,10 +65,46 @@ struct Batch {
     }
     int64_t rows;
     torch::Tensor flat, pictures, series, noise, target, tokens, mask;
+    std::string reduction;
 };
 
-using Case = std::function<torch::Tensor(Layers &, Batch &)>;
-using Cases = std::vector<std::pair<std::string, Case>>;
+/* Constants and pointers to functions: strings and std::function, of hundreds of cases, take a compiler three seconds more. */
+struct Case {
+    const char *name;
+    torch::Tensor (*function)(Layers &, Batch &);
+    const char *reduction = ""; /* of a loss */
+};
+using Cases = std::vector<Case>;
+
+__attribute__((noinline)) inline torch::Tensor flat_of(Layers &m, Batch &t) {
+    return m.seen(m.flat(t.flat));
+}
+
+__attribute__((noinline)) inline torch::Tensor image_of(Layers &m, Batch &t) {
+    return m.seen(m.image(t.pictures));
+}
+
+__attribute__((noinline)) inline torch::Tensor scores_of(Layers &m, Batch &t) {
+    return m.seen(m.scores(t.flat));
+}
+
+__attribute__((noinline)) inline torch::Tensor series_of(Layers &m, Batch &t) {
+    return m.seen(m.flat(t.series));
+}
+
+#define COLD __attribute__((cold)) /* a compiler takes a tenth less time for it */
+
+/* Cases of what a layer made, h, each NAME, EXPRESSION; PLAIN: of the batch itself, which what is under test meets first. */
+#define CASE(name, made, ...)                                                                                                              \
+    {#name, [](Layers &m, Batch &t) COLD {                                                                                                 \
+         torch::Tensor h = made;                                                                                                           \
+         return __VA_ARGS__;                                                                                                               \
+     }},
+#define FLAT(name, ...) CASE(name, flat_of(m, t), __VA_ARGS__)
+#define IMAGE(name, ...) CASE(name, image_of(m, t), __VA_ARGS__)
+#define SCORES(name, ...) CASE(name, scores_of(m, t), __VA_ARGS__)
+#define SERIES(name, ...) CASE(name, series_of(m, t), __VA_ARGS__)
+#define PLAIN(name, ...) {#name, [](Layers &m, Batch &t) COLD { return __VA_ARGS__; }},
 
 /* One figure of any result, with weights that tell elements apart. */
 inline torch::Tensor weigh(const torch::Tensor &result) {
@@ -65,29 +125,49 @@ inline std::string figure(const torch::Tensor &result, double own) {
     return text;
 }
 
-inline void print_gradients(Layers &layers) {
-    double total = 1e-3;
-    for (const auto &parameter : layers.named_parameters()) {
+using Named = std::vector<std::pair<std::string, torch::Tensor>>;
+
+inline Named gradients_of(const torch::nn::Module &module) {
+    Named gradients;
+    for (const auto &parameter : module.named_parameters()) {
         if (parameter.value().grad().defined()) {
-            total = std::hypot(total, parameter.value().grad().norm().item<double>());
+            gradients.emplace_back(parameter.key(), parameter.value().grad());
         }
     }
-    std::printf(" gradients %.6g", total);
-    for (const auto &parameter : layers.named_parameters()) { /* relative to all: one that is zero but for rounding must not count */
-        const torch::Tensor &gradient = parameter.value().grad();
-        if (gradient.defined()) {
-            std::printf(" %s %.6g %s", parameter.key().c_str(), gradient.norm().item<double>() / total,
-                        figure(gradient, weigh(gradient).item<double>() / total).c_str());
-        }
+    return gradients;
+}
+
+inline void print_gradients(const char *whose, const Named &gradients) {
+    double total = 1e-3;
+    for (const auto &[name, gradient] : gradients) {
+        total = std::hypot(total, gradient.norm().item<double>());
+    }
+    std::printf(" %s %.6g", whose, total);
+    for (const auto &[name, gradient] : gradients) { /* relative to all: one that is zero but for rounding must not count */
+        std::printf(" %s %.6g %s", name.c_str(), gradient.norm().item<double>() / total,
+                    figure(gradient, weigh(gradient).item<double>() / total).c_str());
     }
 }
 
-inline void run_case(const std::string &name, const Case &function, int64_t rows) {
+inline void print_tested(const Layers &layers) {
+    if (Named gradients = gradients_of(layers.tested); !gradients.empty()) {
+        print_gradients("tested", gradients);
+    }
+    if (layers.given.defined() && layers.given.grad().defined()) {
+        print_gradients("given", {{"h", layers.given.grad()}});
+    }
+    for (const auto &buffer : layers.tested.named_buffers()) {
+        std::printf(" buffer %s %s", buffer.key().c_str(), figure(buffer.value(), weigh(buffer.value()).item<double>()).c_str());
+    }
+}
+
+inline void run_case(const std::string &name, const Case &some, int64_t rows) {
     torch::manual_seed(static_cast<uint64_t>(name.size() * 100) + static_cast<uint64_t>(rows));
     Layers layers;
     Batch batch(rows);
+    batch.reduction = some.reduction;
     try {
-        torch::Tensor result = function(layers, batch);
+        torch::Tensor result = some.function(layers, batch);
         torch::Tensor loss = weigh(result);
         std::printf("%s %ld [", name.c_str(), static_cast<long>(rows));
         for (int64_t size : result.sizes()) {
@@ -96,8 +176,9 @@ inline void run_case(const std::string &name, const Case &function, int64_t rows
         std::printf("] %s", figure(result, loss.item<double>()).c_str());
         if (loss.requires_grad()) {
             loss.backward();
-            print_gradients(layers);
+            print_gradients("gradients", gradients_of(layers));
         }
+        print_tested(layers);
         std::printf(" next %.6g\n", torch::rand({}).item<double>());
     } catch (const std::exception &error) {
         std::string text = error.what();
@@ -120,7 +201,8 @@ inline int run_cases(const Cases &cases, int count, char **words) {
         }
     }
     bool begun = from.empty();
-    for (const auto &[name, function] : cases) {
+    for (const Case &some : cases) {
+        std::string name = std::string(some.name) + some.reduction;
         begun |= name == from;
         if (!begun || skip.find("," + name + ",") != std::string::npos) {
             continue;
@@ -129,7 +211,7 @@ inline int run_cases(const Cases &cases, int count, char **words) {
             if (announce) {
                 std::fprintf(stderr, "case %s %ld\n", name.c_str(), static_cast<long>(rows));
             }
-            run_case(name, function, rows);
+            run_case(name, some, rows);
         }
     }
     return 0;

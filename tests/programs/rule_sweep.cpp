@@ -18,27 +18,6 @@ static torch::Tensor well_conditioned(const torch::Tensor &h) { /* a well condit
     return torch::matmul(rows, rows.transpose(1, 2)) + 2 * torch::eye(3);
 }
 
-#define FLAT(name, ...)                                                                                                                    \
-    {#name, [](Layers &m, Batch &t) {                                                                                                      \
-         torch::Tensor h = m.flat(t.flat);                                                                                                 \
-         return __VA_ARGS__;                                                                                                               \
-     }},
-#define IMAGE(name, ...)                                                                                                                   \
-    {#name, [](Layers &m, Batch &t) {                                                                                                      \
-         torch::Tensor h = m.image(t.pictures);                                                                                            \
-         return __VA_ARGS__;                                                                                                               \
-     }},
-#define SCORES(name, ...)                                                                                                                  \
-    {#name, [](Layers &m, Batch &t) {                                                                                                      \
-         torch::Tensor h = m.scores(t.flat);                                                                                               \
-         return __VA_ARGS__;                                                                                                               \
-     }},
-#define SERIES(name, ...)                                                                                                                  \
-    {#name, [](Layers &m, Batch &t) {                                                                                                      \
-         torch::Tensor h = m.flat(t.series);                                                                                               \
-         return __VA_ARGS__;                                                                                                               \
-     }},
-
 static Cases layers() {
     return {
         FLAT(relu, torch::relu(h)) FLAT(elu, nn::ELU()(h)) FLAT(selu, nn::SELU()(h)) FLAT(celu, nn::CELU()(h)) FLAT(
@@ -47,15 +26,15 @@ static Cases layers() {
                 leaky_in_place, nn::LeakyReLU(nn::LeakyReLUOptions().negative_slope(0.2).inplace(true))(
                                     h)) FLAT(relu6, nn::ReLU6()(h)) FLAT(softplus, nn::Softplus()(h)) FLAT(softshrink, nn::Softshrink()(h))
                 FLAT(softsign, nn::Softsign()(h)) FLAT(tanhshrink, nn::Tanhshrink()(h)) FLAT(threshold, nn::Threshold(0.1, 2)(h))
-                    FLAT(log_sigmoid, nn::LogSigmoid()(h)) FLAT(prelu, nn::PReLU()(h)) FLAT(glu, nn::GLU()(h)) FLAT(rrelu, nn::RReLU()(h))
+                    FLAT(log_sigmoid, nn::LogSigmoid()(h)) FLAT(prelu, m.under_test(nn::PReLU())(h)) FLAT(glu, nn::GLU()(h)) FLAT(rrelu, nn::RReLU()(h))
                         FLAT(softmax, torch::softmax(h, 1)) FLAT(softmax_rows, torch::softmax(h, 0)) FLAT(softmin, nn::Softmin(1)(h)) FLAT(
                             log_softmax,
                             torch::log_softmax(h, 1)) FLAT(dropout,
                                                            nn::Dropout(0.4)(h)) FLAT(alpha_dropout, nn::AlphaDropout(0.3)(h))
-                            FLAT(layer_norm, nn::LayerNorm(nn::LayerNormOptions({12}))(h)) FLAT(batch_norm, nn::BatchNorm1d(12)(h))
+                            FLAT(layer_norm, m.under_test(nn::LayerNorm(nn::LayerNormOptions({12})))(h)) FLAT(batch_norm, m.under_test(nn::BatchNorm1d(12))(h))
                                 FLAT(identity, nn::Identity()(h)) FLAT(unflatten, nn::Unflatten(nn::UnflattenOptions(1, {3, 4}))(h)) FLAT(
                                     bilinear,
-                                    nn::Bilinear(12, 12, 3)(h, t.noise)) FLAT(cosine_similarity, nn::CosineSimilarity()(h, t.noise))
+                                    m.under_test(nn::Bilinear(12, 12, 3))(h, t.noise)) FLAT(cosine_similarity, nn::CosineSimilarity()(h, t.noise))
                                     FLAT(pairwise_distance, nn::PairwiseDistance()(h, t.noise)) FLAT(normalize, F::normalize(h)) FLAT(
                                         normalize_rows,
                                         F::normalize(h, F::NormalizeFuncOptions().dim(0))) FLAT(gumbel, F::gumbel_softmax(h))
@@ -105,9 +84,9 @@ static Cases layers() {
 
 static Cases pictures() {
     return {
-        IMAGE(conv, nn::Conv2d(4, 2, 3)(h)) IMAGE(conv_transpose, nn::ConvTranspose2d(4, 2, 2)(h)) IMAGE(
-            conv_1d, nn::Conv1d(4, 2, 3)(h.flatten(2))) IMAGE(conv_3d, nn::Conv3d(4, 2, 2)(h.unsqueeze(2).expand({-1, -1, 3, -1, -1})))
-            IMAGE(conv_transpose_1d, nn::ConvTranspose1d(4, 2, 3)(h.flatten(2))) IMAGE(max_pool, nn::MaxPool2d(2)(h)) IMAGE(
+        IMAGE(conv, m.under_test(nn::Conv2d(4, 2, 3))(h)) IMAGE(conv_transpose, m.under_test(nn::ConvTranspose2d(4, 2, 2))(h)) IMAGE(
+            conv_1d, m.under_test(nn::Conv1d(4, 2, 3))(h.flatten(2))) IMAGE(conv_3d, m.under_test(nn::Conv3d(4, 2, 2))(h.unsqueeze(2).expand({-1, -1, 3, -1, -1})))
+            IMAGE(conv_transpose_1d, m.under_test(nn::ConvTranspose1d(4, 2, 3))(h.flatten(2))) IMAGE(max_pool, nn::MaxPool2d(2)(h)) IMAGE(
                 avg_pool,
                 nn::AvgPool2d(2)(h)) IMAGE(lp_pool, nn::LPPool2d(2, 2)(h.abs() + 0.1))
                 IMAGE(fractional_pool, nn::FractionalMaxPool2d(nn::FractionalMaxPool2dOptions(2).output_size(3))(h)) IMAGE(
@@ -132,8 +111,8 @@ static Cases pictures() {
                                         grid_sample,
                                         F::grid_sample(h, F::affine_grid(torch::eye(2, 3).repeat({t.rows, 1, 1}), {t.rows, 4, 4, 4}, false),
                                                        F::GridSampleFuncOptions().align_corners(false)))
-                                        IMAGE(batch_norm_2d, nn::BatchNorm2d(4)(h)) IMAGE(instance_norm, nn::InstanceNorm2d(4)(h))
-                                            IMAGE(group_norm, nn::GroupNorm(2, 4)(h)) IMAGE(local_response, nn::LocalResponseNorm(2)(h))
+                                        IMAGE(batch_norm_2d, m.under_test(nn::BatchNorm2d(4))(h)) IMAGE(instance_norm, m.under_test(nn::InstanceNorm2d(4))(h))
+                                            IMAGE(group_norm, m.under_test(nn::GroupNorm(2, 4))(h)) IMAGE(local_response, nn::LocalResponseNorm(2)(h))
                                                 IMAGE(dropout_2d, nn::Dropout2d(0.4)(h))
                                                     IMAGE(feature_alpha, nn::FeatureAlphaDropout(0.3)(h)) IMAGE(flatten, nn::Flatten()(h))
                                                         IMAGE(channels_last, h.contiguous(torch::MemoryFormat::ChannelsLast) * 2)
@@ -189,20 +168,20 @@ static Cases losses() {
                                                                                        m.scores(m.embedding(t.tokens)).view({-1, 6}),
                                                                                        t.tokens.view(-1) % 6))
                                                                                 SCORES(embedding_bag,
-                                                                                       m.flat(nn::EmbeddingBag(10, 8)(t.tokens)))
+                                                                                       m.flat(m.under_test(nn::EmbeddingBag(10, 8))(t.tokens)))
                                                                                     SCORES(shuffled, h.index({torch::randperm(t.rows)}))};
 }
 
 static Cases sequences() {
-    return {SERIES(lstm, std::get<0>(nn::LSTM(nn::LSTMOptions(12, 7).batch_first(true))(h)))
-                SERIES(lstm_first, std::get<0>(nn::LSTM(12, 7)(h.transpose(0, 1)))) SERIES(
+    return {SERIES(lstm, std::get<0>(m.under_test(nn::LSTM(nn::LSTMOptions(12, 7).batch_first(true)))(h)))
+                SERIES(lstm_first, std::get<0>(m.under_test(nn::LSTM(12, 7))(h.transpose(0, 1)))) SERIES(
                     lstm_state,
-                    std::get<0>(std::get<1>(nn::LSTM(nn::LSTMOptions(12, 7).num_layers(2).bidirectional(true).batch_first(true))(h))))
-                    SERIES(gru, std::get<1>(nn::GRU(nn::GRUOptions(12, 7).batch_first(true))(h)))
-                        SERIES(rnn, std::get<0>(nn::RNN(nn::RNNOptions(12, 7).batch_first(true))(h))) SERIES(
-                            lstm_dropout, std::get<0>(nn::LSTM(nn::LSTMOptions(12, 7).num_layers(2).dropout(0.3).batch_first(true))(h)))
-                            SERIES(cell, nn::GRUCell(12, 7)(h.select(1, 2))) SERIES(last, h.select(1, -1)) SERIES(time_mean, h.mean(1))
-                                SERIES(packed, std::get<0>(nn::LSTM(12, 7)->forward_with_packed_input(nn::utils::rnn::pack_padded_sequence(
+                    std::get<0>(std::get<1>(m.under_test(nn::LSTM(nn::LSTMOptions(12, 7).num_layers(2).bidirectional(true).batch_first(true)))(h))))
+                    SERIES(gru, std::get<1>(m.under_test(nn::GRU(nn::GRUOptions(12, 7).batch_first(true)))(h)))
+                        SERIES(rnn, std::get<0>(m.under_test(nn::RNN(nn::RNNOptions(12, 7).batch_first(true)))(h))) SERIES(
+                            lstm_dropout, std::get<0>(m.under_test(nn::LSTM(nn::LSTMOptions(12, 7).num_layers(2).dropout(0.3).batch_first(true)))(h)))
+                            SERIES(cell, m.under_test(nn::GRUCell(12, 7))(h.select(1, 2))) SERIES(last, h.select(1, -1)) SERIES(time_mean, h.mean(1))
+                                SERIES(packed, std::get<0>(m.under_test(nn::LSTM(12, 7))->forward_with_packed_input(nn::utils::rnn::pack_padded_sequence(
                                                                h, torch::full({t.rows}, 5, torch::kLong), true)))
                                                    .data())};
 }
