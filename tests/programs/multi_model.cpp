@@ -1,5 +1,5 @@
-// Three things trained side by side: two networks, each with its own optimizer behind a base-class pointer, and bare tensors made with
-// requires_grad and updated in place by hand.
+// Four things trained side by side: two networks, each with its own optimizer behind a base-class pointer, and bare tensors made with
+// requires_grad, of which some are updated in place by hand, the others by an optimizer.
 //
 //   multi_model [samples] [epochs]
 #include <torch/torch.h>
@@ -37,12 +37,14 @@ int main(int argc, char **argv) {
         std::make_unique<torch::optim::SGD>(student->parameters(), torch::optim::SGDOptions(0.05));
     std::unique_ptr<torch::optim::Optimizer> critic_optimizer =
         std::make_unique<torch::optim::RMSprop>(critic->parameters(), torch::optim::RMSpropOptions(1e-3));
-    // A linear model by hand.
+    // A linear model by hand, and one by Adagrad.
     auto weight = torch::randn({12, 2}, torch::requires_grad());
     auto bias = torch::zeros({2}, torch::dtype(torch::kFloat).requires_grad(true));
+    auto slope = torch::randn({12, 2}, torch::requires_grad()), offset = torch::zeros({2}, torch::requires_grad());
+    torch::optim::Adagrad adagrad({slope, offset}, torch::optim::AdagradOptions(0.1).lr_decay(1e-2).weight_decay(1e-3));
 
     for (int epoch = 1; epoch <= epochs; epoch++) {
-        double student_sum = 0, critic_sum = 0, linear_sum = 0;
+        double student_sum = 0, critic_sum = 0, linear_sum = 0, adagrad_sum = 0;
         for (int64_t i = 0; i < samples; i += batch) {
             auto xb = x.slice(0, i, i + batch), yb = y.slice(0, i, i + batch);
 
@@ -71,16 +73,24 @@ int main(int argc, char **argv) {
                 weight.mutable_grad().zero_();
                 bias.mutable_grad().zero_();
             }
+            auto adagrad_loss = torch::mse_loss(torch::addmm(offset, xb, slope), yb);
+            adagrad.zero_grad();
+            adagrad_loss.backward();
+            adagrad.step();
+
             student_sum += student_loss.item<double>() * xb.size(0);
             critic_sum += critic_loss.item<double>() * xb.size(0);
             linear_sum += linear_loss.item<double>() * xb.size(0);
+            adagrad_sum += adagrad_loss.item<double>() * xb.size(0);
         }
-        std::printf("epoch %d student %.5f critic %.5f linear %.5f\n", epoch, student_sum / samples, critic_sum / samples,
-                    linear_sum / samples);
+        std::printf("epoch %d student %.5f critic %.5f linear %.5f adagrad %.5f\n", epoch, student_sum / samples, critic_sum / samples,
+                    linear_sum / samples, adagrad_sum / samples);
     }
     std::printf("weight %.5f bias %.5f %.5f\n", weight.norm().item<double>(), bias[0].item<double>(), bias[1].item<double>());
     dump_parameters(*student, "student");
     dump_parameters(*critic, "critic");
     dump_tensor("parameter", "linear.weight", weight);
     dump_tensor("parameter", "linear.bias", bias);
+    dump_tensor("parameter", "adagrad.slope", slope);
+    dump_tensor("parameter", "adagrad.offset", offset);
 }
