@@ -50,6 +50,7 @@ of_operators() {
 @test "C++: memory that the program reads and writes" { of_operators sweep rule_read; }
 @test "C++: indices, and writes in place" { of_operators sweep rule_index; }
 @test "C++: layers and losses of torch::nn" { of_operators sweep rule_sweep; }
+@test "C++: modules and functions of torch::nn" { of_operators sweep rule_modules; }
 @test "Python: modules, functions and expressions" { of_operators operators cases run 2,3; }
 
 @test "Python: classifier.py" { script classifier.py; }

@@ -42,6 +42,35 @@ setup_file() {
     alternate 3 sweep rule_sweep
 }
 
+@test "other modules of torch::nn, losses with each reduction, and functions of torch::nn::functional" {
+    alternate 0 sweep rule_modules
+}
+
+# declared HEADERS: each module of torch::nn, each function of torch::nn::functional that is no helper, and each optimizer, as programs name it
+declared() {
+    grep -rhoP '^TORCH_MODULE\(\K\w+|^class \K\w+(?= : public torch::nn::ModuleHolder)' "$1/nn/modules" | sed 's/^/nn::/'
+    awk '/^namespace detail/ { hidden = 1 } /^} \/\/ namespace detail/ { hidden = 0 } /^inline / && !hidden' "$1"/nn/functional/*.h |
+        grep -oP '\b[a-z]\w*(?=\()' | sed 's/^/F::/'
+    grep -rhoP '^class TORCH_API \K\w+(?= : public Optimizer)' "$1/optim" | sed 's/^/optim::/'
+}
+
+@test "every module, function and optimizer of libtorch's headers has a case in C++" {
+    local headers programs=$REPOSITORY/tests/programs
+    cd "$BATS_TEST_TMPDIR" || return 1
+    {
+        grep -ohP '\bnn::\w+(?=[ (,])|\bF::\w+(?=\()' "$programs"/rule_*.cpp "$programs"/rule_case.h
+        grep -ohP '\boptim::\w+(?=[ (>])' "$programs"/*.cpp
+    } | sort -u >used
+    for headers in /usr/include/torch/csrc/api/include/torch "$BUILD"/venv/lib/python3*/site-packages/torch/include/torch/csrc/api/include/torch; do
+        requires file "$headers"
+        declared "$headers" | sort -u >names
+        [ "$(wc -l <names)" -gt 200 ]
+        comm -13 used names >without
+        show without
+        [ ! -s without ]
+    done
+}
+
 @test "modules, functions and expressions in Python: 2 ranks, wheel, and docs/operators.md says what became of each" {
     operators wheel cases check 2
 }
