@@ -46,12 +46,18 @@ setup_file() {
     alternate 0 sweep rule_modules
 }
 
-# declared HEADERS: each module of torch::nn, each function of torch::nn::functional that is no helper, and each optimizer, as programs name it
+# functions NAMESPACE HEADER...: that are declared there, but for helpers
+functions() {
+    awk '/^namespace detail/ { hidden = 1 } /^} \/\/ namespace detail/ { hidden = 0 } /^inline / && !hidden' "${@:2}" |
+        grep -oP '\b[a-z]\w*(?=\()' | sed "s/^/$1::/"
+}
+
+# declared HEADERS: the modules and functions of torch::nn, and the optimizers and their schedulers, as programs name them
 declared() {
     grep -rhoP '^TORCH_MODULE\(\K\w+|^class \K\w+(?= : public torch::nn::ModuleHolder)' "$1/nn/modules" | sed 's/^/nn::/'
-    awk '/^namespace detail/ { hidden = 1 } /^} \/\/ namespace detail/ { hidden = 0 } /^inline / && !hidden' "$1"/nn/functional/*.h |
-        grep -oP '\b[a-z]\w*(?=\()' | sed 's/^/F::/'
-    grep -rhoP '^class TORCH_API \K\w+(?= : public Optimizer)' "$1/optim" | sed 's/^/optim::/'
+    functions F "$1"/nn/functional/*.h
+    functions utils "$1"/nn/utils/*.h
+    grep -rhoP '^class TORCH_API \K\w+(?= : public (Optimizer|LRScheduler))|^class TORCH_API \KReduceLROnPlateauScheduler' "$1/optim" | sed 's/^/optim::/'
 }
 
 @test "every module, function and optimizer of libtorch's headers has a case in C++" {
@@ -59,6 +65,7 @@ declared() {
     cd "$BATS_TEST_TMPDIR" || return 1
     {
         grep -ohP '\bnn::\w+(?=[ (,])|\bF::\w+(?=\()' "$programs"/rule_*.cpp "$programs"/rule_case.h
+        grep -ohP '\butils::(rnn::)?\K\w+(?=\()' "$programs"/rule_*.cpp | sed 's/^/utils::/'
         grep -ohP '\boptim::\w+(?=[ (>])' "$programs"/*.cpp
     } | sort -u >used
     for headers in /usr/include/torch/csrc/api/include/torch "$BUILD"/venv/lib/python3*/site-packages/torch/include/torch/csrc/api/include/torch; do

@@ -10,6 +10,10 @@
 
 #include "dump.h"
 
+#if __has_include(<torch/optim/schedulers/reduce_on_plateau_scheduler.h>) /* since 2.0 */
+#define SCHEDULER
+#endif
+
 struct Tower : torch::nn::Module {
     Tower(int64_t in, int64_t width, int64_t out) : first(in, width), second(width, out) {
         register_module("first", first);
@@ -37,6 +41,9 @@ int main(int argc, char **argv) {
         std::make_unique<torch::optim::SGD>(student->parameters(), torch::optim::SGDOptions(0.05));
     std::unique_ptr<torch::optim::Optimizer> critic_optimizer =
         std::make_unique<torch::optim::RMSprop>(critic->parameters(), torch::optim::RMSpropOptions(1e-3));
+#ifdef SCHEDULER
+    torch::optim::ReduceLROnPlateauScheduler scheduler(*critic_optimizer, torch::optim::ReduceLROnPlateauScheduler::min, 0.5f, 0, 0.2);
+#endif
     // A linear model by hand, and one by Adagrad.
     auto weight = torch::randn({12, 2}, torch::requires_grad());
     auto bias = torch::zeros({2}, torch::dtype(torch::kFloat).requires_grad(true));
@@ -85,6 +92,10 @@ int main(int argc, char **argv) {
         }
         std::printf("epoch %d student %.5f critic %.5f linear %.5f adagrad %.5f\n", epoch, student_sum / samples, critic_sum / samples,
                     linear_sum / samples, adagrad_sum / samples);
+#ifdef SCHEDULER
+        scheduler.step(static_cast<float>(critic_sum / samples));
+        std::printf("rate of the critic %g\n", critic_optimizer->param_groups()[0].options().get_lr());
+#endif
     }
     std::printf("weight %.5f bias %.5f %.5f\n", weight.norm().item<double>(), bias[0].item<double>(), bias[1].item<double>());
     dump_parameters(*student, "student");

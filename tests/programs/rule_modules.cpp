@@ -1,5 +1,5 @@
-/* Modules of torch::nn that are not in rule_sweep.cpp, its losses with each reduction and with weights, and its functions, those of one
-   header of libtorch together. rules_b.bats looks whether each name that the headers have occurs here or there. */
+/* Modules of torch::nn that are not in rule_sweep.cpp, its losses with each reduction and with weights, its functions, those of one
+   header of libtorch together, and its utilities. rules_b.bats looks whether each name that the headers have occurs here or there. */
 #include "rule_case.h"
 
 namespace F = torch::nn::functional;
@@ -300,10 +300,36 @@ static Cases functions() {
     };
 }
 
+static torch::Tensor through_vector(Layers &m, const torch::Tensor &h) { /* parameters in one vector, and given the numbers of another one */
+    auto module = m.under_test(nn::Linear(12, 3));
+    torch::Tensor vector = nn::utils::parameters_to_vector(module->parameters());
+    nn::utils::vector_to_parameters(vector.detach() * 0.5, module->parameters());
+    return module(h) + (vector * vector).mean();
+}
+
+static torch::Tensor clipped(Layers &m, Batch &t) {
+    auto module = m.under_test(nn::Linear(8, 3));
+    weigh(module(t.flat)).backward();
+    nn::utils::clip_grad_value_(module->parameters(), 1.0);
+    return torch::full({}, nn::utils::clip_grad_norm_(module->parameters(), 2.0));
+}
+
+static Cases utilities() {
+    return {
+        FLAT(parameters_in_vector, through_vector(m, h))
+        PLAIN(clip_gradients, clipped(m, t))
+        FLAT(invert_permutation, h.index_select(0, nn::utils::rnn::invert_permutation(torch::randperm(t.rows))))
+        SERIES(pad_sequence, nn::utils::rnn::pad_sequence(std::vector<torch::Tensor>{h[1].slice(0, 0, 3), h[t.rows - 1], h[2].slice(0, 0, 2)}, true))
+        SERIES(pack_sequence, std::get<0>(m.under_test(nn::GRU(12, 7))->forward_with_packed_input(nn::utils::rnn::pack_sequence(h.unbind(0)))).data())
+        SERIES(pad_packed_sequence, std::get<0>(nn::utils::rnn::pad_packed_sequence(
+                                        nn::utils::rnn::pack_padded_sequence(h, 5 - t.target % 3, true, false), true)))
+    };
+}
+
 int main(int count, char **words) {
     torch::set_num_threads(1);
     Cases cases;
-    for (const Cases &some : {activations(), pools_and_pads(), layers(), recurrent(), containers(), losses(), functions()}) {
+    for (const Cases &some : {activations(), pools_and_pads(), layers(), recurrent(), containers(), losses(), functions(), utilities()}) {
         cases.insert(cases.end(), some.begin(), some.end());
     }
     return run_cases(cases, count, words);
