@@ -70,6 +70,7 @@ static uint64_t first_untaken(uint32_t rank, uint64_t count) {
 static void read_deed(struct beside *beside, uint32_t rank, uint64_t number) {
     const struct board_deed *deed = &line_of(rank)->list[number % BOARD_DEEDS];
     beside->error = deed->error;
+    beside->number = number;
     beside->file = deed->place < BOARD_ENDS ? (struct beside_file){number, deed->place} : (struct beside_file){0, 0};
     if (rank == 0)
         snprintf(beside->rank_0s, sizeof beside->rank_0s, "%s", link_board()->deed_paths[number % BOARD_DEEDS]);
@@ -203,15 +204,11 @@ static void aside_end(struct aside *aside) {
     errno = aside->saved_errno;
 }
 
-/* Mutex held. */
-static void owe(uint32_t rank, uint64_t key) {
-    alone_owe(rank, key, atomic_load(&line_of(rank)->count) + BOARD_DEEDS);
-}
-
-/* The other rank's answer, or its coming, is late from now on. */
+/* The other rank's answer, or its coming, is late from now on. Not an end: nobody asks for that again. */
 static void note_going_on(const struct wait *wait, const struct beside *beside) {
     pthread_mutex_lock(&mutex);
-    owe(wait->late, beside->key);
+    if (!wait->is_certain)
+        alone_owe(wait->late, beside->key, atomic_load(&line_of(wait->late)->count) + BOARD_DEEDS);
     alone_mark(wait->names);
     alone_mark(wait->is_in_vain ? wait->thread_in_vain : wait->thread);
     pthread_mutex_unlock(&mutex);
@@ -285,15 +282,15 @@ void beside_come(struct beside *beside) {
 void beside_answer(struct beside *beside, int error) {
     int saved_errno = errno;
     beside->error = error;
-    post(beside, error, BOARD_ENDS);
+    beside->number = post(beside, error, BOARD_ENDS);
     errno = saved_errno;
 }
 
 void beside_answer_file(struct beside *beside, uint32_t place) {
     int saved_errno = errno;
     beside->error = 0;
-    uint64_t number = post(beside, 0, place);
-    beside->file = place < BOARD_ENDS ? (struct beside_file){number, place} : (struct beside_file){0, 0};
+    beside->number = post(beside, 0, place);
+    beside->file = place < BOARD_ENDS ? (struct beside_file){beside->number, place} : (struct beside_file){0, 0};
     errno = saved_errno;
 }
 
@@ -301,14 +298,12 @@ bool beside_await(struct beside *beside) {
     return await_deed(0, beside, false);
 }
 
-bool beside_await_end(struct beside *beside) {
-    return await_deed(0, beside, true);
+uint64_t beside_end_of(const struct beside *begun) {
+    return beside_key_of_end(begun->number, BESIDE_SAVE_ENDS);
 }
 
-void beside_pass_over(uint64_t key) {
-    pthread_mutex_lock(&mutex);
-    owe(0, key);
-    pthread_mutex_unlock(&mutex);
+bool beside_await_end(struct beside *beside) {
+    return await_deed(0, beside, true);
 }
 
 void beside_file_ends(struct beside_file file, int error) {

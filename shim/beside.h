@@ -24,8 +24,8 @@
 enum beside_kind {
     BESIDE_OPEN,
     BESIDE_SAVE,
-    BESIDE_SAVED,
-    BESIDE_CHANGE, /* and what is added to it */
+    BESIDE_SAVE_ENDS, /* beside_end_of() */
+    BESIDE_CHANGE,    /* and what is added to it */
 };
 
 /* A file that rank 0 has opened. */
@@ -38,8 +38,9 @@ struct beside {
     uint64_t key, likeness; /* likeness: of names that differ in numbers alone */
     bool is_older;          /* while it is awaited: what is filled in was owed to one before */
     const char *path;       /* the program's; borrowed */
-    int error;              /* rank 0's answer */
-    char rank_0s[240];      /* how it spells the path; empty: not known */
+    int error;              /* rank 0's answer; number: of its deeds, the one that is it */
+    uint64_t number;
+    char rank_0s[240]; /* how it spells the path; empty: not known */
     struct beside_file file;
 };
 
@@ -57,10 +58,10 @@ void beside_answer(struct beside *beside, int error);
 void beside_answer_file(struct beside *beside, uint32_t place);
 /* False: rank 0 does not do it. */
 bool beside_await(struct beside *beside);
-/* The same for what rank 0 is certain to do, if only after a while: it has begun it. */
+/* The key of the end of a save, when its beginning has been answered: of that one alone, however often the name is saved to. */
+uint64_t beside_end_of(const struct beside *begun);
+/* The same as beside_await() for what rank 0 is certain to do, if only after a while: it has begun it. */
 bool beside_await_end(struct beside *beside);
-/* Rank 0's next answer to that key is for one that has been gone on without. */
-void beside_pass_over(uint64_t key);
 /* Rank 0 has closed the file. */
 void beside_file_ends(struct beside_file file, int error);
 /* The others wait for that. False: rank 0 ended without, or its answer has been lost. */

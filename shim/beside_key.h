@@ -6,11 +6,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "checksum.h"
+
 #define BESIDE_LETTERS 0xfffffffeu
 enum { BESIDE_MAY_DIFFER = 1, BESIDE_SPELLING_BITS = 32 };
 
 static inline uint64_t beside_key(uint64_t spelling, uint64_t letters, bool may_differ) {
     return spelling << BESIDE_SPELLING_BITS | (letters & BESIDE_LETTERS) | (may_differ ? BESIDE_MAY_DIFFER : 0);
+}
+
+/* Of the end of what rank 0 has begun as its deed of this number. */
+static inline uint64_t beside_key_of_end(uint64_t number, uint64_t kind) {
+    uint64_t sum = checksum_mix(number, kind);
+    return beside_key(sum >> BESIDE_SPELLING_BITS, sum, false);
 }
 
 /* Is `other`, which another rank has come with, the same as `key`: by the letters, or (also_other) of names in which numbers of processes or times differ? */

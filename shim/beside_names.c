@@ -70,6 +70,7 @@ void beside_name(struct beside *beside, enum beside_kind kind, const char *path,
     bool own = false;
     beside->path = path;
     beside->error = 0;
+    beside->number = 0;
     beside->rank_0s[0] = 0;
     beside->file = (struct beside_file){0, 0};
     for (int i = 0; i < 2; i++) {

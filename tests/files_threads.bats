@@ -181,7 +181,12 @@ def write(name, text):
         file.write(text)
 def part():
     open(f"of_{rank}", "w").close()  # under another name on each rank
-in_thread(part).join()
+def save_model():
+    torch.save(model.state_dict(), "last.pt")
+parted = [in_thread(part)] + [in_thread(save_model) for one in range(rank)]  # and of this one rank 0 knows nothing
+[thread.join() for thread in parted]
+train()
+in_thread(save_model).join()  # both, and nothing of it has been before
 train()
 
 def late(whose):  # as on a core that others use, too

@@ -100,18 +100,16 @@ static void begin_beside(struct save *save, const char *path) {
         return;
     char buffer[PATH_MAX];
     const char *spelled = files_client.spelled(path, buffer); /* all ranks come by one name */
-    beside_name(&beside, BESIDE_SAVED, spelled, "");
-    save->beside = beside.key;
     beside_name(&beside, BESIDE_SAVE, spelled, "");
     beside.path = path;
     beside_come(&beside);
     begin_here(save, path);
+    bool is_answered = true;
     if (shim_rank() == 0)
         beside_answer(&beside, (int)save->way);
-    else if (!beside_await(&beside)) {
-        beside_pass_over(save->beside);
-        save->beside = 0;
-    }
+    else
+        is_answered = beside_await(&beside);
+    save->beside = is_answered ? beside_end_of(&beside) : 0;
     if (beside.rank_0s[0])
         files_client.is_spelled(path, beside.rank_0s);
     follow(save, (uint64_t)beside.error, path);

@@ -22,6 +22,13 @@ TEST("of names with a process number the late one is the same under another numb
     EXPECT(alone_was_owed(0, its, 5, true));
 }
 
+TEST("the end of what has been begun is of that one alone, whatever the numbers in names") {
+    uint64_t end = beside_key_of_end(5, 2);
+    EXPECT(beside_key_is(end, beside_key_of_end(5, 2), false));
+    EXPECT(!beside_key_is(end, beside_key_of_end(6, 2), true));
+    EXPECT(!beside_key_is(end, beside_key_of_end(5, 3), true));
+}
+
 TEST("the last ones are remembered, however many there are") {
     for (uint64_t i = 1; i <= 3 * ALONE_REMEMBERED; i++) {
         alone_owe(1, beside_key(i, i << 1, false), 10);
