@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,15 +9,16 @@
 #include "beside_key.h"
 #include "comm/clock.h"
 #include "link.h"
+#include "patience.h"
 #include "python.h"
 #include "shim.h"
 
-enum { YIELDS = 64, OFTEN = 4, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100, MOMENT_MS = 100 };
+enum { OFTEN = 4, MOMENT_MS = 100 };
 
 static uint32_t ranks, limit_ms;
 static pid_t process;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the own line, what has been gone on without (alone.h), and: */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the own line, what is owed (alone.h), and: */
 static uint64_t taken[BOARD_RANKS_MAX][BOARD_DEEDS];      /* which of the others' have been answered, by number */
 static uint64_t all_taken[BOARD_RANKS_MAX];               /* that one, and all before it */
 
@@ -109,19 +109,24 @@ static bool take(uint32_t rank, struct beside *beside, bool is_late) {
 struct wait {
     uint32_t late; /* the rank that is waited for */
     bool is_certain, is_in_vain;
-    struct clock_wait clock, idle; /* idle: since when the other one has done nothing but wait */
-    uint64_t deeds;
-    uint64_t names, thread, thread_in_vain; /* marks (alone.h) */
+    struct clock_wait clock;
+    struct patience patience;
+    uint64_t names, thread, thread_in_vain; /* marks */
 };
+
+static uint64_t deeds_of(uint32_t rank) {
+    return atomic_load(&line_of(rank)->count);
+}
 
 static struct wait wait_begin(uint32_t rank, const struct beside *beside, bool is_certain) {
     uint64_t thread = (uint64_t)syscall(SYS_gettid);
     return (struct wait){.late = rank,
                          .is_certain = is_certain,
                          .clock = clock_wait_begin(),
-                         .names = alone_mark_of(rank, ALONE_NAMES, beside->likeness),
-                         .thread = alone_mark_of(rank, ALONE_THREAD, thread),
-                         .thread_in_vain = alone_mark_of(rank, ALONE_THREAD_IN_VAIN, thread)};
+                         .patience = patience_begin(deeds_of(rank)),
+                         .names = patience_mark_of(rank, PATIENCE_NAMES, beside->likeness),
+                         .thread = patience_mark_of(rank, PATIENCE_THREAD, thread),
+                         .thread_in_vain = patience_mark_of(rank, PATIENCE_THREAD_IN_VAIN, thread)};
 }
 
 /* Beside its training, too. */
@@ -129,46 +134,31 @@ static bool waits_for_us(uint32_t rank) {
     return atomic_load(&line_of(rank)->waiting) || meeting_is_waited_for(rank);
 }
 
-static uint32_t times(uint64_t mark) {
-    pthread_mutex_lock(&mutex);
-    uint32_t count = alone_times(mark);
-    pthread_mutex_unlock(&mutex);
-    return count;
-}
-
 /* Where ranks wait for each other rank 0 goes on first: what it does is done, and the others find it. */
-static uint64_t patience(bool is_little) {
-    uint64_t of_first = is_little ? LITTLE_PATIENCE_MS : PATIENCE_MS;
+static uint64_t patience_ms(bool is_little) {
+    uint64_t of_first = is_little ? PATIENCE_LITTLE_MS : PATIENCE_MS;
     return shim_rank() ? of_first + of_first / 2 : of_first;
 }
 
 static bool has_other_been_idle(struct wait *wait) {
-    bool is_little = times(wait->names) || times(wait->thread) >= OFTEN;
-    uint64_t deeds = atomic_load(&line_of(wait->late)->count);
-    if (!wait->idle.since_ns || deeds != wait->deeds || !waits_for_us(wait->late))
-        wait->idle = clock_wait_begin();
-    wait->deeds = deeds;
-    return clock_waited_ms(&wait->idle) >= patience(is_little);
+    bool is_little = patience_times(wait->names) || patience_times(wait->thread) >= OFTEN;
+    return patience_idle_ms(&wait->patience, waits_for_us(wait->late), deeds_of(wait->late)) >= patience_ms(is_little);
 }
 
 /* What is certain may also have been overwritten by what others have done since. */
 static bool will_not_come(struct wait *wait) {
-    bool is_alone = !wait->is_certain && times(wait->thread_in_vain);
+    bool is_alone = !wait->is_certain && patience_times(wait->thread_in_vain);
     if (atomic_load(&line_of(wait->late)->has_ended) || (!wait->is_certain && has_other_been_idle(wait)))
         return true;
-    wait->is_in_vain = clock_waited_ms(&wait->clock) >= (is_alone ? patience(true) : limit_ms);
+    wait->is_in_vain = clock_waited_ms(&wait->clock) >= (is_alone ? patience_ms(true) : limit_ms);
     return wait->is_in_vain;
 }
 
 /* A moment. bell: as it was before it was looked whether there is anything to wait for. False: there is no more. */
 static bool rest(struct wait *wait, unsigned round, uint32_t bell) {
-    if (round < YIELDS) {
-        sched_yield();
+    if (meeting_yields(round))
         return true;
-    }
-    if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
-        link_wait_for_end();
-    link_look(wait->late);
+    meeting_look_for_end(wait->late);
     if (will_not_come(wait))
         return false;
     meeting_nap(bell);
@@ -208,10 +198,10 @@ static void aside_end(struct aside *aside) {
 static void note_going_on(const struct wait *wait, const struct beside *beside) {
     pthread_mutex_lock(&mutex);
     if (!wait->is_certain)
-        alone_owe(wait->late, beside->key, atomic_load(&line_of(wait->late)->count) + BOARD_DEEDS);
-    alone_mark(wait->names);
-    alone_mark(wait->is_in_vain ? wait->thread_in_vain : wait->thread);
+        alone_owe(wait->late, beside->key, deeds_of(wait->late) + BOARD_DEEDS);
     pthread_mutex_unlock(&mutex);
+    patience_mark(wait->names);
+    patience_mark(wait->is_in_vain ? wait->thread_in_vain : wait->thread);
 }
 
 static void go_on_without(const struct wait *wait, const struct beside *beside) {
@@ -232,10 +222,13 @@ static void go_on_without(const struct wait *wait, const struct beside *beside) 
             beside->path, wait->late);
 }
 
+/* An end comes in time by itself. */
 static void note_coming(const struct wait *wait) {
-    pthread_mutex_lock(&mutex);
-    alone_unmark(wait->thread_in_vain);
-    pthread_mutex_unlock(&mutex);
+    patience_unmark(wait->thread_in_vain);
+    if (wait->is_certain)
+        return;
+    patience_note_coming(wait->names);
+    patience_note_coming(wait->thread);
 }
 
 static bool await_aside(struct wait *wait, struct beside *beside) {

@@ -5,11 +5,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "alone.h"
 #include "beside_key.h"
 #include "checksum.h"
 #include "link.h"
 #include "moment.h"
+#include "patience.h"
 #include "shim.h"
 
 static char start[PATH_MAX]; /* the folder that the program was started in: hosts may call it differently */
@@ -81,5 +81,5 @@ void beside_name(struct beside *beside, enum beside_kind kind, const char *path,
         own |= may_differ(name, text);
     }
     beside->key = beside_key(spelling, letters, own);
-    beside->likeness = alone_likeness(shim_base_of(*path ? path : second));
+    beside->likeness = patience_likeness(shim_base_of(*path ? path : second));
 }

@@ -9,10 +9,11 @@
 
 #include "comm/clock.h"
 #include "link.h"
+#include "patience.h"
 #include "shim.h"
 #include "threads.h"
 
-enum { YIELDS = 64, NAP_MS = 50, PARTED_MS = 1000, PARTED_BESIDE_MS = 10000, PATIENCE_MS = 10000, LITTLE_PATIENCE_MS = 100 };
+enum { YIELDS = 64, NAP_MS = 50, PARTED_MS = 1000, PARTED_BESIDE_MS = 10000 };
 
 static uint32_t ranks, limit_ms;
 static pid_t thread; /* that claimed, if it is the same on all ranks */
@@ -77,8 +78,8 @@ void meeting_ring(void) {
 struct wait {
     bool (*is_over)(const struct wait *wait);
     uint64_t number;
-    uint32_t late;  /* the rank that is waited for */
-    uint32_t place; /* of the file */
+    uint32_t late; /* the rank that is waited for */
+    struct meeting_file file;
     struct clock_wait clock;
 };
 
@@ -90,7 +91,13 @@ void meeting_nap(uint32_t bell) {
 #define PARTED_CURE                                                                                                                        \
     "All ranks must change the same files in the same order: does the program decide by the clock, or by what differs between processes?"
 
-static void look_for_end(uint32_t late) {
+bool meeting_yields(unsigned round) {
+    if (round < YIELDS)
+        sched_yield();
+    return round < YIELDS;
+}
+
+void meeting_look_for_end(uint32_t late) {
     if (atomic_load_explicit(&link_board()->abort, memory_order_relaxed))
         link_wait_for_end();
     link_look(late);
@@ -118,7 +125,7 @@ __attribute__((noreturn)) static void refuse_to_wait(uint32_t late) {
 static void look_up(struct wait *wait) {
     const struct board_arrival *own = &room()->arrivals[shim_rank()];
     uint64_t waited_ms = clock_waited_ms(&wait->clock);
-    look_for_end(wait->late);
+    meeting_look_for_end(wait->late);
     if (waited_ms >= PARTED_MS && is_in_collective(wait->late) && !may_be_helped(waited_ms) && !wait->is_over(wait))
         shim_problem("AR-FILE-PARTED", PARTED_CURE, "rank %u %s '%s', while rank %u does not, and waits for it in \"%.*s\"", shim_rank(),
                      kind_words[own->kind], own->path, wait->late, BOARD_WHERE_CHARS - 1, link_board()->ranks[wait->late].where);
@@ -139,10 +146,8 @@ static void await(struct wait *wait) {
     show_waiting(1);
     wait->clock = clock_wait_begin();
     for (unsigned round = 0; !wait->is_over(wait); round++) {
-        if (round < YIELDS) {
-            sched_yield();
+        if (meeting_yields(round))
             continue;
-        }
         look_up(wait);
         uint32_t bell = atomic_load(&room()->bell);
         if (wait->is_over(wait))
@@ -153,27 +158,28 @@ static void await(struct wait *wait) {
     errno = saved_errno;
 }
 
-/* Rank 0 waits for this rank, and does nothing else that is seen. */
-struct idle {
-    struct clock_wait clock;
-    uint64_t collectives;
-    bool meets; /* the thread that waits is the one that meets */
-};
-
-static uint64_t collectives_of_first(void) {
-    return atomic_load(&link_board()->ranks[0].collective);
+static bool has_ended(const struct wait *wait) {
+    return atomic_load(&room()->ends[wait->file.place].number) >= wait->file.number;
 }
 
-/* Has it done so for too long? Where other threads train, one of this rank's may be late again and again. */
-static bool is_in_vain(struct idle *idle) {
-    static _Atomic bool was_in_vain[2];
-    bool may_be_late = idle->meets && shim_others_compute();
-    bool is_it = clock_waited_ms(&idle->clock) >= (was_in_vain[idle->meets] && !may_be_late ? LITTLE_PATIENCE_MS : PATIENCE_MS);
+/* Of files of such names, or of none on this thread. meets: the thread that waits is the one that meets. */
+static uint64_t mark_of(const struct meeting_file *file, bool meets) {
+    uint64_t what = file->likeness ? file->likeness : (uint64_t)syscall(SYS_gettid);
+    return patience_mark_of(0, meets ? PATIENCE_ENDS_HERE : PATIENCE_ENDS, what);
+}
+
+/* Beside the thread that meets collectives are the training's, which goes on whether files are closed or not. */
+static uint64_t done_by_first(bool meets) {
+    return meets ? atomic_load(&link_board()->ranks[0].collective) : 0;
+}
+
+/* Has rank 0 waited for this rank for too long, and done nothing else that is seen? Where others train, one of this rank's may be late again and again. */
+static bool is_in_vain(struct patience *patience, uint64_t mark, bool meets) {
+    bool may_be_late = meets && shim_others_compute();
+    uint64_t limit = patience_times(mark) && !may_be_late ? PATIENCE_LITTLE_MS : PATIENCE_MS;
+    bool is_it = patience_idle_ms(patience, meeting_is_waited_for(0), done_by_first(meets)) >= limit;
     if (is_it)
-        was_in_vain[idle->meets] = true;
-    if (!meeting_is_waited_for(0) || (idle->meets && collectives_of_first() != idle->collectives))
-        idle->clock = clock_wait_begin();
-    idle->collectives = collectives_of_first();
+        patience_mark(mark);
     return is_it;
 }
 
@@ -193,13 +199,17 @@ static void await_patiently(struct wait *wait, bool meets) {
     if (is_shown)
         show_waiting(1);
     wait->clock = clock_wait_begin();
-    for (struct idle idle = {wait->clock, collectives_of_first(), meets};;) {
+    uint64_t mark = mark_of(&wait->file, meets);
+    for (struct patience patience = patience_begin(done_by_first(meets));;) {
         uint32_t bell = atomic_load(&room()->bell);
-        if (wait->is_over(wait) || atomic_load(&link_board()->deeds[0].has_ended) || is_late(wait, meets) || is_in_vain(&idle))
+        if (wait->is_over(wait) || atomic_load(&link_board()->deeds[0].has_ended) || is_late(wait, meets) ||
+            is_in_vain(&patience, mark, meets))
             break;
-        look_for_end(0);
+        meeting_look_for_end(0);
         meeting_nap(bell);
     }
+    if (has_ended(wait))
+        patience_note_coming(mark);
     if (is_shown)
         show_waiting(0);
     python_take_again(python);
@@ -223,10 +233,6 @@ bool meeting_is_waited_for(uint32_t rank) {
     return has_come_further(rank) || (atomic_load(&other->waiting) && atomic_load(&other->collective) > atomic_load(&own->collective));
 }
 
-static bool has_ended(const struct wait *wait) {
-    return atomic_load(&room()->ends[wait->place].number) >= wait->number;
-}
-
 /* Rank 0's thread that meets has gone on. Where other threads live, it may be one of those that waits in a collective. */
 static bool has_gone_on(void) {
     return threads_are_living() ? has_come_further(0) : meeting_is_waited_for(0);
@@ -237,7 +243,7 @@ static bool has_ended_or_gone_on(const struct wait *wait) {
 }
 
 static bool is_seen_or_gone_on(const struct wait *wait) {
-    return atomic_load(&room()->ends[wait->place].seen) >= wait->number || has_ended_or_gone_on(wait);
+    return atomic_load(&room()->ends[wait->file.place].seen) >= wait->file.number || has_ended_or_gone_on(wait);
 }
 
 /* On the thread that meets: for what rank 0 does on its own. */
@@ -338,6 +344,10 @@ void meeting_hold(enum meeting_kind kind, const char *path, const char *second) 
 
 /* ---- ends of files */
 
+uint64_t meeting_likeness(const char *path) {
+    return patience_likeness(shim_base_of(path));
+}
+
 void meeting_file_is_seen(struct meeting_file file) {
     int saved_errno = errno;
     atomic_store(&room()->ends[file.place].seen, file.number);
@@ -347,7 +357,7 @@ void meeting_file_is_seen(struct meeting_file file) {
 }
 
 void meeting_await_name(struct meeting_file file) {
-    struct wait wait = {.is_over = is_seen_or_gone_on, .number = file.number, .place = file.place};
+    struct wait wait = {.is_over = is_seen_or_gone_on, .file = file};
     await_first(&wait);
 }
 
@@ -366,7 +376,7 @@ void meeting_file_ends(struct meeting_file file, uint64_t bytes, int error) {
 }
 
 bool meeting_await_file(struct meeting_file file, uint64_t *bytes, int *error) {
-    struct wait wait = {.is_over = has_ended_or_gone_on, .number = file.number, .place = file.place};
+    struct wait wait = {.is_over = has_ended_or_gone_on, .file = file};
     if (meeting_is_here()) {
         await_first(&wait);
     } else {

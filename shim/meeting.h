@@ -64,6 +64,10 @@ void meeting_hold(enum meeting_kind kind, const char *path, const char *second);
 /* The bell on the board (struct board_meetings): rung at every change; sleeps until it is rung after it has shown `bell`, a moment at most. Any thread. */
 void meeting_ring(void);
 void meeting_nap(uint32_t bell);
+/* Of a wait, in which rounds of yielding come first, since most others come at once: false when it is time to nap. Then it is also to be looked whether the
+   job is being stopped, or the late rank's launcher. */
+bool meeting_yields(unsigned round);
+void meeting_look_for_end(uint32_t late);
 /* Does the rank wait for this one: at a meeting or in a collective to which this one has not come yet? Any thread. */
 bool meeting_is_waited_for(uint32_t rank);
 
@@ -71,7 +75,10 @@ bool meeting_is_waited_for(uint32_t rank);
 struct meeting_file {
     uint64_t number;
     uint32_t place;
+    uint64_t likeness; /* meeting_likeness() */
 };
+/* Of files that are written alike (patience.h), by their name; 0: it has none. */
+uint64_t meeting_likeness(const char *path);
 /* Rank 0: its name can be seen. It is closed and whole. */
 void meeting_file_is_seen(struct meeting_file file);
 void meeting_file_ends(struct meeting_file file, uint64_t bytes, int error);

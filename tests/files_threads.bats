@@ -168,7 +168,7 @@ thread.join()'
     [ ! -e of1 ]
 }
 
-@test "a thread that has gone on alone leaves the others their patience, and what comes late is not taken for the next time" {
+@test "a thread that has gone on alone leaves the others their patience, and gets its own back; what comes late, or never, is not taken for the next time" {
     program '
 import time
 rank = int(os.environ.get("ACCEL_RUN_RANK", 0))
@@ -183,7 +183,10 @@ def part():
     open(f"of_{rank}", "w").close()  # under another name on each rank
 def save_model():
     torch.save(model.state_dict(), "last.pt")
-parted = [in_thread(part)] + [in_thread(save_model) for one in range(rank)]  # and of this one rank 0 knows nothing
+held = open("held.txt", "w")
+def close_held():
+    held.close()
+parted = [in_thread(part)] + [in_thread(function) for one in range(rank) for function in (save_model, close_held)]  # of these rank 0 knows nothing
 [thread.join() for thread in parted]
 train()
 in_thread(save_model).join()  # both, and nothing of it has been before
@@ -223,6 +226,26 @@ for name, whose in ("of_8", 0), ("of_9", 1):
     first.wait()
     train()
     second.set()
+    thread.join()
+    train()
+
+for number in range(16):  # in time again, and so who is late is waited for again
+    in_thread(lambda: write("of_7", "in time")).join()
+def move():
+    late(0)
+    os.rename("of_7", "moved")
+    print(open("moved").read())
+closed = open("closed.txt", "w")
+def close():  # not called like the one that was waited for in vain
+    late(0)
+    closed.write("whole")
+    closed.close()
+    print(open("closed.txt").read())
+for function in move, close:
+    thread = in_thread(function)
+    if rank:
+        thread.join()
+    train()
     thread.join()
     train()'
     both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"

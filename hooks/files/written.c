@@ -77,7 +77,7 @@ uint32_t written_place_at(int descriptor) {
 }
 
 struct meeting_file written_in_meeting(const struct written *file) {
-    return (struct meeting_file){file->number, shim_rank() ? file->rank_0s : written_place(file)};
+    return (struct meeting_file){file->number, shim_rank() ? file->rank_0s : written_place(file), meeting_likeness(file->path)};
 }
 
 static void count_out(const struct written *file) {

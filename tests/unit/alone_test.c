@@ -30,37 +30,8 @@ TEST("the end of what has been begun is of that one alone, whatever the numbers 
 }
 
 TEST("the last ones are remembered, however many there are") {
-    for (uint64_t i = 1; i <= 3 * ALONE_REMEMBERED; i++) {
+    for (uint64_t i = 1; i <= 3 * ALONE_REMEMBERED; i++)
         alone_owe(1, beside_key(i, i << 1, false), 10);
-        alone_mark(alone_mark_of(1, ALONE_NAMES, i));
-    }
     EXPECT(!alone_was_owed(1, beside_key(1, 2, false), 1, false));
     EXPECT(alone_was_owed(1, beside_key(3 * ALONE_REMEMBERED, 3 * ALONE_REMEMBERED << 1, false), 1, false));
-    EXPECT(!alone_times(alone_mark_of(1, ALONE_NAMES, 1)));
-    EXPECT(alone_times(alone_mark_of(1, ALONE_NAMES, 3 * ALONE_REMEMBERED)) == 1);
-}
-
-TEST("marks are of one rank and one kind, counted, and taken away") {
-    uint64_t mark = alone_mark_of(1, ALONE_THREAD, 4711);
-    EXPECT(!alone_times(mark));
-    alone_mark(mark);
-    alone_mark(mark);
-    EXPECT(alone_times(mark) == 2);
-    EXPECT(!alone_times(alone_mark_of(2, ALONE_THREAD, 4711)));
-    EXPECT(!alone_times(alone_mark_of(1, ALONE_THREAD_IN_VAIN, 4711)));
-    alone_unmark(mark);
-    EXPECT(!alone_times(mark));
-    alone_unmark(mark);
-    alone_mark(mark);
-    EXPECT(alone_times(mark) == 1);
-}
-
-TEST("names are alike that differ in numbers and hashes alone") {
-    EXPECT(alone_likeness("ck12.txt") == alone_likeness("ck3.txt"));
-    EXPECT(alone_likeness("cache0.bin.5.tmp") == alone_likeness("cache4.bin.19.tmp"));
-    EXPECT(alone_likeness("4f2a09b1.pt") == alone_likeness("0c77ffe2.pt"));
-    EXPECT(alone_likeness("ck.tmp") != alone_likeness("ck1.tmp"));
-    EXPECT(alone_likeness("ab.tmp") != alone_likeness("cd.tmp"));
-    EXPECT(alone_likeness("ck1.txt") != alone_likeness("ck1.txt.tmp"));
-    EXPECT(alone_likeness("") != alone_likeness("1"));
 }
