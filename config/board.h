@@ -100,13 +100,15 @@ struct board_meetings {
 /*
  * What ranks do with files on threads that do not meet (shim/beside.h): rank 0's line holds what it has done, the others' what they have come to do.
  */
-#define BOARD_DEEDS 1024 /* how many of each rank are remembered: each of its threads has one that is waited for */
+#define BOARD_NO_FILE BOARD_ENDS     /* what has been done opened none */
+#define BOARD_COMES (BOARD_ENDS + 1) /* it is not done yet: rank 0 waits for the others */
+#define BOARD_DEEDS 1024             /* how many of each rank are remembered: each of its threads has one that is waited for */
 
 struct board_deed {
     _Atomic uint64_t number; /* 1, 2, ... of the rank; written last */
     uint64_t key;            /* what is done, and to which name */
     int32_t error;           /* of rank 0: an errno, or what the hook makes of it */
-    uint32_t place;          /* of rank 0, of a file that it has opened: where its end is told of; BOARD_ENDS: it is none */
+    uint32_t place;          /* of rank 0, of a file that it has opened: where its end is told of; else one of those above */
 };
 
 struct board_deeds {

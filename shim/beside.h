@@ -6,11 +6,11 @@
  *    second time that something is done to a name is the other ranks' second time.
  *  - Rank 0 waits until all have come with the key, and acts; the others get its result. So a thread that does the same on all ranks sees, between two of
  *    its changes, what it would see in one process.
- *  - A key that another rank does not come with: that rank has ended, or it waits for this one meanwhile and does nothing else (patience.h; rank 0 goes on
- *    first, so that the others find what it does), or the deadline is over. Then it is gone on without, with a warning: threads that work by the clock do
- *    not do the same everywhere. What rank 0 does is what one process would do. Who comes late is not taken for its next time (alone.h). Whoever has
- *    waited in vain waits less, until enough have come in time again, for files that are called alike, and on that thread when it happens often, or for a
- *    whole deadline: nobody else does.
+ *  - A key that another rank does not come with: that rank has ended, or it waits for this one meanwhile and does nothing else (patience.h), or the deadline
+ *    is over. Then it is gone on without, with a warning: threads that work by the clock do not do the same everywhere. What rank 0 does is what one process
+ *    would do. Rank 0 goes on first, so that the others find what it does: they wait for longer, and for as long as it says that it waits, too.
+ *  - Who comes late is not taken for its next time (alone.h). Whoever has waited in vain waits less, until enough have come in time again, for files that are
+ *    called alike, and on that thread when it happens often, or for a whole deadline: nobody else does.
  *  - Names in which only a process number or the time differs are the same name, where none of the same letters comes, and both ranks' have a number of
  *    their own process or a time.
  *  - While waiting, a thread has given up Python's lock: the training goes on.
@@ -37,7 +37,6 @@ struct beside_file {
 
 struct beside {
     uint64_t key, likeness; /* likeness: of names that differ in numbers alone */
-    bool is_older;          /* while it is awaited: what is filled in was owed to one before */
     const char *path;       /* the program's; borrowed */
     int error;              /* rank 0's answer; number: of its deeds, the one that is it */
     uint64_t number;

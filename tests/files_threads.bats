@@ -152,20 +152,38 @@ print(sum(int(open(f"part{number}.txt").read()) for number in range(60)))'
     both_builds arrivals.py
 }
 
-@test "a file that a thread opens on one rank alone is gone on without, with a warning" {
+@test "a file that a thread opens on one rank alone is gone on without, with a warning; rank 0 goes first, however many others do not come" {
     program '
+import time
+rank = int(os.environ["ACCEL_RUN_RANK"])
+def in_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
 def beside():
-    open("of%s" % os.environ["ACCEL_RUN_RANK"], "w").write("x")
+    open(f"of{rank}", "w").write("x")
     open("after", "w").write("y")
-thread = threading.Thread(target=beside)
-thread.start()
-thread.join()'
+in_thread(beside)
+train()
+
+with open("of10", "w") as file:  # is called like those: nobody waits for long
+    file.write("z")
+def rename():
+    os.rename("of10", "renamed")
+    print("renamed:", open("renamed").read())
+if rank < 2:
+    in_thread(rename)
+elif rank == 3:  # a slow one
+    time.sleep(1)
+train()'
     cd "$RANKS" || return 1
-    run "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    run "$ACCEL_RUN" -n 4 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
     [ "$status" -eq 0 ]
     contains "$output" AR-FILE-BESIDE
     [ "$(cat of0 after)" = xy ]
     [ ! -e of1 ]
+    [ "$(cat "$LOG/rank-0.out")" = "renamed: z" ]
+    [ "$(cat "$LOG/rank-1.out")" = "renamed: z" ]
 }
 
 @test "a thread that has gone on alone leaves the others their patience, and gets its own back; what comes late, or never, is not taken for the next time" {
