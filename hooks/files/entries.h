@@ -19,5 +19,7 @@ bool entries_is_hidden(const char *name);
 
 /* A folder is about to be listed: names of new files are there (listing.c). */
 void listing_settle(void);
+/* Is the own name of an entry what a listing of the folder shows of it? Also where there is none. Waits for nobody. May change errno. */
+bool listing_shows(const char *folder, const char *own, const char *rank_0s);
 
 #endif

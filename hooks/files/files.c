@@ -7,7 +7,8 @@
  *    when it is done: between two meetings the disk is what one process would see. Looks (stat, opendir, reading) need no exchange.
  *  - The others write to private copies without names, which are gone when they are closed; closing waits until rank 0 has closed its own.
  *    While a file is open for writing, looks at its name see the private copy (view.c).
- *  - A name that differs between the ranks leads to rank 0's (alias.c), also in commands and arguments of children, and in listings back (entries.c).
+ *  - A name that differs between the ranks leads to rank 0's (alias.c), also in commands and arguments of children, and back in listings (entries.c) and links
+ *    (links.c).
  *  - On another host than the first the disk is not the one that rank 0 writes to, or shows it later: what is looked at on the thread that meets is asked
  *    of the first host (shim/first_host.h), its answers count, its content is read (away.c, away_open.c, listing.c). Other threads look at their own disk.
  *  - A file that is written as a whole (opened with truncation) is written beside its place and takes its name when it is closed
@@ -179,6 +180,7 @@ size_t files_path_of(int descriptor, char *out) {
     if (folder)
         return (size_t)snprintf(out, PATH_MAX, "%s", folder);
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    SHIM_FILES_ASIDE; /* rank 0's name, not what the program is shown */
     ssize_t length = readlink(link, out, PATH_MAX - 1);
     out[length < 0 ? 0 : length] = 0;
     return length < 0 ? 0 : (size_t)length;
@@ -203,6 +205,7 @@ bool files_absolute(int directory, const char *path, char *out) {
     path = files_whole_path(directory, path, whole);
     if (path[0] == '/')
         return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX;
+    SHIM_FILES_ASIDE;
     if (!getcwd(out, PATH_MAX))
         return false;
     size_t length = strlen(out);

@@ -158,12 +158,12 @@ void listing_settle(void) {
     written_each(settle_names, NULL);
 }
 
-void *hook_opendir(const char *path) {
+/* What is open is there already, or need not be. */
+static void *open_folder(const char *path) {
     char buffer[PATH_MAX], absolute[PATH_MAX];
     struct alias_folder folder;
     bool has_own_names = alias_is_in_folder(AT_FDCWD, path, &folder);
     path = view(AT_FDCWD, path, buffer);
-    listing_settle();
     if (!away_applies(AT_FDCWD, path, absolute))
         return has_own_names ? list_own_names(&folder, ORIGINAL(opendir)(path)) : ORIGINAL(opendir)(path);
     int descriptor = away_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
@@ -174,6 +174,11 @@ void *hook_opendir(const char *path) {
         errno = saved_errno;
     }
     return stream;
+}
+
+void *hook_opendir(const char *path) {
+    listing_settle();
+    return open_folder(path);
 }
 
 void *hook_fdopendir(int descriptor) {
@@ -263,4 +268,19 @@ int hook_closedir(void *stream) {
     if (listing)
         drop(listing);
     return ORIGINAL(closedir)(stream);
+}
+
+/* ---- other names that this rank is shown (links.c) */
+
+bool listing_shows(const char *folder, const char *own, const char *rank_0s) {
+    const struct dirent *entry;
+    bool has_own = false, has_rank_0s = false;
+    void *stream = open_folder(folder);
+    while (stream && !has_own && (entry = hook_readdir(stream))) {
+        has_own = !strcmp(entry->d_name, own);
+        has_rank_0s |= !strcmp(entry->d_name, rank_0s);
+    }
+    if (stream)
+        hook_closedir(stream);
+    return has_own || !has_rank_0s;
 }

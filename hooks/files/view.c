@@ -141,24 +141,6 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     return path;
 }
 
-long hook_readlink(const char *path, char *text, unsigned long room) {
-    char buffer[PATH_MAX];
-    long away;
-    path = alias_spelled(AT_FDCWD, path, buffer);
-    if (away_link(AT_FDCWD, path, text, room, &away))
-        return away;
-    return NEXT(readlink) ? NEXT(readlink)(path, text, room) : syscall(SYS_readlink, path, text, room);
-}
-
-long hook_readlinkat(int directory, const char *path, char *text, unsigned long room) {
-    char buffer[PATH_MAX];
-    long away;
-    path = alias_spelled(directory, path, buffer);
-    if (away_link(directory, path, text, room, &away))
-        return away;
-    return NEXT(readlinkat) ? NEXT(readlinkat)(directory, path, text, room) : syscall(SYS_readlinkat, directory, path, text, room);
-}
-
 /* A file that was open on the disk before the ranks began is known by the number that it had on the disk: SQLite and logging compare it. */
 static const char *look(int directory, const char *path, char *buffer) {
     const char *viewed = view(directory, path, buffer);

@@ -48,6 +48,32 @@ for step in range(4):
     print("kept:", [path == best for path in glob.glob("*.pt")], best[:4])
 os.remove(best)
 
+# what a link leads to is kept, whichever way the program asks for it
+libc = ctypes.CDLL(None)
+libc.realpath.restype = ctypes.c_char_p
+libc.realpath.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+ways = {
+    "resolve": lambda path: pathlib.Path(path).resolve(),
+    "realpath": os.path.realpath,
+    "C's realpath": lambda path: libc.realpath(path.encode(), ctypes.create_string_buffer(4096)),
+    "text": lambda path: os.readlink(path) if os.path.islink(path) else path,
+}
+for way, leads_to in ways.items():
+    for step in range(3):
+        name = f"ck_{time.time_ns()}.pt"
+        write(name, str(step))
+        if os.path.lexists("latest"):
+            os.remove("latest")
+        os.symlink(name, "latest")
+        for path in glob.glob("ck_*.pt"):
+            if leads_to(path) != leads_to("latest"):
+                os.remove(path)
+        print(f"kept by {way}:", [text_of(path) for path in glob.glob("ck_*")], os.readlink("latest") == name)
+room = ctypes.create_string_buffer(5)
+print("as much as there is room for:", libc.readlink(b"latest", room, 5), room.raw == name[:5].encode())
+os.remove("latest")
+os.remove(name)
+
 # a folder of the run, in every way to list it
 run = f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}-{time.time_ns()}"
 os.makedirs(run)
@@ -63,13 +89,19 @@ name = f"latest/linked_{time.time_ns()}"
 write(name)
 descriptor = os.open("latest", os.O_RDONLY)
 linked = os.path.basename(name)
-print("by a link:", linked in os.listdir("latest"), linked in os.listdir(run), linked in os.listdir(descriptor), name in glob.glob("latest/l*_*"))
+print("by a link:", linked in os.listdir("latest"), linked in os.listdir(run), linked in os.listdir(descriptor), name in glob.glob("latest/l*_*"),
+      os.path.realpath(name) == os.path.abspath(f"{run}/{linked}"), os.readlink(f"/proc/self/fd/{descriptor}") == os.path.abspath(run))
 os.close(descriptor)
 before = os.getcwd()
 os.chdir(run)
 name = f"here_{time.time_ns()}"
 write(name)
 print("from within:", name in os.listdir(), name in os.listdir(os.getcwd()), name in os.listdir(before + "/" + run), os.path.exists(name))
+libc.getcwd.restype = ctypes.c_char_p
+libc.getcwd.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+room = ctypes.create_string_buffer(4096)
+print("stands there:", os.getcwd() == f"{before}/{run}", pathlib.Path(name).resolve() == pathlib.Path(before, run, name),
+      libc.getcwd(None, 0) == os.getcwdb(), libc.getcwd(room, len(os.getcwdb())), libc.getcwd(room, len(os.getcwdb()) + 1) == os.getcwdb())
 os.chdir(before)
 child = os.fork()
 if not child:
@@ -77,9 +109,6 @@ if not child:
 print("in a child:", os.waitpid(child, 0)[1])
 
 # C's listings
-libc = ctypes.CDLL(None)
-
-
 class Entry(ctypes.Structure):
     _fields_ = [("inode", ctypes.c_long), ("next", ctypes.c_long), ("bytes", ctypes.c_ushort), ("type", ctypes.c_ubyte), ("name", ctypes.c_char * 256)]
 

@@ -1,0 +1,101 @@
+/*
+ * Rows in which the system says a name: what a link says, and where the program stands. On the disk that is rank 0's name. This rank is told what its listings
+ * show (listing.c): a program that keeps what `latest` leads to, and removes what else glob() finds, keeps the same file on all ranks.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "entries.h"
+
+/* text: rank 0's, from the folder on (with a slash), or from the root. What this rank is shown of the part behind its first characters; NULL: the same. */
+static const char *own_part(const char *folder, const char *text, size_t before, size_t length) {
+    char at[PATH_MAX], entry[NAME_MAX + 1];
+    struct alias_folder known;
+    if (length > NAME_MAX || snprintf(at, sizeof at, "%s%.*s.", *text == '/' ? "" : folder, (int)before, text) >= PATH_MAX ||
+        !alias_is_in_folder(AT_FDCWD, at, &known))
+        return NULL;
+    snprintf(entry, sizeof entry, "%.*s", (int)length, text + before);
+    const char *own = alias_own_entry(&known, entry);
+    return own && listing_shows(at, own, entry) ? own : NULL;
+}
+
+/* out[PATH_MAX]. False: this rank is shown the same, or it is too long. */
+static bool spell(const char *folder, const char *text, char *out) {
+    size_t used = 0, length;
+    bool differs = false;
+    for (const char *part = text; *part; part += length) {
+        length = *part == '/' ? strspn(part, "/") : strcspn(part, "/");
+        const char *own = *part == '/' ? NULL : own_part(folder, text, (size_t)(part - text), length);
+        size_t characters = own ? strlen(own) : length;
+        if (used + characters >= PATH_MAX)
+            return false;
+        memcpy(out + used, own ? own : part, characters);
+        used += characters;
+        differs |= own != NULL;
+    }
+    out[used] = 0;
+    return differs;
+}
+
+/* ---- links */
+
+static long read_link(int directory, const char *path, char *text, size_t room) {
+    long away;
+    if (away_link(directory, path, text, room, &away))
+        return away;
+    return NEXT(readlinkat) ? NEXT(readlinkat)(directory, path, text, room) : syscall(SYS_readlinkat, directory, path, text, room);
+}
+
+/* The same where names differ. */
+static long read_spelled(int directory, const char *path, char *text, size_t room) {
+    char buffer[PATH_MAX], whole[PATH_MAX], folder[PATH_MAX], read[PATH_MAX], own[PATH_MAX];
+    path = alias_spelled(directory, path, buffer);
+    long length = read_link(directory, path, read, sizeof read - 1);
+    if (length < 0)
+        return length;
+    int saved_errno = errno;
+    read[length] = 0;
+    path = files_whole_path(directory, path, whole);
+    snprintf(folder, sizeof folder, "%.*s", (int)(shim_base_of(path) - path), path);
+    const char *shown = spell(folder, read, own) ? own : read;
+    size_t bytes = strlen(shown);
+    memcpy(text, shown, bytes < room ? bytes : room);
+    errno = saved_errno;
+    return (long)(bytes < room ? bytes : room);
+}
+
+long hook_readlinkat(int directory, const char *path, char *text, unsigned long room) {
+    bool differs = path && room && alias_is_known() && !shim_files_aside_now;
+    return differs ? read_spelled(directory, path, text, room) : read_link(directory, path, text, room);
+}
+
+long hook_readlink(const char *path, char *text, unsigned long room) {
+    return hook_readlinkat(AT_FDCWD, path, text, room);
+}
+
+/* ---- where the program stands */
+
+/* Into the program's memory, or (buffer: NULL) libc's, which the program frees. NULL: there is no room, with errno. */
+static char *give(char *folder, const char *own, const char *buffer, size_t size) {
+    size_t bytes = strlen(own) + 1;
+    if (buffer && bytes > size) {
+        errno = ERANGE;
+        return NULL;
+    }
+    char *given = buffer ? folder : realloc(folder, bytes > size ? bytes : size);
+    return given ? memcpy(given, own, bytes) : folder;
+}
+
+char *hook_getcwd(char *buffer, unsigned long size) {
+    char own[PATH_MAX], *folder = ORIGINAL(getcwd)(buffer, size);
+    if (!folder || shim_files_aside_now || !alias_is_known())
+        return folder;
+    int saved_errno = errno;
+    bool differs = spell("", folder, own);
+    errno = saved_errno;
+    return differs ? give(folder, own, buffer, size) : folder;
+}
