@@ -76,16 +76,23 @@ static bool prepare(struct change *change, int directory, const char *path, int 
     return change->is_brought;
 }
 
+/* By name, on a thread. Rank 0 says how it calls the last of the names, the one that is made: the other's is not known (NULL). */
+static void come_beside(struct change *change) {
+    const char *names[2], **rank_0s = change->meeting.paths; /* a scratch file's name each rank has drawn for itself */
+    int last = change->paths[1] ? 1 : 0;
+    for (int i = 0; i < 2; i++)
+        names[i] = change->paths[i] && !scratch_has(change->real[i]) ? change->paths[i] : "";
+    view_name_beside(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, names[0], names[1]);
+    change->beside.path = names[last];
+    beside_come(&change->beside);
+    change->meeting.error = !change->acts && beside_await(&change->beside) ? change->beside.error : 0;
+    rank_0s[0] = rank_0s[1] = NULL;
+    rank_0s[last] = change->beside.rank_0s[0] ? change->beside.rank_0s : NULL;
+}
+
 static void come(struct change *change) {
     if (change->is_beside) {
-        const char *names[2]; /* a scratch file's each rank has drawn for itself */
-        for (int i = 0; i < 2; i++)
-            names[i] = change->paths[i] && !scratch_has(change->real[i]) ? change->paths[i] : "";
-        view_name_beside(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, names[0], names[1]);
-        beside_come(&change->beside);
-        change->meeting.error = !change->acts && beside_await(&change->beside) ? change->beside.error : 0;
-        change->meeting.paths[0] = change->beside.rank_0s[0] ? change->beside.rank_0s : change->paths[0];
-        change->meeting.paths[1] = change->paths[1];
+        come_beside(change);
         return;
     }
     meeting_come(&change->meeting, change->kind, change->paths[0], change->paths[1]);
@@ -185,6 +192,19 @@ void change_hold(struct change *change) {
         beside_await(&change->beside);
 }
 
+/* What rank 0 calls the names. is_own: the first one was this rank's alone. */
+static void learn_names(struct change *change, bool is_own) {
+    for (int i = 0; i < 2 && change->paths[i]; i++) {
+        const char *rank_0s = change->meeting.paths[i];
+        if (!rank_0s)
+            continue;
+        if (!change->is_beside && !(is_own && !i))
+            spelling_met(change->paths[i], rank_0s);
+        if (change->kind != MEETING_REMOVE) /* the names may lead to each other, and the one that is left be another */
+            alias_add(change->paths[i], rank_0s);
+    }
+}
+
 int change_end(struct change *change, int result) {
     if (change->is_early && !result)
         early_note_change(change->kind, change->paths[0]);
@@ -205,12 +225,8 @@ int change_end(struct change *change, int result) {
         after_remove(change);
     if (!error && change->is_brought)
         error = bring(change);
-    for (int i = 0; i < 2 && !change->acts && !error && change->paths[i]; i++) {
-        if (!change->is_beside && !(is_own && !i))
-            spelling_met(change->paths[i], change->meeting.paths[i]);
-        if (change->kind != MEETING_REMOVE) /* the names may lead to each other, and the one that is left be another */
-            alias_add(change->paths[i], change->meeting.paths[i]);
-    }
+    if (!change->acts && !error)
+        learn_names(change, is_own);
     errno = error ? error : errno;
     return error ? -1 : 0;
 }

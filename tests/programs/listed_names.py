@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import threading
 import time
 
 import torch
@@ -107,6 +108,23 @@ child = os.fork()
 if not child:
     os._exit(not os.path.exists(f"{run}/{sorted(os.listdir(run))[0]}"))
 print("in a child:", os.waitpid(child, 0)[1])
+
+# what a thread beside the training puts in its place, in the folder of the run and under a name of its own
+def save(number):
+    torch.save(model.state_dict(), f"{run}/ck.tmp")
+    os.replace(f"{run}/ck.tmp", f"{run}/ck.pt")
+    write(f"{run}/part", str(number))
+    os.rename(f"{run}/part", f"{run}/part_{os.getpid()}_{number}")
+    os.link(f"{run}/part_{os.getpid()}_{number}", f"{run}/same_{os.getpid()}_{number}")
+
+
+for number in range(2):
+    thread = threading.Thread(target=save, args=(number,))
+    thread.start()
+    train()
+    thread.join()
+    print("by a thread:", os.path.exists(f"{run}/ck.pt"), len(torch.load(f"{run}/ck.pt")), text_of(f"{run}/part_{os.getpid()}_{number}"),
+          [f"{run}/{name}_{os.getpid()}_{number}" in glob.glob(f"{run}/*_*_{number}") for name in ("part", "same")], os.path.exists(f"{run}/part"))
 
 # C's listings
 class Entry(ctypes.Structure):
