@@ -6,14 +6,14 @@
  *  - Of several that fit the youngest counts. They stay for ever: names that are gone may be asked for, and one of rank 0's with the same letters is another
  *    file.
  *  - Looked up by each beginning of a path: as many names as a run makes cost a look nothing.
+ *  - A folder may be reached by a link, too: a part of a path that the letters do not lead from is looked up in its folder without links, if the program has
+ *    ever made such a name.
  */
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "alias.h"
 
@@ -27,6 +27,7 @@ struct alias {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of those who add */
 static struct pairs by_own, by_rank_0s;                   /* checksum → youngest */
 static struct pairs folders;                              /* checksums of rank 0's, where something is spelled differently */
+static struct pairs by_part;                              /* checksum of the own one's last part, where rank 0's is another → youngest */
 static _Atomic uint64_t count;
 
 static void *key_of(const char *name, size_t length) {
@@ -52,8 +53,8 @@ static const struct alias *find_exactly(const char *path, size_t length) {
     return alias;
 }
 
-/* path: clean. */
-static bool find_clean(const char *path, char *buffer) {
+/* path: clean. Returns how much of what is in the buffer is spelled as rank 0 does; 0: nothing. */
+static size_t find_clean(const char *path, char *buffer) {
     const struct alias *found = NULL;
     size_t used = 0;
     for (size_t length = strlen(path); length; length--) {
@@ -65,12 +66,44 @@ static bool find_clean(const char *path, char *buffer) {
         found = alias;
         used = length;
     }
-    return found && snprintf(buffer, PATH_MAX, "%s%s", found->rank_0s, path + used) < PATH_MAX;
+    return found && snprintf(buffer, PATH_MAX, "%s%s", found->rank_0s, path + used) < PATH_MAX ? strlen(found->rank_0s) : 0;
+}
+
+/* What rank 0 calls it, by its folder without links. NULL: not known. */
+static const char *find_without_links(const char *path) {
+    char real[PATH_MAX];
+    const struct alias *alias = replace_locate_name(path, real) ? find_exactly(real, strlen(real)) : NULL;
+    return alias ? alias->rank_0s : NULL;
+}
+
+/* The parts behind the first characters, which are spelled as rank 0 does already. path[PATH_MAX]. False: they stay. */
+static bool respell_parts(char *path, size_t known) {
+    char own[PATH_MAX];
+    bool is_respelled = false;
+    for (size_t end; path[known]; known = end) {
+        end = known + 1 + strcspn(path + known + 1, "/");
+        if (!pairs_get(&by_part, key_of(path + known + 1, end - known - 1)))
+            continue;
+        snprintf(own, sizeof own, "%.*s", (int)end, path);
+        const char *found = find_without_links(own);
+        if (!found || strlen(found) + strlen(path + end) >= PATH_MAX)
+            continue;
+        memmove(path + strlen(found), path + end, strlen(path + end) + 1);
+        memcpy(path, found, strlen(found));
+        end = strlen(found);
+        is_respelled = true;
+    }
+    return is_respelled;
 }
 
 bool alias_find(const char *path, char *buffer) {
     char absolute[PATH_MAX];
-    return alias_is_known() && files_clean(path, absolute) && find_clean(absolute, buffer);
+    if (!alias_is_known() || !files_clean(path, absolute))
+        return false;
+    size_t known = find_clean(absolute, buffer);
+    if (!known)
+        strcpy(buffer, absolute);
+    return respell_parts(buffer, known) || known;
 }
 
 const char *alias_of(const char *path, char *buffer) {
@@ -116,18 +149,38 @@ static bool find_own_folder(const char *rank_0s, char *own) {
     return false;
 }
 
+static bool is_listed(const char *rank_0s) {
+    return pairs_get(&folders, key_of(rank_0s, strlen(rank_0s)));
+}
+
+static bool is_listed_without_links(struct alias_folder *folder) {
+    char real[PATH_MAX];
+    SHIM_FILES_ASIDE;
+    if (!replace_locate(folder->rank_0s, real) || !strcmp(real, folder->rank_0s) || !is_listed(real))
+        return false;
+    strcpy(folder->own, real);
+    strcpy(folder->rank_0s, real);
+    return true;
+}
+
+/* folder->own: clean. */
+static bool find_listed(struct alias_folder *folder) {
+    size_t known = find_clean(folder->own, folder->rank_0s);
+    if (!known)
+        strcpy(folder->rank_0s, folder->own);
+    if (respell_parts(folder->rank_0s, known)) /* the letters do not lead there */
+        strcpy(folder->own, folder->rank_0s);
+    return is_listed_without_links(folder) || is_listed(folder->rank_0s);
+}
+
 bool alias_is_in_folder(int directory, const char *path, struct alias_folder *folder) {
     char whole[PATH_MAX];
     if (!path || shim_files_aside_now || !alias_is_known())
         return false;
     int saved_errno = errno;
-    bool is_clean = files_clean(files_whole_path(directory, path, whole), folder->own);
+    bool is_so = files_clean(files_whole_path(directory, path, whole), folder->own) && find_listed(folder);
     errno = saved_errno;
-    if (!is_clean)
-        return false;
-    if (!find_clean(folder->own, folder->rank_0s))
-        strcpy(folder->rank_0s, folder->own);
-    return pairs_get(&folders, key_of(folder->rank_0s, strlen(folder->rank_0s)));
+    return is_so;
 }
 
 /* path[PATH_MAX]. False: too long. */
@@ -170,6 +223,7 @@ static void add(const char *own, const char *rank_0s) {
     strcpy(alias->own + length + 1, rank_0s);
     alias->rank_0s = alias->own + length + 1;
     void *of_own = key_of(own, length), *of_rank_0s = key_of(rank_0s, strlen(rank_0s)), *of_folder = key_of_folder(rank_0s);
+    void *of_part = key_of(shim_base_of(own), strlen(shim_base_of(own)));
     pthread_mutex_lock(&mutex);
     alias->number = atomic_load(&count) + 1;
     alias->older = pairs_get(&by_own, of_own);
@@ -177,6 +231,8 @@ static void add(const char *own, const char *rank_0s) {
     pairs_put(&by_own, of_own, alias);
     pairs_put(&by_rank_0s, of_rank_0s, alias);
     pairs_put(&folders, of_folder, alias);
+    if (strcmp(shim_base_of(own), shim_base_of(rank_0s)))
+        pairs_put(&by_part, of_part, alias);
     atomic_store(&count, alias->number);
     pthread_mutex_unlock(&mutex);
     atomic_fetch_add(&written_views, 1);

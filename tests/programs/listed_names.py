@@ -126,6 +126,25 @@ for number in range(2):
     print("by a thread:", os.path.exists(f"{run}/ck.pt"), len(torch.load(f"{run}/ck.pt")), text_of(f"{run}/part_{os.getpid()}_{number}"),
           [f"{run}/{name}_{os.getpid()}_{number}" in glob.glob(f"{run}/*_*_{number}") for name in ("part", "same")], os.path.exists(f"{run}/part"))
 
+# a folder that is reached by a link, too: what is made by the one name is found by the other
+os.mkdir("real")
+os.symlink("real", "link")
+within = f"run_{time.time_ns()}"
+os.mkdir(f"real/{within}")
+for one, other in (("real", "link"), ("link", "real")):
+    for folder in "", within:
+        name = os.path.join(folder, f"from_{one}_{time.time_ns()}")
+        write(f"{one}/{name}", "whole")
+        print("by the other name:", os.path.exists(f"{other}/{name}"), text_of(f"{other}/{name}"), os.path.basename(name) in os.listdir(f"{other}/{folder}"),
+              f"{other}/{name}" in glob.glob(f"{other}/{folder}*/*" if folder else f"{other}/*"), os.path.realpath(f"link/{name}") == os.path.abspath(f"real/{name}"))
+os.chdir("real")
+name = f"here_{time.time_ns()}"
+write(name)
+os.chdir(before)
+print("from within:", os.path.exists(f"link/{name}"), name in os.listdir("link"))
+os.remove("link")
+shutil.rmtree("real")
+
 # C's listings
 class Entry(ctypes.Structure):
     _fields_ = [("inode", ctypes.c_long), ("next", ctypes.c_long), ("bytes", ctypes.c_ushort), ("type", ctypes.c_ubyte), ("name", ctypes.c_char * 256)]
