@@ -19,6 +19,7 @@
 
 struct alias {
     const struct alias *older, *older_of_rank_0s; /* with the same checksum of the one name, and of the other */
+    struct alias *_Atomic after;                  /* the next younger one of all */
     uint64_t number;                              /* the youngest has the highest */
     const char *rank_0s;                          /* behind the own one */
     char own[];                                   /* absolute, clean */
@@ -28,6 +29,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of those who add */
 static struct pairs by_own, by_rank_0s;                   /* checksum → youngest */
 static struct pairs folders;                              /* checksums of rank 0's, where something is spelled differently */
 static struct pairs by_part;                              /* checksum of the own one's last part, where rank 0's is another → youngest */
+static struct alias *_Atomic oldest, *youngest;           /* of all */
 static _Atomic uint64_t count;
 
 static void *key_of(const char *name, size_t length) {
@@ -226,6 +228,7 @@ static void add(const char *own, const char *rank_0s) {
     void *of_part = key_of(shim_base_of(own), strlen(shim_base_of(own)));
     pthread_mutex_lock(&mutex);
     alias->number = atomic_load(&count) + 1;
+    atomic_store(&alias->after, NULL);
     alias->older = pairs_get(&by_own, of_own);
     alias->older_of_rank_0s = pairs_get(&by_rank_0s, of_rank_0s);
     pairs_put(&by_own, of_own, alias);
@@ -233,6 +236,8 @@ static void add(const char *own, const char *rank_0s) {
     pairs_put(&folders, of_folder, alias);
     if (strcmp(shim_base_of(own), shim_base_of(rank_0s)))
         pairs_put(&by_part, of_part, alias);
+    atomic_store(youngest ? &youngest->after : &oldest, alias);
+    youngest = alias;
     atomic_store(&count, alias->number);
     pthread_mutex_unlock(&mutex);
     atomic_fetch_add(&written_views, 1);
@@ -275,6 +280,32 @@ void alias_add(const char *own, const char *rank_0s) {
         add_without_links(mine, theirs);
     }
     errno = saved_errno;
+}
+
+/* From one folder to another: as this rank calls them, and rank 0; clean. */
+struct move {
+    char own[PATH_MAX], rank_0s[PATH_MAX], to[PATH_MAX], rank_0s_to[PATH_MAX];
+};
+
+static void move_one(const struct alias *alias, const struct move *move) {
+    char own[PATH_MAX], rank_0s[PATH_MAX];
+    const char *name = files_below(alias->rank_0s, move->rank_0s), *own_name = files_below(alias->own, move->own);
+    own_name = own_name ? own_name : files_below(alias->own, move->rank_0s);
+    if (!name || !own_name || !find_clean(alias->own, own) || strcmp(own, alias->rank_0s)) /* another one counts */
+        return;
+    if (join(own, move->to, own_name) && join(rank_0s, move->rank_0s_to, name))
+        alias_add(own, rank_0s);
+}
+
+void alias_move(const char *own, const char *to, const char *rank_0s_to) {
+    struct move move;
+    SHIM_FILES_ASIDE;
+    if (!files_clean(own, move.own) || !files_clean(to, move.to) || !files_clean(rank_0s_to, move.rank_0s_to))
+        return;
+    if (!alias_find(own, move.rank_0s))
+        strcpy(move.rank_0s, move.own);
+    for (const struct alias *alias = atomic_load(&oldest); alias; alias = atomic_load(&alias->after))
+        move_one(alias, &move);
 }
 
 /* ---- as the program has written them */

@@ -8,6 +8,8 @@
 bool alias_is_known(void);
 /* Rank 0 spells this one differently, or not. Both whole paths, or both from the current directory. Keeps errno. */
 void alias_add(const char *own, const char *rank_0s);
+/* A folder has got another name, which rank 0 calls so: what is known of names in it goes with it. May change errno. */
+void alias_move(const char *own, const char *to, const char *rank_0s_to);
 /* Rank 0's spelling is in buffer[PATH_MAX], whole. False: it is not known to be another one. May change errno. */
 bool alias_find(const char *path, char *buffer);
 /* Rank 0's spelling of it: path, or buffer[PATH_MAX]. */

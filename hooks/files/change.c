@@ -48,6 +48,14 @@ static void after_rename(struct change *change) {
     apart_drop(change->real[0]);
 }
 
+/* What the program has made in the folder under names of its own. */
+static void move_names(const struct change *change) {
+    struct stat now;
+    const char *rank_0s = change->meeting.paths[1];
+    if (rank_0s && alias_is_known() && !away_stat_disk(rank_0s, AT_SYMLINK_NOFOLLOW, &now) && S_ISDIR(now.st_mode))
+        alias_move(change->paths[0], change->paths[1], rank_0s);
+}
+
 static void after_remove(struct change *change) {
     mapped_forget(change->real[0]);
     for (struct written *file; (file = written_find_path(change->real[0]));)
@@ -227,6 +235,8 @@ int change_end(struct change *change, int result) {
         error = bring(change);
     if (!change->acts && !error)
         learn_names(change, is_own);
+    if (!change->acts && !error && change->kind == MEETING_RENAME)
+        move_names(change); /* of several names the youngest counts */
     errno = error ? error : errno;
     return error ? -1 : 0;
 }

@@ -145,6 +145,27 @@ print("from within:", os.path.exists(f"link/{name}"), name in os.listdir("link")
 os.remove("link")
 shutil.rmtree("real")
 
+# a folder that is filled under a name of its own, and renamed when it is whole, one of a thread's, too; and renamed once more
+def fill(folder, final):
+    os.makedirs(f"{folder}/deep_{os.getpid()}")
+    for name in names:
+        write(f"{folder}/{name}", name[:4])
+    os.rename(folder, final)
+
+
+names = [f"{folder}ck_{time.time_ns()}" for folder in ("", f"deep_{os.getpid()}/")]
+for final in "final", f"final_{time.time_ns()}":
+    fill(f"tmp-{os.getpid()}", final)
+    print("renamed with its folder:", [text_of(f"{final}/{name}") for name in names], names[0] in os.listdir(final), f"{final}/{names[1]}" in glob.glob(f"{final}/*/*"))
+thread = threading.Thread(target=fill, args=(f"tmp-{os.getpid()}", "by_thread"))
+thread.start()
+thread.join()
+print("by a thread:", [text_of(f"by_thread/{name}") for name in names], names[0] in os.listdir("by_thread"))
+os.rename("by_thread", f"again_{os.getpid()}")
+print("again:", [text_of(f"again_{os.getpid()}/{name}") for name in names], os.path.exists(f"by_thread/{names[0]}"))
+for path in "final", final, f"again_{os.getpid()}":
+    shutil.rmtree(path)
+
 # C's listings
 class Entry(ctypes.Structure):
     _fields_ = [("inode", ctypes.c_long), ("next", ctypes.c_long), ("bytes", ctypes.c_ushort), ("type", ctypes.c_ubyte), ("name", ctypes.c_char * 256)]
