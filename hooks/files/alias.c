@@ -127,6 +127,12 @@ const char *alias_spelled(int directory, const char *path, char *buffer) {
     return found == viewed ? path : found;
 }
 
+const char *alias_part(const char *part, size_t length) {
+    const struct alias *alias = pairs_get(&by_part, key_of(part, length));
+    const char *own = alias ? shim_base_of(alias->own) : "";
+    return strlen(own) == length && !strncmp(own, part, length) ? shim_base_of(alias->rank_0s) : NULL;
+}
+
 /* ---- and back */
 
 /* Of the first characters of the path; NULL: the same. */
@@ -306,66 +312,4 @@ void alias_move(const char *own, const char *to, const char *rank_0s_to) {
         strcpy(move.rank_0s, move.own);
     for (const struct alias *alias = atomic_load(&oldest); alias; alias = atomic_load(&alias->after))
         move_one(alias, &move);
-}
-
-/* ---- as the program has written them */
-
-/* How much of the path leads to where it begins: "../.." of "../../here". */
-static size_t beginning_of(const char *path) {
-    size_t length = 0;
-    for (;;) {
-        size_t dots = strspn(path + length, "."), slashes = strspn(path + length + dots, "/");
-        if (!dots || dots > 2 || !slashes)
-            return length;
-        length += dots + slashes;
-    }
-}
-
-const char *alias_spelled_here(const char *path, char *buffer) {
-    char here[PATH_MAX], folder[PATH_MAX];
-    const char *found = alias_spelled(AT_FDCWD, path, buffer);
-    if (found == path || *path == '/')
-        return found;
-    int saved_errno = errno;
-    size_t length = beginning_of(path);
-    snprintf(here, sizeof here, "%.*s.", (int)length, path);
-    const char *below = files_clean(here, folder) ? files_below(found, folder) : NULL;
-    errno = saved_errno;
-    if (!below || length + strlen(below) >= PATH_MAX)
-        return found;
-    memmove(buffer + length, below, strlen(below) + 1);
-    return memcpy(buffer, path, length);
-}
-
-/* A number may be any. word[PATH_MAX]. */
-static const char *spelled_word(const char *text, size_t length, char *word, char *buffer) {
-    snprintf(word, PATH_MAX, "%.*s", (int)length, text);
-    return strspn(word, "0123456789") == length ? word : alias_spelled_here(word, buffer);
-}
-
-const char *alias_spelled_in(const char *text, char *out, size_t room) {
-    static const char between[] = " \t\r\n'\"`;|&<>()=,";
-    char word[PATH_MAX], buffer[PATH_MAX];
-    const char *at = text;
-    size_t used = 0;
-    if (!alias_is_known() || !*text)
-        return text;
-    while (*at && used < room) {
-        size_t length = strcspn(at, between), others = strspn(at + length, between);
-        bool is_name = length && length < PATH_MAX;
-        const char *spelled = is_name ? spelled_word(at, length, word, buffer) : at;
-        int characters = is_name ? (int)strlen(spelled) : (int)length;
-        used += (size_t)snprintf(out + used, room - used, "%.*s%.*s", characters, spelled, (int)others, at + length);
-        at += length + others;
-    }
-    return used < room ? out : text;
-}
-
-char *alias_spell_text(const char *text) {
-    size_t room = text && alias_is_known() ? 2 * strlen(text) + PATH_MAX : 0;
-    char *out = room ? malloc(room) : NULL;
-    if (!out || alias_spelled_in(text, out, room) == out)
-        return out;
-    free(out);
-    return NULL;
 }

@@ -19,12 +19,22 @@ const char *alias_for_all(const char *path, char *buffer);
 /* Rank 0's spelling of the program's name, in a child, too: path, or buffer[PATH_MAX], a whole path. What a link's text says of an open file is the program's.
    Keeps errno. */
 const char *alias_spelled(int directory, const char *path, char *buffer);
-/* The same, from where the program stands if it was so. */
+/* What rank 0 calls the youngest file or folder that this rank calls so, wherever it lies: length characters of a name without a folder. NULL: none, or the
+   same. Borrowed, for ever. */
+const char *alias_part(const char *part, size_t length);
+
+/* ---- as the program has written them (alias_words.c) */
+
+/* As alias_spelled(), from where the program stands if it was so. */
 const char *alias_spelled_here(const char *path, char *buffer);
-/* The same for each word of a text (a command, an argument of one) but numbers, once: text, or out[room]; without room it stays as it is. Allocates nothing. */
-const char *alias_spelled_in(const char *text, char *out, size_t room);
+/* The same for each word of a text (a command, an argument of one) but numbers, once; a word that names nothing here may be meant for another folder. Returns
+   how many characters that is, and fills out[room] where they and a zero fit; 0: all stay. Allocates nothing. */
+size_t alias_spell_words(const char *text, char *out, size_t room);
 /* The same; owned. NULL: it stays as it is. */
 char *alias_spell_text(const char *text);
+/* Calls for each part of the path. NULL: it stays. out[PATH_MAX]. False: all stay, or it is too long. */
+bool alias_respell(const char *path, const char *(*respelled)(const char *path, size_t before, size_t length, const void *what),
+                   const void *what, char *out);
 
 /* A folder as the program calls it, and as rank 0 does; both clean. */
 struct alias_folder {

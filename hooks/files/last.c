@@ -1,5 +1,6 @@
 /* Rows that come before others, or nobody, can look: children, and ends without destructors. What is written so far takes its place. */
 #define _GNU_SOURCE
+#include <alloca.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,28 +22,54 @@ static void before_child(void) {
     }
 }
 
-/* A child, or the program that this one becomes, knows only what is on the disk: it is told of files by rank 0's names. */
-struct told {
-    char *list[256];
-    char text[16 << 10]; /* on the stack of who calls: nothing may be allocated */
-};
+/* ---- what a child, or the program that this one becomes, is told: it knows only what is on the disk, so files by rank 0's names */
 
-/* arguments, or those in told. More than it has room for stay as they are. */
-static void *tell(void *arguments, struct told *told) {
-    char **given = arguments;
-    size_t count = 0, used = 0;
-    if (!given || !alias_is_known())
-        return arguments;
-    for (; given[count]; count++) {
-        const char *spelled = alias_spelled_in(given[count], told->text + used, sizeof told->text - used);
-        if (count + 1 >= sizeof told->list / sizeof *told->list)
-            return arguments;
-        told->list[count] = (char *)spelled;
-        used += spelled == given[count] ? 0 : strlen(spelled) + 1;
+enum { TOLD_MAX = 1 << 20 }; /* on the stack of who calls: in a child of vfork() nothing may be allocated */
+
+/* Of the arguments by rank 0's names, and of the list of them. 0: they stay as they are. */
+static size_t bytes_of_told(char *const *arguments) {
+    size_t count = 0, text = 0;
+    for (; arguments && alias_is_known() && arguments[count]; count++) {
+        size_t length = alias_spell_words(arguments[count], NULL, 0);
+        text += length ? length + 1 : 0;
     }
-    told->list[count] = NULL;
-    return told->list;
+    size_t bytes = text ? (count + 1) * sizeof(char *) + text : 0;
+    return bytes <= TOLD_MAX ? bytes : 0;
 }
+
+/* told: the list, and what it points to where that differs. */
+static void *tell(char *const *arguments, char **told, size_t bytes) {
+    size_t count = 0;
+    while (arguments[count])
+        count++;
+    char *text = (char *)(told + count + 1), *end = (char *)told + bytes;
+    for (size_t i = 0; i < count; i++) {
+        size_t room = (size_t)(end - text), length = alias_spell_words(arguments[i], text, room);
+        bool is_told = length && length < room;
+        told[i] = is_told ? text : arguments[i];
+        text += is_told ? length + 1 : 0;
+    }
+    told[count] = NULL;
+    return told;
+}
+
+/* In the frame of who calls. */
+#define TELL(arguments)                                                                                                                    \
+    size_t bytes = bytes_of_told(arguments);                                                                                               \
+    arguments = bytes ? tell(arguments, alloca(bytes), bytes) : arguments
+
+/* One without a folder libc looks for. buffer[PATH_MAX]. */
+static const char *spelled_program(const char *path, char *buffer) {
+    return path && strchr(path, '/') ? alias_spelled_here(path, buffer) : path;
+}
+
+static void free_told(char *told) {
+    int saved_errno = errno;
+    free(told);
+    errno = saved_errno;
+}
+
+/* ---- rows */
 
 int hook_system(const char *command) {
     char *told = alias_spell_text(command);
@@ -51,9 +78,7 @@ int hook_system(const char *command) {
     if (!is_met_for)
         before_child();
     int status = is_met_for ? command_run(command, ORIGINAL(system)) : ORIGINAL(system)(command);
-    int saved_errno = errno;
-    free(told);
-    errno = saved_errno;
+    free_told(told);
     return status;
 }
 
@@ -61,23 +86,20 @@ void *hook_popen(const char *command, const char *mode) {
     before_child();
     char *told = alias_spell_text(command);
     void *stream = ORIGINAL(popen)(told ? told : command, mode);
-    int saved_errno = errno;
-    free(told);
-    errno = saved_errno;
+    free_told(told);
     return stream;
 }
 
-int hook_posix_spawn(void *pid, const char *path, const void *actions, const void *attributes, void *arguments, void *environment) {
-    struct told told;
-    before_child();
-    return ORIGINAL(posix_spawn)(pid, path, actions, attributes, tell(arguments, &told), environment);
-}
+#define SPAWNS(row)                                                                                                                        \
+    int hook_##row(void *pid, const char *path, const void *actions, const void *attributes, void *arguments, void *environment) {         \
+        char buffer[PATH_MAX];                                                                                                             \
+        before_child();                                                                                                                    \
+        TELL(arguments);                                                                                                                   \
+        return ORIGINAL(row)(pid, spelled_program(path, buffer), actions, attributes, arguments, environment);                             \
+    }
 
-int hook_posix_spawnp(void *pid, const char *path, const void *actions, const void *attributes, void *arguments, void *environment) {
-    struct told told;
-    before_child();
-    return ORIGINAL(posix_spawnp)(pid, path, actions, attributes, tell(arguments, &told), environment);
-}
+SPAWNS(posix_spawn)
+SPAWNS(posix_spawnp)
 
 /* Python's subprocess: its vfork() returns twice and cannot be hooked; before it there is always a pipe. */
 int hook_pipe2(int *ends, int flags) {
@@ -88,9 +110,10 @@ int hook_pipe2(int *ends, int flags) {
 /* The program becomes another one. Children made by fork() and vfork() come by here, too, in which nothing may be locked, allocated or looked up: they are
    other processes, which written_publish_all() sees at once. */
 int hook_execve(const char *path, void *arguments, void *environment) {
-    struct told told;
+    char buffer[PATH_MAX];
     written_publish_all();
-    arguments = tell(arguments, &told);
+    TELL(arguments);
+    path = spelled_program(path, buffer);
     return NEXT(execve) ? NEXT(execve)(path, arguments, environment) : (int)syscall(SYS_execve, path, arguments, environment);
 }
 
@@ -98,22 +121,21 @@ int hook_execv(const char *path, void *arguments) {
     return hook_execve(path, arguments, environ);
 }
 
-int hook_execvp(const char *name, void *arguments) {
-    struct told told;
+int hook_execvpe(const char *name, void *arguments, void *environment) {
+    char buffer[PATH_MAX];
     written_publish_all();
-    return ORIGINAL(execvp)(name, tell(arguments, &told));
+    TELL(arguments);
+    return ORIGINAL(execvpe)(spelled_program(name, buffer), arguments, environment);
 }
 
-int hook_execvpe(const char *name, void *arguments, void *environment) {
-    struct told told;
-    written_publish_all();
-    return ORIGINAL(execvpe)(name, tell(arguments, &told), environment);
+int hook_execvp(const char *name, void *arguments) {
+    return hook_execvpe(name, arguments, environ);
 }
 
 int hook_fexecve(int program, void *arguments, void *environment) {
-    struct told told;
     written_publish_all();
-    return ORIGINAL(fexecve)(program, tell(arguments, &told), environment);
+    TELL(arguments);
+    return ORIGINAL(fexecve)(program, arguments, environment);
 }
 
 static void before_fork(void) {

@@ -11,34 +11,16 @@
 
 #include "entries.h"
 
-/* text: rank 0's, from the folder on (with a slash), or from the root. What this rank is shown of the part behind its first characters; NULL: the same. */
-static const char *own_part(const char *folder, const char *text, size_t before, size_t length) {
+/* text: rank 0's. What this rank is shown of the part behind its first characters; folder: where the text begins, with a slash. NULL: the same. */
+static const char *own_part(const char *text, size_t before, size_t length, const void *folder) {
     char at[PATH_MAX], entry[NAME_MAX + 1];
     struct alias_folder known;
-    if (length > NAME_MAX || snprintf(at, sizeof at, "%s%.*s.", *text == '/' ? "" : folder, (int)before, text) >= PATH_MAX ||
+    if (length > NAME_MAX || snprintf(at, sizeof at, "%s%.*s.", *text == '/' ? "" : (const char *)folder, (int)before, text) >= PATH_MAX ||
         !alias_is_in_folder(AT_FDCWD, at, &known))
         return NULL;
     snprintf(entry, sizeof entry, "%.*s", (int)length, text + before);
     const char *own = alias_own_entry(&known, entry);
     return own && listing_shows(at, own, entry) ? own : NULL;
-}
-
-/* out[PATH_MAX]. False: this rank is shown the same, or it is too long. */
-static bool spell(const char *folder, const char *text, char *out) {
-    size_t used = 0, length;
-    bool differs = false;
-    for (const char *part = text; *part; part += length) {
-        length = *part == '/' ? strspn(part, "/") : strcspn(part, "/");
-        const char *own = *part == '/' ? NULL : own_part(folder, text, (size_t)(part - text), length);
-        size_t characters = own ? strlen(own) : length;
-        if (used + characters >= PATH_MAX)
-            return false;
-        memcpy(out + used, own ? own : part, characters);
-        used += characters;
-        differs |= own != NULL;
-    }
-    out[used] = 0;
-    return differs;
 }
 
 /* ---- links */
@@ -61,7 +43,7 @@ static long read_spelled(int directory, const char *path, char *text, size_t roo
     read[length] = 0;
     path = files_whole_path(directory, path, whole);
     snprintf(folder, sizeof folder, "%.*s", (int)(shim_base_of(path) - path), path);
-    const char *shown = spell(folder, read, own) ? own : read;
+    const char *shown = alias_respell(read, own_part, folder, own) ? own : read;
     size_t bytes = strlen(shown);
     memcpy(text, shown, bytes < room ? bytes : room);
     errno = saved_errno;
@@ -95,7 +77,7 @@ char *hook_getcwd(char *buffer, unsigned long size) {
     if (!folder || shim_files_aside_now || !alias_is_known())
         return folder;
     int saved_errno = errno;
-    bool differs = spell("", folder, own);
+    bool differs = alias_respell(folder, own_part, "", own);
     errno = saved_errno;
     return differs ? give(folder, own, buffer, size) : folder;
 }

@@ -216,6 +216,22 @@ for path in glob.glob("00*"):
 print("told:", os.system(f"cat ./{names[0]} >copied"), text_of("copied"), subprocess.run(["test", "-s"] + names[:1], check=True).returncode)
 print("children:", os.popen(f"cat {names[1]} '{run}/../{base}/last_{os.getpid()}'").read(),
       subprocess.Popen(["cat", names[0]], stdout=subprocess.PIPE).communicate()[0])
+
+# in other folders than the one that the program stands in; many of them; a program
+inner = [os.path.basename(path) for path in names]
+last = f"last_{os.getpid()}"
+subprocess.run(["tar", "cf", "whole.tar", "-C", run, *inner], check=True)
+print("elsewhere:", sorted(subprocess.check_output(["tar", "tf", "whole.tar"]).split()) == sorted(subprocess.check_output(["ls", *inner], cwd=run).split()),
+      subprocess.check_output(["cat", *inner], cwd=run), os.system(f"cd {run} && cat {last} >../../copied"), text_of("copied"),
+      os.popen(f"cd runs; cat {base}/{last}").read(), subprocess.Popen(["cat", last], cwd=run, stdout=subprocess.PIPE).communicate()[0])
+many = sorted(glob.glob(f"{run}/*_*.txt"))
+print("many:", len(many), len(subprocess.Popen(["cat", *many], stdout=subprocess.PIPE).communicate()[0]))
+tool = f"{run}/tool_{os.getpid()}"
+write(tool, "#!/bin/sh\n[ $# != 0 ] || exit 3\necho ran $1\n")
+os.chmod(tool, 0o755)
+print("a program:", subprocess.Popen([tool, "by fork"], stdout=subprocess.PIPE).communicate()[0], os.waitpid(os.posix_spawn(tool, [tool], {}), 0)[1],
+      os.waitpid(os.spawnvp(os.P_NOWAIT, tool, [tool]), 0)[1], subprocess.check_output([os.path.abspath(tool), "once"]))
+os.remove("whole.tar")
 os.remove("latest")
 shutil.rmtree(run)
 print("removed:", os.listdir("runs"))
