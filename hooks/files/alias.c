@@ -265,7 +265,7 @@ static void add_in(const char *folder, int length, const char *name, const char 
         add_if_new(own, rank_0s);
 }
 
-/* The same name in the folder as rank 0 calls it, without links, and as this rank does: where the program stands in it, has it as a descriptor, or lists it. */
+/* The same name in the folder as rank 0 calls it, without links, and as this rank does. */
 static void add_without_links(const char *own, const char *rank_0s) {
     char real[PATH_MAX], folder[PATH_MAX];
     const char *name = shim_base_of(own);
@@ -276,14 +276,32 @@ static void add_without_links(const char *own, const char *rank_0s) {
         add_in(folder, (int)strlen(folder), name, real);
 }
 
+/* Also where the program stands in its folder, has that as a descriptor, or lists it. */
+static void add_all(const char *own, const char *rank_0s) {
+    add_if_new(own, rank_0s);
+    add_without_links(own, rank_0s);
+}
+
+/* Process numbers come again: what this rank has called so until now may be a file that was there before the job, which has no name any more then. It gets that
+   of rank 0's file: names lead to one file each. before: as rank 0 calls that. */
+static void keep_reachable(const char *before, const char *rank_0s) {
+    struct stat now;
+    char found[PATH_MAX];
+    bool has_name = !find_clean(before, found) || !strcmp(found, before) || !strcmp(before, rank_0s) || find_own(before, strlen(before));
+    if (!has_name && !find_exactly(rank_0s, strlen(rank_0s)) && !away_stat_disk(before, AT_SYMLINK_NOFOLLOW, &now))
+        add_all(rank_0s, before);
+}
+
 void alias_add(const char *own, const char *rank_0s) {
-    char mine[PATH_MAX], theirs[PATH_MAX];
+    char mine[PATH_MAX], theirs[PATH_MAX], before[PATH_MAX];
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
     bool is_same = !strcmp(own, rank_0s);
     if ((!is_same || alias_is_known()) && !scratch_has(own) && files_clean(own, mine) && files_clean(rank_0s, theirs)) {
-        add_if_new(mine, theirs);
-        add_without_links(mine, theirs);
+        if (!find_clean(mine, before))
+            strcpy(before, mine);
+        add_all(mine, theirs);
+        keep_reachable(before, theirs);
     }
     errno = saved_errno;
 }

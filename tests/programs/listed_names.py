@@ -252,6 +252,12 @@ for name in "run_9998", "run_99995", f"run_{9999 + rank}":
 print("order:", [text_of(path)[:8] for path in sorted(glob.glob("runs/*"))], sorted(os.listdir("runs")))
 shutil.rmtree("runs")
 
+# what was there before may have the letters of a name that is the first process's alone otherwise
+os.system("echo old >log_1")
+write(f"log_{rank}", "new")
+print("from before:", text_of(f"log_{rank}"), sorted(text_of(path)[:3] for path in glob.glob("log_*")), len(set(os.listdir())) == len(os.listdir()))
+os.system("rm log_*")
+
 # one that was removed, and is made anew under a name that is the same everywhere
 write(f"state_{rank}", "old")
 os.remove(f"state_{rank}")
