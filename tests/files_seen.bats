@@ -99,7 +99,18 @@ for turn in range(2):
     thread = threading.Thread(target=lambda: open(f"log{turn}", "w").close())
     thread.start()
     thread.join()
-    print(sorted(os.listdir(".")))'
+    print(sorted(os.listdir(".")))
+open("log", "w").write("header\n")
+log, held = open("log", "a"), []
+try:
+    while True:
+        held.append(open("/dev/null"))
+except OSError:
+    print(os.path.getsize("log"))
+del held
+log.write("line\n")
+log.flush()
+print(repr(open("log").read()))'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 

@@ -124,6 +124,11 @@ void sink_fill(struct written *file) {
     SHIM_FILES_ASIDE;
     int from = open_old(file->path);
     int copy = from < 0 ? -1 : reopen_own(file->descriptor, O_WRONLY | O_CLOEXEC); /* without O_APPEND, which copy_file_range refuses */
+    if (copy < 0 && sink_has_none_left()) { /* its length is right, and who opens it needs a descriptor, too */
+        close(from);
+        atomic_store(&file->hollow, hollow);
+        return;
+    }
     bool is_filled = from < 0 || (copy >= 0 && !fstat(copy, &now) && copy_bytes(copy, from, hollow < now.st_size ? hollow : now.st_size));
     if (copy >= 0 && is_filled)
         likeness_take_times(copy, &now);
@@ -140,7 +145,7 @@ void sink_renew(struct written *file) {
     struct stat old;
     int from = open_old(file->path), copy = from < 0 ? -1 : reopen_own(file->descriptor, O_WRONLY | O_CLOEXEC);
     atomic_store(&file->hollow, 0);
-    bool is_renewed = from < 0 || (copy >= 0 && sink_copy_all(copy, from));
+    bool is_renewed = from < 0 ? !sink_has_none_left() : copy >= 0 && sink_copy_all(copy, from);
     if (copy >= 0 && is_renewed && !away_stat_disk(file->path, 0, &old))
         likeness_take_times(copy, &old);
     int saved_errno = errno;
