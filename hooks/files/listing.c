@@ -94,34 +94,45 @@ static int fetch(struct entries *entries, const char *path) {
     return !alias_is_in_folder(AT_FDCWD, path, &folder) || entries_spell(entries, &folder) ? 0 : ENOMEM;
 }
 
-/* This host's, from the stream, which begins again then. False: no memory. */
-static bool read_all(struct listing *listing, void *stream) {
+/* This host's, from the stream, which begins again then. False: no memory, or it cannot be read to its end. */
+static bool read_all(struct entries *entries, void *stream) {
     struct dirent *entry;
-    int saved_errno = errno;
     bool is_added = true;
-    while (is_added && (entry = ORIGINAL(readdir)(stream))) {
+    for (errno = 0; is_added && (entry = ORIGINAL(readdir)(stream)); errno = 0) {
         struct protocol_entry told = {entry->d_ino, entry->d_type};
-        is_added = entries_add(&listing->entries, (const char *)&told, sizeof told) &&
-                   entries_add(&listing->entries, entry->d_name, strlen(entry->d_name) + 1);
+        is_added = entries_add(entries, (const char *)&told, sizeof told) && entries_add(entries, entry->d_name, strlen(entry->d_name) + 1);
     }
+    bool is_all = is_added && !errno;
     ORIGINAL(rewinddir)(stream);
-    errno = saved_errno;
-    return is_added && entries_spell(&listing->entries, listing->folder);
+    return is_all;
 }
 
-/* To libc's stream of a folder in which this rank has names of its own belongs a list of them from now on. Without memory for it the names stay rank 0's. */
-static void *list_own_names(const struct alias_folder *folder, void *stream) {
-    struct listing *listing = stream ? take_free() : NULL;
-    if (!listing)
-        return stream;
+static bool read_own_names(struct listing *listing, const struct alias_folder *folder, void *stream) {
     listing->folder = malloc(sizeof *folder);
-    if (listing->folder)
-        *listing->folder = *folder;
-    if (listing->folder && read_all(listing, stream))
+    if (!listing->folder)
+        return false;
+    *listing->folder = *folder;
+    return read_all(&listing->entries, stream) && entries_spell(&listing->entries, folder);
+}
+
+/* To libc's stream of a folder in which this rank has names of its own belongs a list of them from now on. Where there can be none the names stay rank 0's. */
+static void *list_own_names(const struct alias_folder *folder, void *stream) {
+    int saved_errno = errno;
+    struct listing *listing = stream ? take_free() : NULL;
+    if (listing && read_own_names(listing, folder, stream))
         atomic_store(&listing->stream, stream);
-    else
+    else if (listing)
         drop(listing);
+    errno = saved_errno;
     return stream;
+}
+
+/* The same, if it has any. */
+static void *list_if_own_names(int descriptor, void *stream) {
+    char path[PATH_MAX];
+    struct alias_folder folder;
+    bool has_own_names = stream && alias_is_known() && files_path_of(descriptor, path) && alias_is_in_folder(AT_FDCWD, path, &folder);
+    return has_own_names ? list_own_names(&folder, stream) : stream;
 }
 
 /* libc's stream of the descriptor, to which the list of the first host's folder belongs from now on. NULL with errno. */
@@ -183,22 +194,23 @@ void *hook_opendir(const char *path) {
 
 void *hook_fdopendir(int descriptor) {
     char path[PATH_MAX], absolute[PATH_MAX];
-    struct alias_folder folder;
     listing_settle();
-    bool may_be_seen = atomic_load_explicit(&away_asks, memory_order_relaxed) || alias_is_known();
-    if (!may_be_seen || !files_path_of(descriptor, path))
-        return ORIGINAL(fdopendir)(descriptor);
-    if (away_applies(AT_FDCWD, path, absolute))
+    bool may_be_away = atomic_load_explicit(&away_asks, memory_order_relaxed) && files_path_of(descriptor, path);
+    if (may_be_away && away_applies(AT_FDCWD, path, absolute))
         return open_list(absolute, descriptor);
-    void *stream = ORIGINAL(fdopendir)(descriptor);
-    return alias_is_in_folder(AT_FDCWD, path, &folder) ? list_own_names(&folder, stream) : stream;
+    return list_if_own_names(descriptor, ORIGINAL(fdopendir)(descriptor));
 }
 
-static struct dirent *read_folder(void *stream) {
+/* libc's. */
+static struct dirent *read_stream(void *stream) {
     struct dirent *entry;
     while ((entry = ORIGINAL(readdir)(stream)) && entries_is_hidden(entry->d_name)) {
     }
     return entry;
+}
+
+static size_t bytes_of(const char *name) {
+    return offsetof(struct dirent, d_name) + strlen(name) + 1;
 }
 
 static struct dirent *read_list(struct listing *listing) {
@@ -210,7 +222,7 @@ static struct dirent *read_list(struct listing *listing) {
     listing->next += sizeof entry + strlen(name) + 1;
     listing->current.d_ino = entry.inode;
     listing->current.d_off = (off_t)listing->next;
-    listing->current.d_reclen = sizeof listing->current;
+    listing->current.d_reclen = (unsigned short)((bytes_of(name) + 7) & ~(size_t)7);
     listing->current.d_type = entry.type;
     snprintf(listing->current.d_name, sizeof listing->current.d_name, "%s", name);
     return entries_is_hidden(name) ? read_list(listing) : &listing->current;
@@ -218,19 +230,29 @@ static struct dirent *read_list(struct listing *listing) {
 
 void *hook_readdir(void *stream) {
     struct listing *listing = find(stream);
-    return listing ? read_list(listing) : read_folder(stream);
+    return listing ? read_list(listing) : read_stream(stream);
 }
 
 void *hook_readdir64(void *stream) {
     return hook_readdir(stream);
 }
 
+static int read_stream_into(void *stream, struct dirent *entry, void **found) {
+    int error;
+    while (!(error = ORIGINAL(readdir_r)(stream, entry, found)) && *found && entries_is_hidden(entry->d_name)) {
+    }
+    return error;
+}
+
+/* entry: with room for the longest name, not for what follows one in struct dirent. */
 int hook_readdir_r(void *stream, void *entry, void **found) {
     struct listing *listing = find(stream);
     if (!listing)
-        return ORIGINAL(readdir_r)(stream, entry, found);
+        return read_stream_into(stream, entry, found);
     struct dirent *next = read_list(listing);
-    *found = next ? memcpy(entry, next, sizeof *next) : NULL;
+    if (next)
+        next->d_reclen = (unsigned short)bytes_of(next->d_name);
+    *found = next ? memcpy(entry, next, next->d_reclen) : NULL;
     return 0;
 }
 
@@ -252,14 +274,17 @@ void hook_seekdir(void *stream, long place) {
 }
 
 void hook_rewinddir(void *stream) {
+    struct alias_folder folder;
     struct listing *listing = find(stream);
     ORIGINAL(rewinddir)(stream);
-    if (!listing)
-        return;
-    listing->next = 0;
-    if (listing->folder) {
-        entries_drop(&listing->entries);
-        read_all(listing, stream);
+    if (!listing) { /* the program may have made names there since */
+        list_if_own_names(dirfd(stream), stream);
+    } else if (listing->folder) {
+        folder = *listing->folder;
+        drop(listing);
+        list_own_names(&folder, stream);
+    } else {
+        listing->next = 0;
     }
 }
 

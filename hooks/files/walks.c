@@ -30,7 +30,7 @@ static void close_folder(void *stream) {
     hook_closedir(stream);
 }
 
-static struct dirent *read_folder(void *stream) {
+static struct dirent *next_entry(void *stream) {
     return hook_readdir(stream);
 }
 
@@ -38,7 +38,7 @@ static int glob_by(__typeof__(&hook_glob) original, const char *pattern, int fla
     if (flags & GLOB_ALTDIRFUNC || !shows_more())
         return original(pattern, flags, on_error, found);
     found->gl_opendir = hook_opendir;
-    found->gl_readdir = read_folder;
+    found->gl_readdir = next_entry;
     found->gl_closedir = close_folder;
     found->gl_stat = stat_of;
     found->gl_lstat = lstat_of;
@@ -68,22 +68,25 @@ static void scanned_drop(struct scanned *scanned) {
     free(scanned->names);
 }
 
-/* False: no memory. */
-static bool scanned_add(struct scanned *scanned, const struct dirent *entry) {
-    size_t bytes = offsetof(struct dirent, d_name) + strlen(entry->d_name) + 1;
+/* Returns 0 or an errno. */
+static int scanned_add(struct scanned *scanned, const struct dirent *entry) {
     struct dirent **more = realloc(scanned->names, (scanned->count + 1) * sizeof *more);
     if (!more)
-        return false;
+        return ENOMEM;
     scanned->names = more;
-    more[scanned->count] = malloc(bytes);
-    return more[scanned->count] && memcpy(more[scanned->count++], entry, bytes);
+    more[scanned->count] = malloc(entry->d_reclen);
+    if (!more[scanned->count])
+        return ENOMEM;
+    memcpy(more[scanned->count++], entry, entry->d_reclen);
+    return 0;
 }
 
-static bool scan(void *stream, int (*wanted)(const struct dirent *), struct scanned *scanned) {
-    for (struct dirent *entry; (entry = hook_readdir(stream));)
-        if ((!wanted || wanted(entry)) && !scanned_add(scanned, entry))
-            return false;
-    return true;
+static int scan(void *stream, int (*wanted)(const struct dirent *), struct scanned *scanned) {
+    const struct dirent *entry;
+    int error = 0;
+    for (errno = 0; !error && (entry = hook_readdir(stream)); errno = 0)
+        error = !wanted || wanted(entry) ? scanned_add(scanned, entry) : 0;
+    return error ? error : errno;
 }
 
 static int scan_folder(const char *path, struct dirent ***names, int (*wanted)(const struct dirent *), void *order) {
@@ -92,11 +95,11 @@ static int scan_folder(const char *path, struct dirent ***names, int (*wanted)(c
     void *stream = hook_opendir(path);
     if (!stream)
         return -1;
-    bool is_scanned = scan(stream, wanted, &scanned);
+    int error = scan(stream, wanted, &scanned);
     hook_closedir(stream);
-    if (!is_scanned) {
+    if (error) {
         scanned_drop(&scanned);
-        errno = ENOMEM;
+        errno = error;
         return -1;
     }
     if (order && scanned.count)

@@ -189,7 +189,7 @@ def read(stream):
     return entry.contents.name.decode() if entry else None
 
 
-found, names, entry, result = Glob(), ctypes.POINTER(ctypes.POINTER(Entry))(), Entry(), ctypes.POINTER(Entry)()
+found, names, result = Glob(), ctypes.POINTER(ctypes.POINTER(Entry))(), ctypes.POINTER(Entry)()
 libc.glob(f"{run[:6]}*/1*_*.txt".encode(), 0, None, ctypes.byref(found))
 print("glob:", [found.paths[i].decode() for i in range(found.count)] == sorted(glob.glob(f"{run}/1*")), found.count, found.flags)
 libc.globfree(ctypes.byref(found))
@@ -203,9 +203,19 @@ libc.seekdir(stream, place)
 again = read(stream)
 libc.rewinddir(stream)
 print("again:", again == second, read(stream) == first)
-libc.readdir_r(stream, ctypes.byref(entry), ctypes.byref(result))
-print("into memory of the program's:", entry.name.decode() == second, bool(result))
+memory = ctypes.create_string_buffer(b"\xff" * 280, 280)  # 275 bytes are enough, POSIX says
+libc.readdir_r(stream, ctypes.cast(memory, ctypes.POINTER(Entry)), ctypes.byref(result))
+print("into memory of the program's:", Entry.from_buffer(memory).name.decode() == second, bool(result), memory.raw[275:])
 libc.closedir(stream)
+libc.malloc_usable_size.restype = ctypes.c_size_t
+print("no longer than its memory:", all(names[i].contents.bytes <= libc.malloc_usable_size(names[i]) for i in range(count)))
+os.mkdir("fresh")
+stream = libc.opendir(b"fresh")
+write(f"fresh/{base}")
+libc.rewinddir(stream)
+print("begun again:", sorted(read(stream) for _ in range(3)) == [".", "..", base])
+libc.closedir(stream)
+shutil.rmtree("fresh")
 
 # commands, and children, find what the program and its listings call by these names
 names = sorted(glob.glob(f"{run}/00[12]_*"))
