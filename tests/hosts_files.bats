@@ -145,6 +145,11 @@ found, names = (ctypes.c_size_t * 9)(), ctypes.c_void_p()
 ctypes.CDLL(None).glob(b"ma*/*", 0, None, found)
 print(found[0], ctypes.CDLL(None).scandir(b"made", ctypes.byref(names), None, None))
 print(os.path.basename(part) in os.listdir("next"), len(os.listdir("next")))
+run, own = "next/run_%d" % os.getpid(), "own_%d" % os.getpid() # a file in a folder, both called so by this rank alone
+os.mkdir(run)
+open(run + "/" + own, "w").close()
+os.symlink(own, run + "/latest")
+print(os.path.basename(run) in os.listdir("next"), own in os.listdir(run), os.readlink(run + "/latest") == own)
 print(sorted(os.listdir("made")))' # and nobody comes to anything any more
     options=(--collective-timeout 10 --log-dir "$T/log")
     on_hosts "1 1" 0 "${command[@]}"
@@ -153,6 +158,7 @@ print(sorted(os.listdir("made")))' # and nobody comes to anything any more
 130
 2 4
 True 41
+True True True
 ['log.txt', 'table.csv']" ]
     diff log/rank-0.out log/rank-1.out
     [ -z "$(find host2 -mindepth 1 ! -path 'host2/.nv*')" ]

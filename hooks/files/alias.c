@@ -265,12 +265,14 @@ static void add_in(const char *folder, int length, const char *name, const char 
         add_if_new(own, rank_0s);
 }
 
-/* The same name in the folder as rank 0 calls it, without links, and as this rank does. */
+/* The same name in the folder as rank 0 calls it, without links where this host has the folder, and as this rank does. */
 static void add_without_links(const char *own, const char *rank_0s) {
     char real[PATH_MAX], folder[PATH_MAX];
     const char *name = shim_base_of(own);
-    if (!strcmp(name, shim_base_of(rank_0s)) || !replace_locate_name(rank_0s, real))
+    if (!strcmp(name, shim_base_of(rank_0s)))
         return;
+    if (!replace_locate_name(rank_0s, real))
+        strcpy(real, rank_0s);
     add_in(real, (int)(shim_base_of(real) - real), name, real);
     if (find_own_folder(real, folder))
         add_in(folder, (int)strlen(folder), name, real);
