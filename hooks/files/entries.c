@@ -15,18 +15,22 @@ struct names {
 };
 
 bool entries_add(struct entries *entries, const char *data, size_t bytes) {
-    char *more = realloc(entries->data, entries->bytes + bytes);
-    if (!more)
-        return false;
-    memcpy(more + entries->bytes, data, bytes);
-    entries->data = more;
-    entries->bytes += bytes;
+    size_t needed = entries->bytes + bytes;
+    if (needed > entries->room) {
+        char *more = realloc(entries->data, 2 * needed);
+        if (!more)
+            return false;
+        entries->data = more;
+        entries->room = 2 * needed;
+    }
+    memcpy(entries->data + entries->bytes, data, bytes);
+    entries->bytes = needed;
     return true;
 }
 
 void entries_drop(struct entries *entries) {
     free(entries->data);
-    *entries = (struct entries){NULL, 0};
+    *entries = (struct entries){NULL, 0, 0};
 }
 
 bool entries_is_hidden(const char *name) {
@@ -46,31 +50,33 @@ static size_t behind(const struct entries *entries, size_t at) {
     return at + sizeof(struct protocol_entry) + strlen(name_at(entries, at)) + 1;
 }
 
-/* names: room for all, or NULL. Returns how many there are. */
-static size_t list_names(const struct entries *entries, const struct alias_folder *folder, struct names *names) {
+static size_t count_entries(const struct entries *entries) {
     size_t count = 0;
-    for (size_t at = 0; at < entries->bytes; at = behind(entries, at)) {
-        const char *name = name_at(entries, at);
-        if (entries_is_hidden(name))
-            continue;
-        if (names) {
-            const char *own = alias_own_entry(folder, name);
-            names[count] = (struct names){name, own ? own : name};
-        }
+    for (size_t at = 0; at < entries->bytes; at = behind(entries, at))
         count++;
-    }
     return count;
+}
+
+static void find_names(const struct entries *entries, const struct alias_folder *folder, struct names *names) {
+    for (size_t at = 0; at < entries->bytes; at = behind(entries, at), names++) {
+        const char *name = name_at(entries, at), *own = alias_own_entry(folder, name);
+        *names = (struct names){name, own ? own : name};
+    }
 }
 
 static int compare(const void *first, const void *second) {
     return strcmp(((const struct names *)first)->rank_0s, ((const struct names *)second)->rank_0s);
 }
 
-/* names: sorted here. */
-static bool are_in_order(struct names *names, size_t count) {
-    qsort(names, count, sizeof *names, compare);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(names[i - 1].own, names[i].own) >= 0)
+/* sorted: room for as many names. Those that nobody is shown do not count. */
+static bool are_in_order(const struct names *names, size_t count, struct names *sorted) {
+    size_t shown = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!entries_is_hidden(names[i].rank_0s))
+            sorted[shown++] = names[i];
+    qsort(sorted, shown, sizeof *sorted, compare);
+    for (size_t i = 1; i < shown; i++)
+        if (strcmp(sorted[i - 1].own, sorted[i].own) >= 0)
             return false;
     return true;
 }
@@ -82,31 +88,28 @@ static bool is_one_hidden(const struct names *names, size_t count, const struct 
     return false;
 }
 
-static bool add_spelled(struct entries *spelled, const struct entries *entries, size_t at, const char *own) {
-    return entries_add(spelled, entries->data + at, sizeof(struct protocol_entry)) && entries_add(spelled, own, strlen(own) + 1);
-}
-
-static bool spell_all(struct entries *entries, const struct alias_folder *folder) {
-    struct entries spelled = {NULL, 0};
-    for (size_t at = 0; at < entries->bytes; at = behind(entries, at)) {
-        const char *own = alias_own_entry(folder, name_at(entries, at));
-        if (!add_spelled(&spelled, entries, at, own ? own : name_at(entries, at))) {
+/* names: in the order of the entries. */
+static bool spell_all(struct entries *entries, const struct names *names) {
+    struct entries spelled = {NULL, 0, 0};
+    for (size_t at = 0; at < entries->bytes; at = behind(entries, at), names++)
+        if (!entries_add(&spelled, entries->data + at, sizeof(struct protocol_entry)) ||
+            !entries_add(&spelled, names->own, strlen(names->own) + 1)) {
             entries_drop(&spelled);
             return false;
         }
-    }
     entries_drop(entries);
     *entries = spelled;
     return true;
 }
 
 bool entries_spell(struct entries *entries, const struct alias_folder *folder) {
-    size_t count = list_names(entries, folder, NULL);
-    struct names *names = count ? malloc(count * sizeof *names) : NULL;
+    size_t count = count_entries(entries);
+    struct names *names = count ? malloc(2 * count * sizeof *names) : NULL;
     if (!names)
         return !count;
-    list_names(entries, folder, names);
-    bool are_spelled = are_in_order(names, count) || is_one_hidden(names, count, folder);
+    find_names(entries, folder, names);
+    bool are_spelled = are_in_order(names, count, names + count) || is_one_hidden(names, count, folder);
+    bool has_memory = !are_spelled || spell_all(entries, names);
     free(names);
-    return !are_spelled || spell_all(entries, folder);
+    return has_memory;
 }

@@ -6,7 +6,7 @@
 
 struct entries {
     char *data; /* owned: struct protocol_entry, name, zero, ... */
-    size_t bytes;
+    size_t bytes, room;
 };
 
 /* As they are in data. False: no memory. */
