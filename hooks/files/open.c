@@ -98,30 +98,34 @@ static int open_first(struct meeting *meeting, struct written *file, const char 
     return descriptor;
 }
 
-/* There is no copy for what rank 0 has opened, or failed to open with this errno. Returns -1 with it. */
-static int open_none(const char *path, int own_error, int error) {
-    if (!error) {
+/* The others' part. A private copy that cannot be made would part this rank from the others, unless rank 0 has no descriptor left either (-1). */
+static int take_copy(struct written *file, const char *path, int flags, unsigned mode) {
+    int sink = sink_take(file, file->path, flags, mode);
+    if (sink < 0 && !sink_has_none_left())
+        sink_refuse(path);
+    return sink;
+}
+
+/* Rank 0 has opened the file, or failed to with this errno. own_error: why there is no copy. Returns the copy, or -1 with errno. */
+static int keep_copy(int sink, const char *path, int own_error, int error) {
+    if (sink < 0 && !error) {
         errno = own_error;
         sink_refuse(path);
     }
+    if (!error)
+        return sink;
+    if (sink >= 0)
+        close(sink);
     errno = error;
     return -1;
 }
 
-/* The others' part. A private copy that cannot be made would part this rank from the others, unless rank 0 has no descriptor left either. */
 static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags, unsigned mode) {
-    int sink = sink_take(file, file->path, flags, mode), own_error = errno;
-    if (sink < 0 && !sink_has_none_left())
-        sink_refuse(path);
+    int sink = take_copy(file, path, flags, mode), own_error = errno;
     meeting_come(meeting, MEETING_OPEN, path, NULL);
     meeting_await(meeting);
-    if (sink < 0)
-        return open_none(path, own_error, meeting->error);
-    if (meeting->error) {
-        close(sink);
-        errno = meeting->error;
+    if ((sink = keep_copy(sink, path, own_error, meeting->error)) < 0)
         return -1;
-    }
     file->is_own = true;
     file->is_whole = is_whole(path, flags);
     file->rank_0s = meeting->answer;
@@ -156,19 +160,12 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
 }
 
 /* On a thread that does not meet. The others go on with a private copy where rank 0 does not come. */
-static int open_copy_beside(struct beside *beside, struct written *file, const char *path, const char *real, int flags, unsigned mode) {
-    int sink = sink_take(file, real, flags, mode), own_error = errno;
-    if (sink < 0 && !sink_has_none_left())
-        sink_refuse(path);
+static int open_copy_beside(struct beside *beside, struct written *file, const char *path, int flags, unsigned mode) {
+    int sink = take_copy(file, path, flags, mode), own_error = errno;
     beside_come(beside);
     bool is_answered = beside_await(beside);
-    if (sink < 0)
-        return open_none(path, own_error, is_answered ? beside->error : 0);
-    if (is_answered && beside->error) {
-        close(sink);
-        errno = beside->error;
+    if ((sink = keep_copy(sink, path, own_error, is_answered ? beside->error : 0)) < 0)
         return -1;
-    }
     file->is_own = true;
     file->beside = is_answered ? beside->file : (struct beside_file){0, 0};
     if (beside->rank_0s[0])
@@ -195,7 +192,7 @@ static int open_beside(const char *path, const char *real, int flags, unsigned m
         beside_come(&beside);
         descriptor = open_first_beside(&beside, file, path, flags, mode);
     } else {
-        descriptor = open_copy_beside(&beside, file, path, real, flags, mode);
+        descriptor = open_copy_beside(&beside, file, path, flags, mode);
     }
     return opened(file, descriptor, 0);
 }

@@ -135,21 +135,20 @@ LISTED(nftw64, int, (const char *path, void *visit, int descriptors, int flags),
 
 /* fts keeps no pointer to the names that it is given. */
 static void *open_tree(void *(*open)(char *const *, int, void *), char *const *paths, int options, void *order) {
-    enum { NAMES = 64 };
-    const char *names[NAMES + 1];
     size_t count = 0;
     while (paths && paths[count])
         count++;
-    char(*buffers)[PATH_MAX] = count && count <= NAMES ? malloc(count * sizeof *buffers) : NULL;
+    const char **names = alias_is_known() ? malloc((count + 1) * (sizeof *names + PATH_MAX)) : NULL;
     listing_settle();
-    if (!buffers)
+    if (!names)
         return open(paths, options, order);
+    char(*buffers)[PATH_MAX] = (char(*)[PATH_MAX])(names + count + 1);
     for (size_t i = 0; i < count; i++)
         names[i] = alias_spelled_here(paths[i], buffers[i]);
     names[count] = NULL;
     void *tree = open((char *const *)names, options, order);
     int saved_errno = errno;
-    free(buffers);
+    free(names);
     errno = saved_errno;
     return tree;
 }
