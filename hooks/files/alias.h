@@ -32,8 +32,8 @@ const char *alias_spelled_here(const char *path, char *buffer);
 size_t alias_spell_words(const char *text, char *out, size_t room);
 /* The same; owned. NULL: it stays as it is. */
 char *alias_spell_text(const char *text);
-/* Calls for each part of the path. NULL: it stays. out[PATH_MAX]. False: all stay, or it is too long. */
-bool alias_respell(const char *path, const char *(*respelled)(const char *path, size_t before, size_t length, const void *what),
+/* Calls for each part of the path, with what stands before it in out[PATH_MAX]. NULL: it stays. False: all stay, or it is too long. */
+bool alias_respell(const char *path, const char *(*respelled)(const char *before, const char *part, size_t length, const void *what),
                    const void *what, char *out);
 
 /* A folder as the program calls it, and as rank 0 does; both clean. */

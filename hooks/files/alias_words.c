@@ -13,21 +13,22 @@
 
 #include "alias.h"
 
-bool alias_respell(const char *path, const char *(*respelled)(const char *path, size_t before, size_t length, const void *what),
+bool alias_respell(const char *path, const char *(*respelled)(const char *before, const char *part, size_t length, const void *what),
                    const void *what, char *out) {
     size_t used = 0, length;
     bool differs = false;
+    out[0] = 0;
     for (const char *part = path; *part; part += length) {
         length = *part == '/' ? strspn(part, "/") : strcspn(part, "/");
-        const char *other = *part == '/' ? NULL : respelled(path, (size_t)(part - path), length, what);
+        const char *other = *part == '/' ? NULL : respelled(out, part, length, what);
         size_t characters = other ? strlen(other) : length;
         if (used + characters >= PATH_MAX)
             return false;
         memcpy(out + used, other ? other : part, characters);
         used += characters;
+        out[used] = 0;
         differs |= other != NULL;
     }
-    out[used] = 0;
     return differs;
 }
 
@@ -71,8 +72,8 @@ static bool is_there(const char *path) {
     return is_so;
 }
 
-static const char *part_of_rank_0(const char *path, size_t before, size_t length, const void *unused) {
-    return alias_part(path + before, length);
+static const char *part_of_rank_0(const char *before, const char *part, size_t length, const void *unused) {
+    return alias_part(part, length);
 }
 
 /* A number may be any. word[PATH_MAX]. NULL: it stays. */

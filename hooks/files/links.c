@@ -11,14 +11,15 @@
 
 #include "entries.h"
 
-/* text: rank 0's. What this rank is shown of the part behind its first characters; folder: where the text begins, with a slash. NULL: the same. */
-static const char *own_part(const char *text, size_t before, size_t length, const void *folder) {
+/* What this rank is shown of a part of what rank 0 says; before: what this rank is shown in front of it; folder: where that begins, with a slash. NULL: the
+   same. */
+static const char *own_part(const char *before, const char *part, size_t length, const void *folder) {
     char at[PATH_MAX], entry[NAME_MAX + 1];
     struct alias_folder known;
-    if (length > NAME_MAX || snprintf(at, sizeof at, "%s%.*s.", *text == '/' ? "" : (const char *)folder, (int)before, text) >= PATH_MAX ||
+    if (length > NAME_MAX || snprintf(at, sizeof at, "%s%s.", *before == '/' ? "" : (const char *)folder, before) >= PATH_MAX ||
         !alias_is_in_folder(AT_FDCWD, at, &known))
         return NULL;
-    snprintf(entry, sizeof entry, "%.*s", (int)length, text + before);
+    snprintf(entry, sizeof entry, "%.*s", (int)length, part);
     const char *own = alias_own_entry(&known, entry);
     return own && listing_shows(at, own, entry) ? own : NULL;
 }
@@ -35,8 +36,7 @@ static long read_link(int directory, const char *path, char *text, size_t room) 
 /* The same where names differ. */
 static long read_spelled(int directory, const char *path, char *text, size_t room) {
     char buffer[PATH_MAX], whole[PATH_MAX], folder[PATH_MAX], read[PATH_MAX], own[PATH_MAX];
-    path = alias_spelled(directory, path, buffer);
-    long length = read_link(directory, path, read, sizeof read - 1);
+    long length = read_link(directory, alias_spelled(directory, path, buffer), read, sizeof read - 1);
     if (length < 0)
         return length;
     int saved_errno = errno;
