@@ -7,6 +7,7 @@ bats_require_minimum_version 1.5.0
 load helpers
 load programs
 load files
+load loading
 
 export BATS_TEST_TIMEOUT=900
 
@@ -31,6 +32,22 @@ script() { same_run "$MATRIX_BUILD" "$1" 1 2 3; }
 @test "C++: autoencoder" { compiled autoencoder; }
 @test "C++: multi_model" { compiled multi_model; }
 
+# structures MODE...: of tests/programs/structures.cpp
+structures() {
+    local mode
+    for mode in "$@"; do same_structure "$MATRIX_BUILD-O2" "$mode" 2 3; done
+}
+
+@test "C++: an optimizer of the program's own, as an object and through a pointer to its base" { structures own own_by_base; }
+@test "C++: LBFGS with a closure and a line search" { structures lbfgs; }
+@test "C++: backward in a thread of its own" { structures thread; }
+@test "C++: models that threads train, one after the other" { structures threads; }
+@test "C++: models that threads train, or make and train, side by side" {
+    same_side_by_side "$MATRIX_BUILD-O2" threads_at_once
+    same_side_by_side "$MATRIX_BUILD-O2" threads_make
+}
+@test "C++: libtorch, and what is trained with it, loaded at run time" { loaded_late "$BUILD/programs/$MATRIX_BUILD-O2/plugin.so"; }
+
 # of_operators COMMAND ARGUMENT...: the programs of rules_a.bats and rules_b.bats
 of_operators() {
     export OMP_NUM_THREADS=1
@@ -52,6 +69,27 @@ of_operators() {
 @test "C++: layers and losses of torch::nn" { of_operators sweep rule_sweep; }
 @test "C++: modules and functions of torch::nn" { of_operators sweep rule_modules; }
 @test "Python: modules, functions and expressions" { of_operators operators cases run 2,3; }
+
+@test "loading: examples of a plain loader are read by the rank that needs them, without workers and with two" {
+    divided "$MATRIX_BUILD-O2" 2 plain
+    divided "$MATRIX_BUILD-O2" 3 plain 2
+    divided "$MATRIX_BUILD-O2" 3 drop_last 0 31
+    divided "$MATRIX_BUILD-O2" 2 tensors 2
+}
+
+@test "loading: a loader is read whole when a batch is more than its examples, or reading one draws or counts" {
+    local kind
+    for kind in get_batch custom_sampler default_generator counting "counting 2" batch_transform "talking 0"; do
+        # shellcheck disable=SC2086
+        whole "$MATRIX_BUILD-O2" 2 $kind
+    done
+}
+
+@test "loading: a loader that turns out to depend on what it has read before stops by name" {
+    loaders 2 "$MATRIX_BUILD-O2" -- hidden_generator
+    [ "$(cat "$ranks/status")" -eq 125 ]
+    grep -q 'error AR-LOADING: ' "$ranks/err"
+}
 
 @test "Python: classifier.py" { script classifier.py; }
 @test "Python: gpt.py" { script gpt.py; }

@@ -7,7 +7,7 @@
 BUILDS ?= wheel-2.15.0 wheel-2.13.0 wheel-2.9.1 wheel-2.5.1 wheel-2.1.2 wheel-1.13.1 debian-12 debian-13 symbolic-2.13.0
 # What tests/matrix.bats, save.bats and seed.bats run.
 MATRIX_PROGRAMS := fashion mlp_loader index_loop gru transformer vae gan batchnorm accumulate l2 throws autoencoder multi_model \
-	callbacks scripted structures save_modes seed_draws seed_differs $(filter rule_%,$(PROGRAM_NAMES))
+	callbacks scripted structures loaders save_modes seed_draws seed_differs $(filter rule_%,$(PROGRAM_NAMES))
 
 # Wheels up to 2.6 have the string ABI of before C++11; the headers want C++20 since 2.13.
 matrix_version = $(lastword $(subst -, ,$(1)))
@@ -23,6 +23,10 @@ PROGRAM_LINK_$(1) = -L$(call matrix_torch,$(1))/lib -Wl,-rpath,$(abspath $(call 
 $(call program_rules,$(1),O2)
 .INTERMEDIATE: $(O)/programs/$(1)-O2/precompiled/torch.h.gch # 700 MB: gone when the programs are there
 endef
+PROGRAM_FLAGS_symbolic-2.13.0 = $(PROGRAM_FLAGS_wheel)
+PROGRAM_LINK_symbolic-2.13.0 = -L$(call matrix_torch,symbolic-2.13.0)/lib -Wl,-rpath,$(abspath $(call matrix_torch,symbolic-2.13.0))/lib \
+	-Wl,--allow-shlib-undefined -ltorch -ltorch_cpu -lc10
+
 MATRIX_WHEELS := $(patsubst $(O)/matrix/%/installed,%,$(wildcard $(O)/matrix/wheel-*/installed))
 $(foreach build,$(MATRIX_WHEELS),$(eval $(call matrix_wheel,$(build))))
 
@@ -42,6 +46,6 @@ check-matrix: deps
 	@NETWORKS=$(NETWORKS) tests/matrix/run $(BUILDS)
 
 # MATRIX_BUILD: one build, installed
-matrix-programs: $(MATRIX_PROGRAMS:%=$(O)/programs/$(MATRIX_BUILD)-O2/%) \
+matrix-programs: $(MATRIX_PROGRAMS:%=$(O)/programs/$(MATRIX_BUILD)-O2/%) $(O)/programs/$(MATRIX_BUILD)-O2/plugin.so $(O)/structures/host \
 	$(if $(filter symbolic-%,$(MATRIX_BUILD)),$(MATRIX_PROGRAMS:%=$(O)/programs/wheel-O2/%)) \
 	$(if $(filter wheel,$(MATRIX_BUILD)),$(PROGRAM_NAMES_O0:%=$(O)/programs/wheel-O0/%))

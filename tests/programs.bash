@@ -195,6 +195,51 @@ same_run() {
     done
 }
 
+# same_structure BUILD MODE N...: of tests/programs/structures.cpp
+same_structure() {
+    local build=$1 mode=$2 n
+    shift 2
+    plain_run "$build" structures "$mode"
+    [ "$(cat "$plain/status")" -eq 0 ] || { echo "the plain run failed" >&2 && show "$plain/err" && return 1; }
+    for n in "$@"; do
+        ranks_run "$n" "$build" structures "$mode"
+        drifted=
+        same_status && same_numbers "$n" && same_errors && "$COMPARE" "$plain/out" "$ranks/out" || { echo "$build $mode, $n ranks" >&2 && return 1; }
+        rm -r "$ranks"
+    done
+}
+
+# same_side_by_side BUILD MODE: the order in which they come is another one on each rank; the words that they are known by say whose sum is whose.
+same_side_by_side() {
+    local n text
+    plain_run "$1" structures "$2"
+    dumps_of "$plain"
+    text=${dumps[0]}
+    for n in 2 3; do
+        ranks_run "$n" "$1" structures "$2"
+        [ "$(cat "$ranks/status")" -eq 0 ]
+        dumps_of "$ranks"
+        "$COMPARE" --dump --tolerance 1e-2 <(sort "$text") <(sort "${dumps[0]}") || return 1
+        rm -r "$ranks"
+    done
+}
+
+# loaded_late PLUGIN: a program that loads it, and libtorch with it, when it runs: in the plugin's own scope and in all
+loaded_late() {
+    local scope n
+    for scope in local global; do
+        run_in "$BATS_TEST_TMPDIR/plain-$scope" "$BUILD/structures/host" "$scope" "$1"
+        [ "$(cat "$BATS_TEST_TMPDIR/plain-$scope/status")" -eq 0 ]
+        for n in 2 3; do
+            run_in "$BATS_TEST_TMPDIR/$scope-$n" "$ACCEL_RUN" -n "$n" "$BUILD/structures/host" "$scope" "$1"
+            [ "$(cat "$BATS_TEST_TMPDIR/$scope-$n/status")" -eq 0 ] || { show "$BATS_TEST_TMPDIR/$scope-$n/err" && return 1; }
+            "$COMPARE" "$BATS_TEST_TMPDIR/plain-$scope/out" "$BATS_TEST_TMPDIR/$scope-$n/out"
+            lacks "$(cat "$BATS_TEST_TMPDIR/$scope-$n/err")" AR-NOTHING-DIVIDED
+            [ -s "$BATS_TEST_TMPDIR/$scope-$n/plugin.pt" ]
+        done
+    done
+}
+
 # divided_rows FILE OPERATOR...: what --explain said there: batches are divided, and these operators keep the rows where they are
 divided_rows() {
     local said operator

@@ -13,74 +13,45 @@ setup_file() {
     programs_setup_file
 }
 
-# same_structure MODE N...: of tests/programs/structures.cpp, with Debian's libtorch
-same_structure() {
-    local mode=$1 n
-    shift
-    plain_run debian-O2 structures "$mode"
-    [ "$(cat "$plain/status")" -eq 0 ]
-    for n in "$@"; do
-        ranks_run "$n" debian-O2 structures "$mode"
-        drifted=
-        same_status && same_numbers "$n" && same_errors && "$COMPARE" "$plain/out" "$ranks/out" || return 1
-        rm -r "$ranks"
-    done
-}
-
 @test "an optimizer of the program's own, as an object and through a pointer to its base" {
-    same_structure own 3
-    same_structure own_by_base 2
+    same_structure debian-O2 own 3
+    same_structure debian-O2 own_by_base 2
 }
 
 @test "LBFGS with a closure and a line search" {
-    same_structure lbfgs 2 3
+    same_structure debian-O2 lbfgs 2 3
 }
 
 @test "backward in a thread of its own" {
-    same_structure thread 2 3
+    same_structure debian-O2 thread 2 3
 }
 
 @test "models that threads train, one after the other" {
-    same_structure threads 2 3
-}
-
-# same_side_by_side MODE: the order in which they come is another one on each rank; the words that they are known by say whose sum is whose.
-same_side_by_side() {
-    local n text
-    plain_run debian-O2 structures "$1"
-    dumps_of "$plain"
-    text=${dumps[0]}
-    for n in 2 3; do
-        ranks_run "$n" debian-O2 structures "$1"
-        [ "$(cat "$ranks/status")" -eq 0 ]
-        dumps_of "$ranks"
-        "$COMPARE" --dump --tolerance 1e-2 <(sort "$text") <(sort "${dumps[0]}") || return 1
-        rm -r "$ranks"
-    done
+    same_structure debian-O2 threads 2 3
 }
 
 @test "models that threads train side by side are those of the plain run" {
-    same_side_by_side threads_at_once
+    same_side_by_side debian-O2 threads_at_once
 }
 
 @test "models that threads make, and train, side by side are those of the plain run" {
-    same_side_by_side threads_make
+    same_side_by_side debian-O2 threads_make
 }
 
 @test "a thread trains with batches too small to be divided while another one's are" {
-    same_structure small_beside 2 3
+    same_structure debian-O2 small_beside 2 3
 }
 
 @test "a thread makes and drops graphs while another one trains" {
-    same_structure beside 2 3
+    same_structure debian-O2 beside 2 3
 }
 
 @test "a thread looks at memory of results while another one computes" {
-    same_structure looks 2 3
+    same_structure debian-O2 looks 2 3
 }
 
 @test "more than a thousand threads, one after the other, with tasks of one kind each" {
-    same_structure often 2
+    same_structure debian-O2 often 2
 }
 
 # python_for MODE: of taken.py and taken_apart.py: Debian's, whose import of torch, most of such a run, takes a third; the wheel's for one of each kind, and for
@@ -160,7 +131,7 @@ python_for() {
         rm -r "$ranks"
     done
     for mode in node_hook_aside accumulator_hook_aside; do
-        same_structure "$mode" 2 3
+        same_structure debian-O2 "$mode" 2 3
     done
     # Below a folder that is called as the library is.
     mkdir "$BATS_TEST_TMPDIR/libtorch"
@@ -222,22 +193,11 @@ python_for() {
 }
 
 @test "a hundred tasks at a time, each with a batch of its own" {
-    same_structure tasks 2 3
+    same_structure debian-O2 tasks 2 3
 }
 
 @test "a program that loads libtorch and what it trains with at run time, in its own scope and in all" {
-    local scope n
-    for scope in local global; do
-        run_in "$BATS_TEST_TMPDIR/plain-$scope" "$BUILD/structures/host" "$scope" "$BUILD/structures/plugin.so"
-        [ "$(cat "$BATS_TEST_TMPDIR/plain-$scope/status")" -eq 0 ]
-        for n in 2 3; do
-            run_in "$BATS_TEST_TMPDIR/$scope-$n" "$ACCEL_RUN" -n "$n" "$BUILD/structures/host" "$scope" "$BUILD/structures/plugin.so"
-            [ "$(cat "$BATS_TEST_TMPDIR/$scope-$n/status")" -eq 0 ] || { show "$BATS_TEST_TMPDIR/$scope-$n/err" && return 1; }
-            "$COMPARE" "$BATS_TEST_TMPDIR/plain-$scope/out" "$BATS_TEST_TMPDIR/$scope-$n/out"
-            lacks "$(cat "$BATS_TEST_TMPDIR/$scope-$n/err")" AR-NOTHING-DIVIDED
-            [ -s "$BATS_TEST_TMPDIR/$scope-$n/plugin.pt" ]
-        done
-    done
+    loaded_late "$BUILD/structures/plugin.so"
 }
 
 @test "files that a program has open when it loads libtorch are written once; what has been added to one before is told of" {

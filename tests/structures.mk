@@ -14,9 +14,14 @@ $(O)/structures/host: tests/structures/host.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) -Werror -o $@ $< -ldl
 
-$(O)/structures/plugin.so: tests/structures/plugin.cpp
-	@mkdir -p $(@D)
-	$(Q)nice $(CXX) $(PROGRAM_FLAGS_debian) -O1 $(PROGRAM_WARN) -fPIC -shared -o $@ $< $(PROGRAM_LINK_debian)
+# Of each build that make knows: what is loaded late.
+define structure_plugin
+$(2): tests/structures/plugin.cpp
+	@mkdir -p $$(@D)
+	$(Q)nice $(CXX) $$(PROGRAM_FLAGS_$(1)) -O1 $(PROGRAM_WARN) -fPIC -shared -o $$@ $$< -Wl,--as-needed $$(PROGRAM_LINK_$(1))
+endef
+$(eval $(call structure_plugin,debian,$(O)/structures/plugin.so))
+$(foreach build,debian wheel symbolic-2.13.0 $(MATRIX_WHEELS),$(eval $(call structure_plugin,$(build),$(O)/programs/$(build)-O2/plugin.so)))
 
 $(O)/structures/regions: tests/structures/regions.cpp
 	@mkdir -p $(@D)
