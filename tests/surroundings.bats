@@ -43,6 +43,11 @@ limited() {
         fi
     done
     [ "$status" -eq 0 ] # 64 are enough
+    for_training faulty
+    "${command[@]}" >plain
+    limited "ulimit -n 64" "$ACCEL_RUN" -n 8 "${command[@]}"
+    [ "$status" -eq 0 ]
+    "$COMPARE" plain <(printf '%s\n' "$output")
 }
 
 @test "a limit of file size, which the shared memory falls under, is named" {
@@ -198,6 +203,9 @@ shared_tensors() {
         [ -z "$(cat left)" ]
         [ -z "$(find "$BATS_FILE_TMPDIR/folders" -name 'torch-shm-*')" ]
     done
+    shared_tensors 2 kill 137
+    [ -z "$(cat left)" ]
+    [ -z "$(find "$BATS_FILE_TMPDIR/folders" -name 'torch-shm-*')" ]
 }
 
 @test "a chain of processes that each start the next in another session is ended to its last" {
@@ -345,6 +353,29 @@ END
         wait_bg
         [ "$status" -eq "${signal#*:}" ] || { echo "$signal: $status" && return 1; }
     done
+}
+
+@test "as process 1 it trains, names a rank that is killed, and ends one that a second Ctrl-C is for" {
+    requires root
+    unshare -pf --mount-proc true || skip "no process name spaces"
+    for_training faulty
+    "${command[@]}" >plain
+    run -0 --separate-stderr pid_1 "$ACCEL_RUN" -n 2 "${command[@]}"
+    "$COMPARE" plain <(printf '%s\n' "$output")
+    run -137 --separate-stderr pid_1 "$ACCEL_RUN" -n 2 "${command[@]}" 2 kill backward 2 1
+    contains "$stderr" "AR-RANK-KILLED: rank 1 of 2"
+    spawn_bg unshare -pf --mount-proc "$ACCEL_RUN" -n 2 env --ignore-signal=INT "${command[@]}" 1000000
+    retry 600 0.1 grep -q evaluation out
+    pid=$(pgrep -P "$bg_pid" -x accel-run)
+    mapfile -t rank_pids < <(pgrep -P "$pid" -x faulty)
+    [ "${#rank_pids[@]}" -eq 2 ]
+    kill -INT "$pid"
+    retry 1000 0.01 is_taken "$pid" 2
+    pid_is_alive "$pid"
+    kill -INT "$pid"
+    wait_bg
+    [ "$status" -eq 130 ]
+    pids_are_gone "${rank_pids[@]}"
 }
 
 is_listened_at() { # PORT
