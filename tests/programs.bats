@@ -118,6 +118,12 @@ script() {
     same_run debian-O0 throws 2
 }
 
+@test "more ranks than cores: eight of fashion, sixteen of mlp_loader" {
+    in_turn 0 "fashion 8" "mlp_loader 16"
+    local run
+    for run in "${its_turn[@]}"; do same_run debian-O2 "${run% *}" "${run#* }"; done
+}
+
 # ---- what the comparison of one run cannot show
 
 # The figures are bytes of tensors that were made, which nothing else on the machine changes. (CPU seconds of runs side by side did: 1.6 once, of ranks that shared
