@@ -25,12 +25,13 @@ processors() {
     python3 -c 'import os, sys; print(*sorted(os.sched_getaffinity(0))[:int(sys.argv[1])], sep=",")' "$1"
 }
 
-# python_of BUILD: the interpreter that has this build of libtorch. wheel-VERSION, debian-13 and so on: tests/matrix/install
+# python_of BUILD: the interpreter that has this build of libtorch. wheel-VERSION, debian-13 and so on: tests/matrix/install; debian-gcc-O2-pie and the like:
+# tests/structures.mk
 python_of() {
     local build=${1%-O[0-9]}
     case $build in
-    debian) echo /usr/bin/python3 ;;
-    wheel) echo "$BUILD/venv/bin/python" ;;
+    debian | debian-gcc* | debian-clang*) echo /usr/bin/python3 ;;
+    wheel | wheel-gcc*) echo "$BUILD/venv/bin/python" ;;
     *) echo "$BUILD/matrix/$build/bin/python" ;;
     esac
 }

@@ -112,10 +112,17 @@ script() {
 @test "batchnorm.py" { alternate 1 script batchnorm.py; }
 @test "lstm.py" { alternate 0 script lstm.py; }
 
-@test "not optimised: index_loop, mlp_loader, throws, debian" { # the wheel's: tests/matrix.bats
-    same_run debian-O0 index_loop 3
-    same_run debian-O0 mlp_loader 2
-    same_run debian-O0 throws 2
+@test "by gcc, not optimised or with -O2: index_loop, mlp_loader, throws, debian" { # not optimised for the wheel: tests/matrix.bats
+    local build compared=
+    in_turn 0 debian-O0 debian-gcc-O2
+    for build in "${its_turn[@]}"; do
+        [ -d "$BUILD/programs/$build" ] || continue # make builds this commit's
+        same_run "$build" index_loop 3
+        same_run "$build" mlp_loader 2
+        same_run "$build" throws 2
+        compared=yes
+    done
+    [ -n "$compared" ]
 }
 
 @test "more ranks than cores: eight of fashion, sixteen of mlp_loader" {

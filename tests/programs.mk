@@ -8,6 +8,7 @@ PROGRAM_VENV ?= $(O)/venv
 PROGRAM_TORCH := $(wildcard $(PROGRAM_VENV)/lib/python3*/site-packages/torch)
 PROGRAM_NAMES := $(sort $(notdir $(basename $(wildcard tests/programs/*.cpp))))
 PROGRAM_NAMES_O0 := index_loop mlp_loader throws
+PROGRAM_NAMES_GCC := $(PROGRAM_NAMES_O0)
 
 # -D_GLIBCXX_USE_CXX11_ABI=1 is the default of gcc; the wheels since 2.7 are built so. Linked as needed: a program of the CPU must not
 # load the wheel's CUDA libraries, whose start takes seconds.
@@ -18,8 +19,9 @@ PROGRAM_FLAGS_wheel = -std=c++20 -D_GLIBCXX_USE_CXX11_ABI=1 -isystem $(PROGRAM_T
 PROGRAM_LINK_wheel = -L$(PROGRAM_TORCH)/lib -Wl,-rpath,$(abspath $(PROGRAM_TORCH))/lib -Wl,--allow-shlib-undefined \
 	-ltorch -ltorch_cpu -lc10
 
-# By clang, but for Debian's programs at -O0 and all of `make check-matrix`, which gcc compiles: they must be right with either compiler, and clang instantiates
-# the header's templates once and for all, when it is precompiled (20 s of processor time instead of 36), not in each program again (6 instead of 13).
+# By clang, but for three of Debian's programs, -O0 with one commit and -O2 with the next (debian-gcc-O2), and all of `make check-matrix`, which gcc compiles: they
+# must be right with either compiler, and clang instantiates the header's templates once and for all, when it is precompiled (20 s of processor time instead of 36),
+# not in each program again (6 instead of 13).
 PROGRAM_CXX_debian-O2 := clang++
 PROGRAM_CXX_wheel-O0 := clang++
 PROGRAM_CXX_wheel-O2 := clang++
@@ -44,7 +46,10 @@ $(O)/bench/$(1)/%: tests/bench/%.cpp $(O)/programs/$(1)-O2/precompiled/torch.h.g
 	$(Q)nice $(call program_cxx,$(1)-O2) $$(PROGRAM_FLAGS_$(1)) -O2 $(PROGRAM_WARN) -include $(O)/programs/$(1)-O2/precompiled/torch.h \
 		-o $$@ $$< -Wl,--as-needed $$(PROGRAM_LINK_$(1))
 endef
+PROGRAM_FLAGS_debian-gcc = $(PROGRAM_FLAGS_debian)
+PROGRAM_LINK_debian-gcc = $(PROGRAM_LINK_debian)
 $(foreach build,debian wheel,$(foreach opt,O0 O2,$(eval $(call program_rules,$(build),$(opt)))))
+$(eval $(call program_rules,debian-gcc,O2))
 $(foreach build,debian wheel,$(eval $(call bench_rule,$(build))))
 
 # One is linked with a library of its own.
@@ -62,13 +67,14 @@ $(LOADERS_STATIC): tests/programs/loaders.cpp $(wildcard tests/programs/*.h) $(O
 	$(Q)nice $(call program_cxx,debian-O2) $(PROGRAM_FLAGS_debian) -O2 $(PROGRAM_WARN) -include $(O)/programs/debian-O2/precompiled/torch.h \
 		-static-libstdc++ -static-libgcc -o $@ $< -Wl,--as-needed $(PROGRAM_LINK_debian)
 
-# What the tests use: all programs optimised on both builds, but for those that are run on one of the two alone, and three not optimised for Debian's (for the
-# wheel: tests/matrix.mk); the wheel's only where the wheel is installed.
+# What the tests use: all programs optimised on both builds, but for those that are run on one of the two alone, and three by gcc for Debian's, not optimised (for
+# the wheel: tests/matrix.mk) or as most users do; the wheel's only where the wheel is installed.
 PROGRAM_BUILDS = debian $(if $(PROGRAM_TORCH),wheel)
+PROGRAM_BUILDS_GCC = $(if $(filter 0,$(CHECK_HALF)),debian-O0,$(if $(filter 1,$(CHECK_HALF)),debian-gcc-O2,debian-O0 debian-gcc-O2))
 PROGRAM_NAMES_OTHER_debian := counted
 PROGRAM_NAMES_OTHER_wheel := structures faulty restless thread_first
 TEST_PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(patsubst %,$(O)/programs/$(build)-O2/%,$(filter-out $(PROGRAM_NAMES_OTHER_$(build)),$(PROGRAM_NAMES)))) \
-	$(PROGRAM_NAMES_O0:%=$(O)/programs/debian-O0/%) $(LOADERS_STATIC)
+	$(foreach build,$(PROGRAM_BUILDS_GCC),$(PROGRAM_NAMES_GCC:%=$(O)/programs/$(build)/%)) $(LOADERS_STATIC)
 
 # What tests/bench/peers times.
 BENCH_TRAINING = $(foreach build,$(PROGRAM_BUILDS),$(patsubst tests/bench/%.cpp,$(O)/bench/$(build)/%,$(wildcard tests/bench/*.cpp)))

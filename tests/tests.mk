@@ -23,6 +23,9 @@ $(UNIT_BINARIES): $(O)/unit/%: $$(call UNIT_OBJECTS,tests/unit/$$*.c)
 check-unit: $(UNIT_BINARIES)
 	@tests/run-unit $(UNIT_BINARIES)
 
+# ---- which half of what alternates from commit to commit is built
+CHECK_HALF := $(shell tests/check-half)
+
 # ---- programs that train, for both builds of libtorch
 include tests/programs.mk
 
