@@ -1,12 +1,14 @@
 #!/usr/bin/env bats
-# One program as gcc and clang make it, from -O0 to -O3 -flto, with and without PIE (tests/structures.mk): for `make check-matrix`, on Debian 12's
-# libtorch. Which calls are left to the dynamic linker, and where tables of virtual functions stand, differs; what the shim needs must be among them.
+# Two programs as gcc and clang make them, from -O0 to -O3 -flto, with and without PIE (tests/structures.mk): for `make check-matrix`, on Debian 12's
+# libtorch, and once on the wheel. Which calls are left to the dynamic linker, and where tables of virtual functions stand, differs; what the shim needs must be
+# among them.
 # What stands before the colon of a name is its column in the table.
 
 # shellcheck disable=SC2034 # drifted is read by programs.bash
 bats_require_minimum_version 1.5.0
 load helpers
 load programs
+load loading
 
 export BATS_TEST_TIMEOUT=900
 
@@ -14,27 +16,36 @@ setup_file() {
     programs_setup_file
 }
 
-# same_variant COMPILER-OPTIMISATION-KIND MODE: of tests/programs/structures.cpp
-same_variant() {
-    local program=$BUILD/structures/$1 mode=$2
-    plain=$BATS_TEST_TMPDIR/$1-$mode-plain ranks=$BATS_TEST_TMPDIR/$1-$mode drifted=
-    run_in "$plain" "$program" "$mode"
-    [ "$(cat "$plain/status")" -eq 0 ] || { echo "the plain run failed" >&2 && show "$plain/err" && return 1; }
-    run_in "$ranks" "$ACCEL_RUN" -n 2 "$program" "$mode"
-    same_status && same_numbers 2 && same_errors && "$COMPARE" "$plain/out" "$ranks/out"
+# variants_of COMPILER: what tests/structures.mk makes, in $variants
+variants_of() {
+    variants=(debian-"$1"-{O0,O2,O3-lto}-{pie,nopie} debian-"$1"-{O1,O3}-pie)
+    [ "$1" != gcc ] || variants+=(wheel-gcc-O3-lto-pie)
 }
 
 compiled_by() {
-    local variant mode
-    for variant in "$1"-{O0,O2,O3-lto}-{pie,nopie}; do
-        for mode in own_by_base lbfgs thread; do
-            same_variant "$variant" "$mode" || { echo "$variant $mode" >&2 && return 1; }
-        done
+    local variant variants mode
+    variants_of "$1"
+    for variant in "${variants[@]}"; do
+        for mode in own_by_base lbfgs thread; do same_structure "$variant" "$mode" 2; done
     done
 }
 
 @test "C++: compiled by gcc, -O0 to -O3 -flto, with and without PIE" { compiled_by gcc; }
 @test "C++: compiled by clang, -O0 to -O3 -flto, with and without PIE" { compiled_by clang; }
+
+# What a loader is made of is in the program: libtorch's templates, which the compiler may have put into each other.
+loading_by() {
+    local variant variants kind
+    variants_of "$1"
+    for variant in "${variants[@]}"; do
+        divided "$variant" 2 plain
+        divided "$variant" 3 plain 2
+        for kind in get_batch custom_sampler default_generator counting; do whole "$variant" 2 "$kind"; done
+    done
+}
+
+@test "loading: of a program compiled by gcc, -O0 to -O3 -flto, with and without PIE" { loading_by gcc; }
+@test "loading: of a program compiled by clang, -O0 to -O3 -flto, with and without PIE" { loading_by clang; }
 
 @test "C++: with the address sanitizers of gcc and clang, leaks included" {
     local compiler

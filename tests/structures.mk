@@ -1,10 +1,13 @@
 # Program structures: one program compiled in several ways, and a program that loads what it trains with at run time (tests/structures.bats).
-# For Debian's libtorch; what compilers and their options make of one program, COMPILER-OPTIMISATION-KIND, for `make check-matrix` only.
-STRUCTURE_VARIANTS := $(foreach compiler,gcc clang,$(foreach optimise,O0 O2 O3-lto,$(foreach kind,pie nopie,$(compiler)-$(optimise)-$(kind))))
+# For Debian's libtorch; what compilers and their options make of two programs, $(O)/programs/BUILD-COMPILER-OPTIMISATION-KIND/NAME, for `make check-matrix` only.
+STRUCTURE_VARIANTS := $(foreach compiler,gcc clang,$(foreach optimise,O0 O2 O3-lto,$(foreach kind,pie nopie,debian-$(compiler)-$(optimise)-$(kind)))) \
+	$(foreach compiler,gcc clang,$(foreach optimise,O1 O3,debian-$(compiler)-$(optimise)-pie)) wheel-gcc-O3-lto-pie
 STRUCTURE_COMPILER_gcc = $(CXX)
 STRUCTURE_COMPILER_clang = clang++
 STRUCTURE_FLAGS_O0 := -O0
+STRUCTURE_FLAGS_O1 := -O1
 STRUCTURE_FLAGS_O2 := -O2
+STRUCTURE_FLAGS_O3 := -O3
 STRUCTURE_FLAGS_O3-lto := -O3 -flto
 STRUCTURE_FLAGS_pie := -fPIE -pie
 STRUCTURE_FLAGS_nopie := -fno-pie -no-pie
@@ -32,13 +35,13 @@ $(O)/structures/liballocator.so: tests/structures/allocator.c
 	$(Q)$(CC) $(CFLAGS_ALL) -Werror -Wno-missing-prototypes -fno-builtin -fvisibility=default -shared -o $@ $<
 
 define structure_variant
-$(O)/structures/$(1): tests/programs/structures.cpp tests/programs/dump.h
+$(O)/programs/$(1)/%: tests/programs/%.cpp $(wildcard tests/programs/*.h)
 	@mkdir -p $$(@D)
-	$(Q)nice $$(STRUCTURE_COMPILER_$(firstword $(2))) $(foreach word,$(wordlist 2,3,$(2)),$(STRUCTURE_FLAGS_$(word))) $$(PROGRAM_FLAGS_debian) \
-		-pthread -o $$@ $$< $$(PROGRAM_LINK_debian)
+	$(Q)nice $$(STRUCTURE_COMPILER_$(word 2,$(2))) $(foreach word,$(wordlist 3,4,$(2)),$(STRUCTURE_FLAGS_$(word))) $$(PROGRAM_FLAGS_$(firstword $(2))) \
+		-pthread -o $$@ $$< -Wl,--as-needed $$(PROGRAM_LINK_$(firstword $(2)))
 endef
 $(foreach variant,$(STRUCTURE_VARIANTS),$(eval $(call structure_variant,$(variant),$(subst O3 lto,O3-lto,$(subst -, ,$(variant))))))
 
 .PHONY: structures structure-variants
 structures: $(STRUCTURES)
-structure-variants: $(STRUCTURE_VARIANTS:%=$(O)/structures/%)
+structure-variants: $(foreach variant,$(STRUCTURE_VARIANTS),$(O)/programs/$(variant)/structures $(O)/programs/$(variant)/loaders)
