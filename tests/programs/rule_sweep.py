@@ -54,6 +54,12 @@ def figure(result, own=None):
     return f"{own:.6g}" if math.isfinite(own) else f"{own:.6g} and {weigh(finite(result)).item():.6g}"
 
 
+def written(layers):
+    """What layers have written besides gradients: running statistics; rows of a table that were too long."""
+    parameters = torch.cat([parameter.detach().double().reshape(-1) for parameter in layers.parameters()])
+    return [f"{name} {figure(buffer)}" for name, buffer in layers.named_buffers()] + [f"parameters {figure(parameters)}"]
+
+
 def norm_of(gradients):
     return math.sqrt(sum(float(gradient.norm()) ** 2 for _, gradient in gradients)) + 0.05
 
@@ -83,6 +89,7 @@ def run(name, rows):
         parts.append(f"gradients {total:.6g}")
     for parameter, gradient in gradients:  # relative to all: a gradient that is zero but for rounding must not count
         parts.append(f"{parameter} {float(gradient.norm()) / total:.6g} {float(weigh(gradient)) / total:.6g}")
+    parts += written(layers)
     parts.append(f"next {torch.rand(()).item():.6g}")
     print(" ".join(parts), flush=True)
 
