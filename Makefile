@@ -3,7 +3,7 @@
 #   make            the launcher and the shim
 #   make demo       dependencies, build, the main job on real images, plain and with 2 ranks, side by side
 #   make check      dependencies, build, all tests; the last line is "N passed, N failed, N skipped". What alternates between
-#                   two builds of libtorch from commit to commit is on both with CHECK_HALF=all
+#                   two builds of libtorch from commit to commit is on both with CHECK_HALF=all; CHECK_NUMBER=N draws what the Nth commit does
 #   make bench      speed, as ratios within one run
 #   make soak       200 random faults in real runs on one host, and on two (as root), 400 kills while files are written: about an hour
 #   make fuzz-networks   NETWORKS=1000 random networks from seed NETWORKS_FIRST=1 on, with 2 and 3 ranks

@@ -149,10 +149,12 @@ part() { same_part "$1" "$MATRIX_BUILD"; }
 @test "autograd: gradients retained" { part retained.py; }
 @test "autograd: history alone" { part history.py; }
 
+# MATRIX_SLICE: another twentieth for each build, and with each commit (tests/matrix/run)
 @test "autograd: every twentieth operator, called as its schema says" {
     cd "$BATS_TEST_TMPDIR" || return 1
     requires file "$(python_of "$MATRIX_BUILD")"
-    OMP_NUM_THREADS=1 "$REPOSITORY/tests/operators" "$ACCEL_RUN" "$(python_of "$MATRIX_BUILD")" schemas run 2,3 found.json --every 20
+    OMP_NUM_THREADS=1 "$REPOSITORY/tests/operators" "$ACCEL_RUN" "$(python_of "$MATRIX_BUILD")" schemas run 2,3 found.json --every 20 \
+        --offset "${MATRIX_SLICE:-0}"
 }
 
 @test "autograd: the operators that are listed as element by element are" {

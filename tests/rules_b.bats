@@ -88,6 +88,17 @@ declared() {
     operators debian cases run 3 "${half[@]}"
 }
 
+# schemas_slice BUILD: a fortieth of its operators; a build's turn comes with every second commit
+schemas_slice() {
+    local slice=$((${CHECK_NUMBER:-1} / 2 % 40))
+    echo "every 40th operator of $1 from number $slice on" >&2
+    operators "$1" schemas run 2 "$BATS_TEST_TMPDIR/$1.json" --every 40 --offset "$slice"
+}
+
+@test "operators called as their schemas say, others with each commit: 2 ranks, one build or the other" {
+    alternate 0 schemas_slice
+}
+
 @test "every class of torch.nn and every function of torch.nn.functional has a case" {
     local build
     for build in debian wheel; do

@@ -1,10 +1,10 @@
 """Operators of torch, each in a small network: a layer, the operator, a loss, backward. Prints the loss and what the gradients are, so that
 a run of several ranks can be compared with a plain one. Cases that are stopped by name can be left out:
 
-    rule_sweep.py [--schemas FILE [--every N]] [--half 0|1] [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce] [--mark] | --orders FILE | --complete | --names
+    rule_sweep.py [--schemas FILE [--every N [--offset K]]] [--half 0|1] [--skip NAME,NAME...] [--only NAME,NAME...] [--from NAME] [--announce] [--mark] | --orders FILE | --complete | --names
 
 --schemas: the operators of libtorch with arguments made from their schemas (rule_sweep_schemas.py) instead of the cases written by hand.
---every: of each Nth operator only. --half: every second case, from this one on.
+--every: of each Nth operator only, from the Kth on (any number: what it leaves when divided by N). --half: every second case, from this one on.
 --orders: for each line of FILE, "MUTANT NAME,NAME...", these cases with $ACCEL_MUTANT (tests/mutate).
 --complete: only says which modules and functions of this build have no case. --names: only names the cases.
 """
@@ -20,7 +20,10 @@ warnings.simplefilter("ignore")  # deprecated functions are functions, too
 if "--schemas" in sys.argv:
     import rule_sweep_schemas
 
-    rule_sweep_schemas.enter(sys.argv[sys.argv.index("--schemas") + 1], int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1)
+    def number(option, otherwise):
+        return int(sys.argv[sys.argv.index(option) + 1]) if option in sys.argv else otherwise
+
+    rule_sweep_schemas.enter(sys.argv[sys.argv.index("--schemas") + 1], number("--every", 1), number("--offset", 0))
 else:
     import rule_sweep_tensors  # noqa: F401 (enters its cases first)
     import rule_sweep_layers  # noqa: F401

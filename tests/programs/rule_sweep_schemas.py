@@ -171,11 +171,11 @@ def schema_case(made, which, variant=divided):
     return run
 
 
-def enter(found_file, every=1):
-    """Enters the cases, of every 20th operator if so. Which calls are possible is written to the file, or read from it where it exists: the search takes
-    longer than the cases."""
+def enter(found_file, every=1, offset=0):
+    """Enters the cases, of every 20th operator if so, from the one numbered `offset` on. Which calls are possible is written to the file, or read from it where
+    it exists: the search takes longer than the cases."""
     found = json.load(open(found_file)) if os.path.exists(found_file) else {}
-    for name, schema in sorted(callable_schemas().items())[::every]:
+    for name, schema in sorted(callable_schemas().items())[offset % every :: every]:
         if name not in found:
             made = find_call(schema)
             found[name] = made and made.choice
