@@ -30,6 +30,7 @@ else:
     import rule_sweep_modules
     import rule_sweep_functions
     import rule_sweep_inner  # noqa: F401
+    import rule_sweep_rows  # noqa: F401
     import rule_sweep_types  # noqa: F401
 from rule_sweep_case import CASES, Layers, Tools, pieces
 

@@ -1,5 +1,5 @@
 """Cases of rule_sweep.py: every class of torch.nn. Each stands behind a layer that has divided the batch (nn.NAME); one that has parameters also
-meets the batch first (nn.NAME:first). What stands behind the colon is a variant."""
+meets the batch first (nn.NAME:first), and a batch whose own gradient the program wants (nn.NAME:input). What stands behind the colon is a variant."""
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
@@ -20,6 +20,10 @@ def module_case(make, use, data):
     return run
 
 
+def leaf(m, t, kind):
+    return m.keep(t.raw(kind).clone().requires_grad_())
+
+
 def modules(kind, use=plain_call, **makers):
     """Classes that take a tensor of this kind (Tools.raw), as functions that make one; NAME__variant for more than one."""
     for key, make in makers.items():
@@ -29,7 +33,10 @@ def modules(kind, use=plain_call, **makers):
         full = "nn." + key.replace("__", ":")
         CASES[full] = module_case(make, use, lambda m, t: m.behind(kind, t))
         if not name.startswith("Lazy") and any(True for _ in make().parameters()):
-            CASES[full + ("_first" if "__" in key else ":first")] = module_case(make, use, lambda m, t: t.raw(kind))
+            variant = full + ("_" if "__" in key else ":")
+            CASES[variant + "first"] = module_case(make, use, lambda m, t: t.raw(kind))
+            if kind != "tokens":
+                CASES[variant + "input"] = module_case(make, use, lambda m, t: leaf(m, t, kind))
 
 
 def evaluated(use=plain_call):

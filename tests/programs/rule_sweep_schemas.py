@@ -3,7 +3,10 @@
 
 Each operator gets a divided batch as its first tensor (and as the second, in the variant :both; not as the first, in :second). In-place
 operators write to a divided batch, and in :second to a tensor of the program's own; out= writes to a tensor of the program's own. In :sums
-all tensors that have a type which can be summed are sums over the batch, of which each rank has a part."""
+all tensors that have a type which can be summed are sums over the batch, of which each rank has a part.
+
+Arguments that have a default are left out in these. In :rows the operator works along dimension 0, that of the rows, and what has a default is given
+otherwise (keepdim, correction, largest), in :rows_both with two divided tensors; in :options, for operators that ask for no dimension, the latter alone."""
 import itertools
 import json
 import os
@@ -46,6 +49,49 @@ def callable_schemas():
 
 
 TENSORS = ("Tensor", "Tensor[]", "List[Tensor]")
+DIMENSIONS = {"dim", "dims", "dim0", "dim1", "dim2", "axis", "axis0", "axis1", "dimension", "start_dim", "end_dim", "dims_self", "dims_other", "source", "destination"}
+OF_ONE, OF_SEVERAL = ("int", "Optional[int]", "int?"), ("List[int]", "int[]", "Optional[List[int]]", "int[]?")
+NOT_FLIPPED = {"non_blocking", "pin_memory", "copy", "requires_grad", "check_errors", "cudnn_enabled"}  # nothing to see, or no CPU's
+# What is given where the default is something else.
+OTHERWISE = {
+    "alpha": 2, "beta": 2, "correction": 0, "rounding_mode": "floor", "value": 2, "reduction": 2, "offset": 1, "p": 1, "min": 0.3, "max": 0.6, "base": 2.0, "norm": "ortho", "side": "right",
+    "ord": 1, "nan": 0.5, "eps": 0.1, "negative_slope": 0.5, "lambd": 0.3, "margin": 0.5, "step": 2, "approximate": "tanh", "interpolation": "nearest", "decimals": 1, "n": 2, "UPLO": "U", "bins": 5,
+    "threshold": 0.4, "delta": 0.5, "blank": 1,
+}  # fmt: skip
+NOT_OTHERWISE = {"rrelu_with_noise", "rrelu_with_noise_"}  # end the process
+ROWS, OPTIONS = ("rows", "rows_alone"), ("options",)  # ways to call it; rows_alone: other values are refused there
+DEFAULT = object()
+
+
+def dimension_for(argument, schema):
+    """The first dimension; the one beside it where there are two."""
+    is_second = argument.name in ("dim2", "axis1", "end_dim", "destination") or (argument.name == "dim1" and any(a.name == "dim0" for a in schema.arguments))
+    return int(is_second) if str(argument.type) in OF_ONE else [int(is_second)]
+
+
+def other_value(argument):
+    """Not the default, if it is known what else there is."""
+    if str(argument.type) in ("bool", "Optional[bool]", "bool?"):
+        return DEFAULT if argument.name in NOT_FLIPPED else not argument.default_value
+    return OTHERWISE.get(argument.name, DEFAULT)
+
+
+def writes_out(schema):
+    """To a tensor of the program's own, which autograd forbids where there is a history."""
+    return any(a.is_out for a in schema.arguments)
+
+
+def has_dimension(schema):
+    return any(a.name in DIMENSIONS and str(a.type) in OF_ONE + OF_SEVERAL for a in schema.arguments)
+
+
+def ways_of(schema):
+    if schema.name[6:] in NOT_OTHERWISE:
+        return ()
+    if has_dimension(schema):
+        return ROWS
+    has_option = any(a.has_default_value() and str(a.type) not in TENSORS and other_value(a) is not DEFAULT for a in schema.arguments)
+    return OPTIONS if has_option else ()
 
 
 def tensor_of(shape, dtype, rows, at):
@@ -77,11 +123,19 @@ def value_for(argument, number):
 class Made:
     """How an operator is called: the shape of a row, the types of its tensors, and the choice of its other arguments."""
 
-    def __init__(self, schema, shape, dtypes, number, result_dtype=None):
-        self.schema, self.shape, self.number, self.choice = schema, tuple(shape), number, [shape, dtypes, number, result_dtype]
+    def __init__(self, schema, shape, dtypes, number, result_dtype=None, way=""):
+        self.schema, self.shape, self.number, self.way, self.choice = schema, tuple(shape), number, way, [shape, dtypes, number, result_dtype, way]
         self.dtypes = [getattr(torch, name) for name in dtypes]
         self.result_dtype = getattr(torch, result_dtype or "float32")
         self.operator = getattr(getattr(torch.ops.aten, schema.name[6:]), schema.overload_name or "default")
+
+    def value(self, argument):
+        """For an argument that is no tensor."""
+        if self.way in ROWS and argument.name in DIMENSIONS and str(argument.type) in OF_ONE + OF_SEVERAL:
+            return dimension_for(argument, self.schema)
+        if argument.has_default_value():
+            return other_value(argument) if self.way in ("rows", "options") else DEFAULT
+        return value_for(argument, self.number)
 
     def call(self, rows, tensor):
         """tensor(at, shape, dtype): the tensor for the argument that is number `at` of the tensors."""
@@ -97,36 +151,37 @@ class Made:
                 else:
                     value = [tensor(at, self.shape, dtype), tensor(at + 1, self.shape, dtype)]
                 at += 1
-            elif argument.has_default_value():
-                continue
             else:
-                value = value_for(argument, self.number)
-            if argument.kwarg_only or named:
+                value = self.value(argument)
+            if value is DEFAULT:
+                continue
+            if argument.kwarg_only or argument.has_default_value() or named:
                 named[argument.name] = value
             else:
                 arguments.append(value)
         return self.operator(*arguments, **named)
 
 
-def find_call(schema):
+def find_call(schema, ways=("",), dtypes_known=None):
     """The first way to call it that libtorch accepts, tried on tensors that are nobody's: alike in all ranks."""
     tensors = sum(str(a.type) in TENSORS and not a.is_out for a in schema.arguments)
-    choices = DTYPES + (MIXED if tensors > 1 else [])
+    choices = [dtypes_known] if dtypes_known else DTYPES + (MIXED if tensors > 1 else [])
     shapes = SHAPES if hasattr(torch, "Tag") and hasattr(torch.Tag, "pointwise") else SHAPES[:3]  # each refusal takes 1.13 ten milliseconds
     at_mask = [a.name for a in schema.arguments if str(a.type) == "Tensor"].index("mask") if schema.name.startswith("aten::masked_") else None
-    for shape, dtypes, number in itertools.product(shapes, (MASKED if at_mask else []) + choices, (0, 1)):
+    choices = MASKED + choices if at_mask and not dtypes_known else choices
+    for way, shape, dtypes, number in itertools.product(ways, shapes, choices, (0, 1)):
         if at_mask and dtypes[min(at_mask, len(dtypes) - 1)] != "bool":  # 1.13 takes the bytes of any type for a mask
             continue
         if "_pad1d" in schema.name and number == 0:  # 1.13 takes a list of one number, and reads what lies behind it
             continue
         if schema.overload_name == "scalarrayint" and shape:  # and one spacing for several dimensions
             continue
-        made = Made(schema, shape, dtypes, number)
+        made = Made(schema, shape, dtypes, number, None, way)
         try:
             torch.manual_seed(0)
             with torch.no_grad():
                 result = made.call(4, lambda at, shape, dtype: tensor_of(shape, dtype, 4, at))
-            if "out" in schema.overload_name:
+            if writes_out(schema):
                 made.choice[3] = str(pieces(result)[0].dtype)[6:]
             return made
         except LookupError:
@@ -164,31 +219,45 @@ def schema_case(made, which, variant=divided):
         def tensor(at, shape, dtype):
             return variant(m, t, shape, dtype, at) if at in which else tensor_of(shape, dtype, t.rows, at)
 
-        quiet = "out" in made.schema.overload_name
+        quiet = writes_out(made.schema)
         with torch.set_grad_enabled(not quiet):
             return made.call(t.rows, tensor)
 
     return run
 
 
+def enter_call(name, made, variants):
+    for variant, which, of in variants:
+        CASES[f"op.{name}{variant}"] = schema_case(made, which, of)
+
+
 def enter(found_file, every=1, offset=0):
     """Enters the cases, of every 20th operator if so, from the one numbered `offset` on. Which calls are possible is written to the file, or read from it where
     it exists: the search takes longer than the cases."""
     found = json.load(open(found_file)) if os.path.exists(found_file) else {}
+
+    def known(key, search):
+        if key not in found:
+            made = search()
+            found[key] = made and made.choice
+        return found[key]
+
     for name, schema in sorted(callable_schemas().items())[offset % every :: every]:
-        if name not in found:
-            made = find_call(schema)
-            found[name] = made and made.choice
-        if found[name] is None:
+        choice = known(name, lambda: find_call(schema))
+        if choice is None:
             continue
-        made = Made(schema, *found[name])
         tensors = sum(str(a.type) in TENSORS and not a.is_out for a in schema.arguments)
-        CASES["op." + name] = schema_case(made, (0,))
+        variants = [("", (0,), divided)]
         if tensors > 1:
-            CASES[f"op.{name}:second"] = schema_case(made, (1,))
-            CASES[f"op.{name}:both"] = schema_case(made, (0, 1))
+            variants += [(":second", (1,), divided), (":both", (0, 1), divided)]
         if name not in ("view.dtype", "view_copy.dtype"):  # three ranks round, and these show the last bit
-            CASES[f"op.{name}:sums"] = schema_case(made, range(tensors + 1), summed)
+            variants += [(":sums", range(tensors + 1), summed)]
+        enter_call(name, Made(schema, *choice), variants)
+        ways = ways_of(schema)
+        choice = known(f"{name}:{ways[0]}", lambda: find_call(schema, ways, choice[1])) if ways else None
+        if choice:
+            variants = [(f":{ways[0]}", (0,), divided)] + ([(":rows_both", (0, 1), divided)] if ways == ROWS and tensors > 1 else [])
+            enter_call(name, Made(schema, *choice), variants)
     if not os.path.exists(found_file):
         with open(found_file, "w") as file:
             json.dump(found, file)
