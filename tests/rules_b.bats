@@ -115,7 +115,7 @@ schemas_slice() {
     done
 }
 
-@test "the sweep notices a figure, an infinity, what an infinity hides, a missing case, a run without cases, and a stop that is not expected or is none" {
+@test "the sweep notices a figure, an infinity, what an infinity hides, a missing case, a run without cases, with few of them or with many that libtorch refuses, and a stop that is not expected or is none" {
     local change
     cd "$BATS_TEST_TMPDIR" || return 1
     cat >program <<'END'
@@ -149,6 +149,9 @@ END
         CHANGE=$change PLAIN=inf run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./program
     done
     run -1 "$REPOSITORY/tests/sweep" ./launcher 2 ./silent
+    CHANGE='' "$REPOSITORY/tests/sweep" ./launcher 2 --at-least 3 --refused-at-most 1 ./program
+    CHANGE='' run -1 "$REPOSITORY/tests/sweep" ./launcher 2 --at-least 4 ./program
+    CHANGE='' run -1 "$REPOSITORY/tests/sweep" ./launcher 2 --refused-at-most 0 ./program
     CHANGE=stop "$REPOSITORY/tests/sweep" ./launcher 2,3 --stopped b ./program
     CHANGE=stop run -1 "$REPOSITORY/tests/sweep" ./launcher 1,2 --stopped b ./program
     for change in killed late parted; do
