@@ -23,13 +23,21 @@ fuzz_stub() {
     run "$REPOSITORY/tests/fuzz_networks" --python ./program --launcher ./launcher --ranks 2 --first 1 --count 2
 }
 
+# fuzz [--programs]: twenty, others with each commit (CHECK_NUMBER of tests/run-all); which seeds they are stands in the output
+fuzz() {
+    run "$REPOSITORY/tests/fuzz_networks" "$@" --python "$PYTHON" --launcher "$ACCEL_RUN" --ranks 2 --first $((20 * ${CHECK_NUMBER:-1} + 1)) --count 20
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "twenty random networks with two ranks are those of one process" {
-    run -0 "$REPOSITORY/tests/fuzz_networks" --python "$PYTHON" --launcher "$ACCEL_RUN" --ranks 2 --first 1 --count 20
-    contains "$output" "20 networks with [2] ranks: 0 failures, 0 stops by name, 0 that libtorch refuses"
+    fuzz
+    # A normalisation of the one row that a last batch may have is refused: one network of two hundred.
+    [[ $output = *"20 networks with [2] ranks: 0 failures, 0 stops by name, "[0-2]" that libtorch refuses"* ]]
 }
 
 @test "twenty random programs, of views, writes, reads, branches, hooks and states, with two ranks are those of one process" {
-    run -0 "$REPOSITORY/tests/fuzz_networks" --programs --python "$PYTHON" --launcher "$ACCEL_RUN" --ranks 2 --first 101 --count 20
+    fuzz --programs
     contains "$output" "20 networks with [2] ranks: 0 failures"
 }
 

@@ -7,10 +7,12 @@ compared with a plain one (tests/fuzz_networks):
 with all figures in float64, so that what was rounding is gone.
 A seed that leaves 4 when divided by 5 may have time before rows (has_time_first).
 """
+import inspect
 import random
 import sys
 import warnings
 
+import random_networks_rare  # noqa: F401 (enters its steps)
 import torch
 from random_networks_losses import LOSSES
 from random_networks_steps import FIRST, STEPS
@@ -42,7 +44,7 @@ class Builder(nn.Module):
         kinds = ["flat", "flat", "series", "line", "image", "image", "volume"]
         self.kind = self.first_kind = self.pick(["time"] if has_time_first(seed) and self.chance(0.7) else kinds)
         self.size = self.pick([1, 2, 3, 5, 6, 7, 8, 9, 11, 12, 13, 16, 17])
-        self.tokens = False
+        self.tokens = self.sparse = False
 
     def pick(self, things):
         return self.draw.choice(things)
@@ -82,13 +84,15 @@ class Builder(nn.Module):
     def begin(self):
         """The layer that the batch goes into: a lookup of tokens, or one for numbers."""
         self.tokens = self.kind in ("flat", "series") and self.chance(0.25)
+        self.sparse = self.tokens and self.chance(0.4)
         self.probe = self.batch(2)
         if not self.tokens:
             self.add(self.pick(FIRST[self.kind]))
         elif self.kind == "series":
-            self.note("embedding", self.layer(nn.Embedding(9, 5, padding_idx=self.pick([None, 0]))), self.kind)
+            self.note("embedding", self.layer(nn.Embedding(9, 5, padding_idx=self.pick([None, 0]), max_norm=self.pick([None, None, 1.0]), sparse=self.sparse)), self.kind)
         else:
-            self.note("bag", self.layer(nn.EmbeddingBag(9, 5, padding_idx=self.pick([None, 0]), mode=self.pick(["sum", "mean", "max"]))), self.kind)
+            mode = self.pick(["sum", "mean"] if self.sparse else ["sum", "mean", "max"])
+            self.note("bag", self.layer(nn.EmbeddingBag(9, 5, padding_idx=self.pick([None, 0]), mode=mode, sparse=self.sparse)), self.kind)
 
     def add(self, maker):
         made = maker(self, tuple(self.probe.shape))
@@ -122,13 +126,36 @@ def build(seed):
     return b, losses
 
 
-OPTIMIZERS = [lambda p: torch.optim.SGD(p, 0.01), lambda p: torch.optim.SGD(p, 0.01, momentum=0.9, weight_decay=0.01), lambda p: torch.optim.SGD(p, 0.01, 0.9, nesterov=True),
-              lambda p: torch.optim.Adam(p, 0.01, eps=0.01), lambda p: torch.optim.AdamW(p, 0.01, eps=0.01, amsgrad=True), lambda p: torch.optim.RMSprop(p, 0.01, eps=0.1),
-              lambda p: torch.optim.Adagrad(p, 0.01, eps=0.1), lambda p: torch.optim.Adadelta(p, 0.1, eps=0.01), lambda p: torch.optim.Adamax(p, 0.01, eps=0.1)]
+OPTIMIZERS = [("SGD", {}), ("SGD", dict(momentum=0.9, weight_decay=0.01)), ("SGD", dict(momentum=0.9, nesterov=True)), ("Adam", dict(eps=0.01)), ("AdamW", dict(eps=0.01, amsgrad=True)),
+              ("RMSprop", dict(eps=0.1)), ("RMSprop", dict(eps=0.1, centered=True, momentum=0.5)), ("Adagrad", dict(eps=0.1)), ("Adadelta", dict(lr=0.1, eps=0.01)), ("Adamax", dict(eps=0.1)),
+              ("NAdam", dict(eps=0.01)), ("RAdam", dict(eps=0.01, weight_decay=0.01)), ("ASGD", {}), ("Rprop", {}), ("LBFGS", dict(max_iter=3, history_size=2))]
+OF_SPARSE = ("SGD", {}), ("Adagrad", dict(eps=0.1))
+
+
+def optimizer_of(b, parameters):
+    """Some of them for all tensors at once, where this build has that."""
+    name, settings = b.pick(OF_SPARSE if b.sparse else OPTIMIZERS)
+    settings = dict(lr=0.01, **settings) if "lr" not in settings else settings
+    kind, way = getattr(torch.optim, name), b.pick([None, "foreach", "fused"])
+    if way in inspect.signature(kind).parameters and not b.sparse:
+        try:
+            return kind(parameters, **settings, **{way: True})
+        except RuntimeError:  # not on a CPU, before 2.4
+            pass
+    return kind(parameters, **settings)
+
+
+def settle(optimizer, parameters):
+    """Rprop goes by the sign alone: what is zero but for rounding has none."""
+    if isinstance(optimizer, torch.optim.Rprop):
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad.mul_(parameter.grad.abs() > 1e-6)
 
 
 def weigh(tensors):
     """One figure of all tensors, with weights that tell elements apart, relative to their size."""
+    tensors = [tensor.to_dense() if tensor.is_sparse else tensor for tensor in tensors]
     values = torch.cat([tensor.detach().double().reshape(-1) for tensor in tensors] or [torch.zeros(1, dtype=torch.double)])
     weights = torch.cos(torch.arange(values.numel(), dtype=torch.double) * 0.7) + 0.3
     return f"{float((values * weights).sum() / (1 + values.norm())):.12g} {float(values.norm()):.12g}"
@@ -142,10 +169,23 @@ def evaluate(b):
     return f"evaluated {tuple(out.shape)} {weigh([out])}"
 
 
+def evaluate_losses(b, losses, batch):
+    rows = torch.arange(batch.shape[1 if b.first_kind == "time" else 0])
+    out = b(batch, rows)
+    return out, sum(weight * loss(out, b.rows) for _, loss, weight in losses)
+
+
+def closure(b, losses, batch, optimizer):
+    optimizer.zero_grad()
+    _, total = evaluate_losses(b, losses, batch)
+    total.backward()
+    return total
+
+
 def train(b, losses):
     """The words that say what came of three steps."""
     parameters = list(b.parameters())
-    optimizer = b.pick(OPTIMIZERS)(parameters)
+    optimizer = optimizer_of(b, parameters)
     pieces, clip, none, between = b.pick([1, 1, 2]), b.pick(["", "", "norm", "value"]), b.chance(0.5), b.chance(0.4)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5) if b.chance(0.3) else None
     b.train()
@@ -153,14 +193,15 @@ def train(b, losses):
         optimizer.zero_grad(set_to_none=none)
         for _ in range(pieces):
             rows = b.size if number < 2 else max(1, b.size - b.pick([0, 1]))  # the last batch may be smaller
-            out = b(b.batch(rows), torch.arange(rows))
-            total = sum(weight * loss(out, b.rows) for _, loss, weight in losses)
+            batch = b.batch(rows)
+            out, total = evaluate_losses(b, losses, batch)
             total.backward()
             yield f"loss {total.item():.12g}"
-        if clip:
+        if clip and not b.sparse:
             getattr(nn.utils, f"clip_grad_{clip}_")(parameters, 0.1)
         yield f"out {tuple(out.shape)} {weigh([out])} gradients {weigh([p.grad for p in parameters if p.grad is not None])}"
-        optimizer.step()
+        settle(optimizer, parameters)
+        optimizer.step(*[lambda: closure(b, losses, batch, optimizer)] if isinstance(optimizer, torch.optim.LBFGS) else [])
         if schedule:
             schedule.step()
         if between:

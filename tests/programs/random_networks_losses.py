@@ -118,6 +118,34 @@ def pairs(b, shape):
                               lambda x, rows, reduction: F.multilabel_soft_margin_loss(x, (other(rows) > 0).to(x.dtype), reduction=reduction)]))
 
 
+@loss("flat")
+def label_sets(b, shape):
+    """For each row a few classes, ended by -1."""
+    count = shape[1]
+
+    def target(rows):
+        first = b.table(dtype=torch.long, limit=count)[rows].unsqueeze(1)
+        return torch.where(torch.arange(count) > first // 2, -1, (first + torch.arange(count)) % count)
+
+    return reduced(b, lambda x, rows, reduction: F.multilabel_margin_loss(x, target(rows), reduction=reduction))
+
+
+@loss("series", "time")
+def transcripts(b, shape):
+    """Labels that are shorter than the sequences, whose places nobody knows."""
+    steps, classes = shape[1 if b.kind == "series" else 0], shape[2]
+    if classes < 2 or steps > 20:
+        return by_hand(b, shape)
+    is_series = b.kind == "series"
+
+    def connected(x, rows, reduction):
+        x = (x.transpose(0, 1) if is_series else x).log_softmax(-1)
+        targets, lengths = b.table(2, dtype=torch.long, limit=classes - 1)[rows] + 1, b.table(dtype=torch.long, limit=2)[rows] + 1
+        return F.ctc_loss(x, targets, torch.full((len(rows),), steps), lengths.clamp(max=steps), reduction=reduction, zero_infinity=True)
+
+    return reduced(b, connected)
+
+
 @loss(*ALL)
 def by_hand(b, shape):
     return b.pick([lambda x, rows: x.pow(2).mean(), lambda x, rows: x.norm(), lambda x, rows: x.logsumexp(-1).mean(), lambda x, rows: x.tanh().sum() / 10,

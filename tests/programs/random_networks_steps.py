@@ -185,7 +185,7 @@ UNARY = [torch.relu, torch.tanh, torch.sigmoid, F.gelu, F.silu, F.mish, F.softpl
          lambda x: torch.addcmul(x, x, x.cos(), value=0.5), lambda x: torch.addcdiv(x, x, x * x + 1), lambda x: x * (x > 0), lambda x: x + x.detach().round(),
          lambda x: torch.hypot(x, x + 2), lambda x: torch.nan_to_num(x), lambda x: x.sign() * x, lambda x: F.threshold(x, 0.1, 0.2), lambda x: F.hardsigmoid(x) * x]
 IN_PLACE = [torch.relu_, torch.tanh_, torch.sigmoid_, lambda x: x.mul_(0.5), lambda x: x.add_(1), lambda x: x.clamp_(-1, 1), lambda x: x.div_(2).sub_(0.25), torch.sin_,
-            lambda x: x.add_(x.cos()), lambda x: x.masked_fill_(x > 1, 0), lambda x: F.leaky_relu(x, 0.1, inplace=True), lambda x: F.elu(x, inplace=True), lambda x: x.neg_(),
+            lambda x: x.add_(x.detach().cos()), lambda x: x.masked_fill_(x > 1, 0), lambda x: F.leaky_relu(x, 0.1, inplace=True), lambda x: F.elu(x, inplace=True), lambda x: x.neg_(),
             lambda x: x.copy_(x * 0.5), lambda x: x.addcmul_(x.detach().cos(), x.detach().sin()), lambda x: F.silu(x, inplace=True), lambda x: x.lerp_(x.detach().sin(), 0.5)]
 
 
