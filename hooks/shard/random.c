@@ -165,6 +165,9 @@ RULE_FUNCTION(random_in_place) {
     HELD_TENSOR history = history_of(call, probability);
     if (probability && probability->record.kind == RECORD_SHARD)
         value_replace(probability->slot, value_tensor(whole_values(call, argument_tensor(probability), &probability->record)));
+    /* A leaf that wants a gradient is refused, as any write to it is: before numbers are drawn, which later draws would miss. */
+    if (tensor_is_recorded(self) && !tensor_node(self))
+        value_drop(TORCH_CALL("aten::copy_", "", value_tensor(self), value_tensor(self), value_bool(false)));
     struct tensor *whole = draw(call, random_whole(self, &call->record));
     struct value rows = value_tensor(rows_take(whole, &call->record, call->record.dim));
     if (history)

@@ -33,9 +33,18 @@ def own(m, t):
     return m.other(t.flat)
 
 
+def draw_refused(h, m, t):
+    """A draw into a leaf that wants a gradient: the stream, shown by "next", stays where it was."""
+    try:
+        h.detach().requires_grad_().normal_()
+    except RuntimeError:
+        return h * 2
+
+
 # ---- order and running results
 table(
     "flat",
+    draw_refused=draw_refused,
     cumprod=lambda h, m, t: h.cumprod(0),
     cumprod_from_last=lambda h, m, t: h.cumprod(-2),
     cumprod_in_place=written(lambda x, m, t: x.cumprod_(0)),
