@@ -18,6 +18,7 @@
  *    that is one signal. So is what one sender sends twice at once (timeout, to its child and to the group).
  *  - What a thread sends to itself (raise) comes at once, at the same place on all ranks.
  *  - An alarm that is kept comes at the main thread's next rest at the latest, and is gone when the program sets its timer anew (alarms.c).
+ *  - In a rank's forked worker Ctrl-C waits for the rank's own handler (signals_worker.h).
  *  - What the program has not asked for is left alone: no handler, no change.
  *  - The program is shown the handlers that it has set.
  */
@@ -36,6 +37,7 @@
 #include "sent.h"
 #include "shim.h"
 #include "signals.h"
+#include "signals_worker.h"
 #include "twin.h"
 
 static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
@@ -91,6 +93,8 @@ unsigned signals_handled(void) {
 static void run_handler(int number, struct handled *signal, siginfo_t *info, void *context) {
     struct sigaction action = signal->action;
     atomic_fetch_add(&handlers_run, 1);
+    if (number == SIGINT)
+        signals_worker_note();
     forget_once(number, signal);
     are_handled++;
     if (action.sa_flags & SA_SIGINFO)
@@ -242,10 +246,25 @@ static void wake_thread(int number, struct handled *signal) {
         nap();
 }
 
+/* Ctrl-C in a rank's worker (signals_worker.h): it comes again. */
+static bool is_early(int number, struct handled *signal, const siginfo_t *info) {
+    bool is_again = info->si_code == SI_TIMER && info->si_value.sival_ptr == signal;
+    if (number != SIGINT || !shim_is_worker() || (!is_again && info->si_pid != link_launcher()))
+        return false;
+    atomic_store(&signal->thread, getpid());
+    return signals_worker_waits(!is_again) && timer_start(signal, number, SIGNALS_WORKER_NAP_NS);
+}
+
 static void arrive(int number, siginfo_t *info, void *context) {
     struct handled *signal = handled_find(number);
     int before = errno;
-    if (info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
+    if (is_early(number, signal, info)) {
+        errno = before;
+        return;
+    }
+    if (shim_is_worker() && info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
+        run_now(number, signal, info, context);
+    } else if (info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
         bool goes_on = number != SIGINT && atomic_load(&are_held) && timer_start(signal, number, HELD_NS);
         if (!goes_on && take(signal)) {
             run_handler(number, signal, &signal->info, context);
@@ -309,8 +328,11 @@ bool signals_run_kept(int number) {
 /* The table's: not a child that shares its memory until it executes something, as Python's subprocess makes them (vfork). */
 static pid_t owner;
 
+/* Timers are not inherited. */
 static void note_process(void) {
     owner = getpid();
+    for (int i = 0; i < NUMBERS; i++)
+        handled[i].has_timer = false;
 }
 
 __attribute__((constructor)) static void signals_start(void) {
@@ -339,6 +361,7 @@ static int set_action(int number, struct handled *signal, const struct sigaction
 /* A C program that sets its handlers and then loads what trains. */
 void signals_begin(void) {
     struct sigaction action;
+    signals_worker_begin();
     for (int i = 0; i < NUMBERS; i++)
         if (!atomic_load(&handled[i].is_ours) && !ORIGINAL(sigaction)(numbers[i], NULL, &action) && is_handler(&action))
             set_action(numbers[i], &handled[i], &action);

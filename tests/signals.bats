@@ -46,6 +46,14 @@ is_as_alone() {
     done
 }
 
+@test "Ctrl-C comes to a worker that the program has forked when the rank's own handler runs, not before" {
+    local python # a loader would say that its worker has ended unexpectedly
+    python=$(pythons | head -n 1)
+    tell INT 2 "$python" "$REPOSITORY/tests/programs/told.py" worker file
+    [ "$status" -eq 0 ] || { show err && return 1; }
+    grep -qx "the worker is told then" out
+}
+
 @test "a C++ program whose handler of SIGTERM sets a flag saves the same step on all ranks" {
     for build in $(builds); do
         tell TERM 3 "$BUILD/programs/$build/told" flag file

@@ -1,10 +1,11 @@
 """A program that saves when it is told to end.   told.py interrupt|flag|apart|chain FILE, or told.py until STEPS FILE: as many steps, told by nobody.
 workers: its batches come from a loader with workers.   apart: a thread of each rank tells it, at another step than the others.
-chain: a handler of faulthandler's is before its own.   waits: trains, then waits to be told.   child: a child tells it.   restores: is told
+chain: a handler of faulthandler's is before its own.   worker: it has forked one, who is told, too.   waits: trains, then waits to be told.   child: a child tells it.   restores: is told
 while handlers are set that are taken back at once.   itself: sends itself signals, stops an alarm, and rests until another."""
 
 import faulthandler
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -52,6 +53,28 @@ def train():
             sender = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGUSR1))
             sender.start()
             sender.join()
+
+
+def train_beside_worker():
+    heard, hears = os.pipe()  # libc's handler, of Python's, writes to it as it runs
+    os.set_blocking(hears, False)
+    worker = os.fork()
+    if not worker:
+        try:
+            while True:
+                signal.pause()
+        except KeyboardInterrupt:
+            os._exit(3 if select.select([heard], [], [], 0.1)[0] else 4)
+    signal.set_wakeup_fd(hears)
+    try:
+        for step in range(1000):
+            model(data).sum().backward()
+            if step == 20:
+                print("begun", flush=True)
+            if step >= 20:
+                time.sleep(0.6)
+    except KeyboardInterrupt:
+        print("the worker is told", {3: "then", 4: "before"}[os.waitpid(worker, 0)[1] >> 8])
 
 
 def wait():
@@ -144,7 +167,7 @@ for number in (signal.SIGTERM, signal.SIGUSR1):
 if how == "chain":
     faulthandler.register(signal.SIGTERM, file=open(os.devnull, "w", encoding="ascii"), chain=True)
 try:
-    {"waits": wait, "child": told_by_child, "restores": restore_handlers, "itself": tell_itself}.get(how, train)()
+    {"waits": wait, "worker": train_beside_worker, "child": told_by_child, "restores": restore_handlers, "itself": tell_itself}.get(how, train)()
 except KeyboardInterrupt:
     print("interrupted")
 torch.save(model.state_dict(), path)

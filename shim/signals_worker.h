@@ -1,0 +1,19 @@
+/*
+ * Ctrl-C in a worker that a rank has forked. It comes to both at once, as to a plain program and its workers; but the rank keeps it until the ranks meet, and a
+ * worker that has ended by then is one that "exited unexpectedly" to its loader. So its handler runs when the rank's has.
+ */
+#ifndef ACCEL_SHIM_SIGNALS_WORKER_H
+#define ACCEL_SHIM_SIGNALS_WORKER_H
+
+#include <stdbool.h>
+
+enum { SIGNALS_WORKER_NAP_NS = 50000000 };
+
+/* Before the program forks. */
+void signals_worker_begin(void);
+/* A rank's handler of Ctrl-C runs. */
+void signals_worker_note(void);
+/* In a worker that has it: is its rank's handler still to run? To be asked again and again; is_new: it has just come. In the end that is no more waited for. */
+bool signals_worker_waits(bool is_new);
+
+#endif
