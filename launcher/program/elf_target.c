@@ -73,7 +73,8 @@ static void read_dynamic(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, st
 /* The name of a class whose functions lie in c10, as its type information has it: also in a program without symbols. One that needs c10 as a library has this
    name of libtorch's, too, in front of it more letters. */
 static bool has_torch_types(Elf_Scn *section, const GElf_Shdr *header) {
-    static const char name[] = "\0N3c1010TensorImplE";
+    char name[] = ".N3c1010TensorImplE";
+    name[0] = 0; /* here, so that this program has it not */
     bool is_constant = header->sh_type == SHT_PROGBITS && header->sh_flags & SHF_ALLOC && !(header->sh_flags & (SHF_WRITE | SHF_EXECINSTR));
     Elf_Data *data = is_constant ? elf_rawdata(section, NULL) : NULL;
     return data && data->d_buf && memmem(data->d_buf, data->d_size, name, sizeof name);
