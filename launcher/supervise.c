@@ -326,9 +326,11 @@ static bool printer_is_done(struct job *job) {
 }
 
 /* By a signal, or by us. One that has ended by itself when the user asked it to may have said at last what it had to say: unless it is with a code, or in the
-   midst of a line. */
+   midst of a line. Where we have ended it since something has failed, the others' last words are shown: they say why. */
 static bool rank_0_was_cut_short(const struct job *job) {
     const struct rank *zero = &job->ranks[0];
+    if (zero->ended_by_us && !job->requests_to_end)
+        return false;
     bool is_asked =
         job->requests_to_end && zero->ended_ms >= job->requested_ms && zero->ended_ms - job->requested_ms < job->config->grace_ms;
     return zero->signal || zero->ended_by_us || (is_asked && (zero->exit_code || streams_ends_within_line(&job->streams)));

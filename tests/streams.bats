@@ -103,18 +103,19 @@ EOF
     lacks "$(cat err)" "[rank 1]"
 }
 
-@test "where a signal ends the ranks, who had come further differs in nothing from a rank 0 that was cut short" {
+@test "where a signal ends the ranks, who had come further differs in nothing from a rank 0 that was cut short; what a rank says that fails is shown" {
     cat >uneven.py <<'EOF'
 import os, signal, sys, time
 first = os.environ["ACCEL_RUN_RANK"] == "0"
 if sys.argv[1].startswith("exit="):
     signal.signal(signal.SIGTERM, lambda *_: os._exit(int(sys.argv[1][5:])))
-sys.stdout.write("".join(f"{line}\n" for line in range(10 if first else 1000)))
+sys.stdout.write("".join(f"{line}\n" for line in range(10 if first else 12 if sys.argv[1] == "failed" else 1000)))
 sys.stdout.write("a pie" if first else "a piece, and so on")
 sys.stdout.flush()
 open("ready." + os.environ["ACCEL_RUN_RANK"], "w").close()
 while sys.argv[1] == "failed" and not first:
     if os.path.exists("ready.0"):
+        print("\nno such shard: 17", flush=True)
         os._exit(7)
     time.sleep(0.01)
 while True:
@@ -134,7 +135,11 @@ EOF
         job_ends
         [ "$status" -eq "$code" ]
         [ "$(tail -n 1 out)" = "a pie" ]
-        lacks "$(cat err)" "[rank 1]"
+        if [ "$how" = failed ]; then
+            contains "$(cat err)" "[rank 1] no such shard: 17" # why
+        else
+            lacks "$(cat err)" "[rank 1]"
+        fi
     done
 }
 
