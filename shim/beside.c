@@ -32,6 +32,7 @@ struct late {
     bool is_over; /* it has come, or is gone on without */
     bool has_come;
     bool is_in_vain; /* for a whole deadline */
+    bool has_begun;  /* rank 0, to wait for others */
     struct beside_found found;
     struct patience patience;
 };
@@ -84,12 +85,21 @@ static bool has_been_idle(const struct wait *wait, struct late *late) {
            patience_ms(is_little);
 }
 
+/* Rank 0, which waits for a third, has its own, which began when it came; it goes on first here, too. */
+static uint64_t deadline_ms(struct wait *wait, struct late *late) {
+    if (late->found.comes && !late->has_begun) {
+        late->has_begun = true;
+        wait->clock = clock_wait_begin();
+    }
+    return late->has_begun ? limit_ms + limit_ms / 2 : limit_ms;
+}
+
 /* What is certain may also have been overwritten by what others have done since. */
 static bool will_not_come(struct wait *wait, struct late *late) {
     bool is_alone = !wait->is_certain && !late->found.comes && patience_times(mark_of(wait, late, PATIENCE_THREAD_IN_VAIN));
     if (atomic_load(&beside_line(late->rank)->has_ended) || (!wait->is_certain && has_been_idle(wait, late)))
         return true;
-    late->is_in_vain = clock_waited_ms(&wait->clock) >= (is_alone ? patience_ms(true) : limit_ms);
+    late->is_in_vain = clock_waited_ms(&wait->clock) >= (is_alone ? patience_ms(true) : deadline_ms(wait, late));
     return late->is_in_vain;
 }
 

@@ -186,6 +186,31 @@ train()'
     [ "$(cat "$LOG/rank-1.out")" = "renamed: z" ]
 }
 
+@test "where another rank never comes, and trains on, rank 0 goes on first at the deadline, too: the others find what it has done" {
+    program '
+import time
+rank = int(os.environ["ACCEL_RUN_RANK"])
+open("part", "w").close()
+def rename():
+    if rank == 0:
+        time.sleep(0.7)  # comes when the others wait
+    if rank != 2:
+        os.rename("part", "whole")
+        print("renamed:", os.path.exists("whole"))
+thread = threading.Thread(target=rename)
+thread.start()
+for _ in range(45):
+    train()
+    time.sleep(0.1)
+thread.join()'
+    cd "$RANKS" || return 1
+    run "$ACCEL_RUN" -n 3 --collective-timeout 2 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -eq 0 ]
+    contains "$output" AR-FILE-BESIDE
+    [ "$(cat "$LOG/rank-0.out")" = "renamed: True" ]
+    [ "$(cat "$LOG/rank-1.out")" = "renamed: True" ]
+}
+
 @test "a thread that has gone on alone leaves the others their patience, and gets its own back; what comes late, or never, is not taken for the next time" {
     program '
 import time
