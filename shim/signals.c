@@ -94,7 +94,7 @@ static void run_handler(int number, struct handled *signal, siginfo_t *info, voi
     struct sigaction action = signal->action;
     atomic_fetch_add(&handlers_run, 1);
     if (number == SIGINT)
-        signals_worker_note();
+        signals_worker_note_run();
     forget_once(number, signal);
     are_handled++;
     if (action.sa_flags & SA_SIGINFO)
@@ -246,25 +246,24 @@ static void wake_thread(int number, struct handled *signal) {
         nap();
 }
 
-/* Ctrl-C in a rank's worker (signals_worker.h): it comes again. */
-static bool is_early(int number, struct handled *signal, const siginfo_t *info) {
-    bool is_again = info->si_code == SI_TIMER && info->si_value.sival_ptr == signal;
-    if (number != SIGINT || !shim_is_worker() || (!is_again && info->si_pid != link_launcher()))
+/* Ctrl-C in a rank's worker (signals_worker.h), to which it comes again by a timer. Not what the worker and its like send. */
+static bool is_early(int number, struct handled *signal, const siginfo_t *info, bool is_again) {
+    bool is_of_job = info->si_code == SI_USER && (info->si_pid == link_launcher() || sender_is_outside(info->si_pid));
+    if (number != SIGINT || !shim_is_worker() || !(is_again || is_of_job))
         return false;
-    atomic_store(&signal->thread, getpid());
+    if (!is_again)
+        atomic_store(&signal->thread, own_thread());
     return signals_worker_waits(!is_again) && timer_start(signal, number, SIGNALS_WORKER_NAP_NS);
 }
 
 static void arrive(int number, siginfo_t *info, void *context) {
     struct handled *signal = handled_find(number);
     int before = errno;
-    if (is_early(number, signal, info)) {
-        errno = before;
-        return;
-    }
-    if (shim_is_worker() && info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
-        run_now(number, signal, info, context);
-    } else if (info->si_code == SI_TIMER && info->si_value.sival_ptr == signal) {
+    bool is_again = info->si_code == SI_TIMER && info->si_value.sival_ptr == signal;
+    if (is_again && shim_is_worker()) {
+        if (!is_early(number, signal, info, true))
+            run_now(number, signal, info, context);
+    } else if (is_again) {
         bool goes_on = number != SIGINT && atomic_load(&are_held) && timer_start(signal, number, HELD_NS);
         if (!goes_on && take(signal)) {
             run_handler(number, signal, &signal->info, context);
@@ -276,7 +275,7 @@ static void arrive(int number, siginfo_t *info, void *context) {
         run_now(number, signal, info, context);
     } else if (!is_twin(number, signal, info)) {
         tell_others(number, info);
-        if (!keep(number, signal, info))
+        if (!is_early(number, signal, info, false) && !keep(number, signal, info))
             run_now(number, signal, info, context);
     }
     errno = before;
@@ -355,16 +354,19 @@ static int set_action(int number, struct handled *signal, const struct sigaction
     }
     int failed = ORIGINAL(sigaction)(number, &ours, NULL);
     atomic_store(&signal->is_ours, is_ours && !failed);
+    if (number == SIGINT)
+        signals_worker_note_handler(is_ours && !failed);
     return failed;
 }
 
 /* A C program that sets its handlers and then loads what trains. */
 void signals_begin(void) {
     struct sigaction action;
-    signals_worker_begin();
     for (int i = 0; i < NUMBERS; i++)
         if (!atomic_load(&handled[i].is_ours) && !ORIGINAL(sigaction)(numbers[i], NULL, &action) && is_handler(&action))
             set_action(numbers[i], &handled[i], &action);
+    signals_worker_begin();
+    signals_worker_note_handler(atomic_load(&handled_find(SIGINT)->is_ours));
 }
 
 int hook_sigaction(int number, const struct sigaction *action, struct sigaction *before) {

@@ -1,41 +1,74 @@
 #define _GNU_SOURCE
 #include "signals_worker.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { NAPS_MOST = 240 }; /* 12 s: a rank keeps none longer than 10 (comm/agree.c) */
+#include "link.h"
 
-static _Atomic uint32_t *run;   /* the rank's handlers so far; its workers see the same memory. NULL: there is none */
-static uint32_t run_here, naps; /* a worker's: those that its own have run with */
+enum { NAPS_MOST = 240 /* 12 s: a rank keeps none longer than 10 (comm/agree.c) */, MOMENT_MS = 1000 };
+
+/* The rank's, which its workers see. */
+static struct handlers {
+    _Atomic bool is_there;
+    _Atomic uint32_t run; /* so far */
+    _Atomic int64_t last_ms;
+} * handlers; /* NULL: there are none */
 static pid_t rank;
+static struct {
+    _Atomic uint32_t run, naps; /* when it came; since then */
+    _Atomic bool waits;
+} here; /* a worker's */
 
-static void note_fork(void) {
-    run_here = run ? atomic_load(run) : 0;
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 void signals_worker_begin(void) {
-    void *memory = run ? MAP_FAILED : mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    bool is_there = handlers && rank == getpid(); /* not a fork's that trains itself */
+    void *memory = is_there ? MAP_FAILED : mmap(NULL, sizeof *handlers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return;
-    run = memory;
+    handlers = memory;
+    atomic_store(&handlers->last_ms, -MOMENT_MS);
     rank = getpid();
-    pthread_atfork(NULL, NULL, note_fork);
 }
 
-void signals_worker_note(void) {
-    if (run && rank == getpid())
-        atomic_fetch_add(run, 1);
+void signals_worker_note_handler(bool has_handler) {
+    if (handlers && rank == getpid())
+        atomic_store(&handlers->is_there, has_handler);
+}
+
+void signals_worker_note_run(void) {
+    if (!handlers || rank != getpid())
+        return;
+    atomic_store(&handlers->last_ms, now_ms());
+    atomic_fetch_add(&handlers->run, 1);
+}
+
+/* Who has lost its parent is the launcher's child. */
+static bool is_orphan(void) {
+    pid_t parent = getppid();
+    return parent == 1 || parent == link_launcher();
+}
+
+/* The rank may have run its own already. */
+static bool begin(void) {
+    if (atomic_load(&here.waits) || now_ms() - atomic_load(&handlers->last_ms) < MOMENT_MS)
+        return false;
+    atomic_store(&here.run, atomic_load(&handlers->run));
+    atomic_store(&here.naps, 0);
+    return true;
 }
 
 bool signals_worker_waits(bool is_new) {
-    uint32_t now = run ? atomic_load(run) : 0;
-    naps = is_new ? 0 : naps + 1;
-    if (run && now == run_here && naps < NAPS_MOST && getppid() != 1)
-        return true;
-    run_here = now;
-    return false;
+    bool may_wait = handlers && atomic_load(&handlers->is_there) && !is_orphan() && (is_new ? begin() : atomic_load(&here.waits));
+    bool waits = may_wait && atomic_load(&handlers->run) == atomic_load(&here.run) && atomic_fetch_add(&here.naps, 1) < NAPS_MOST;
+    atomic_store(&here.waits, waits);
+    return waits;
 }

@@ -9,11 +9,13 @@
 
 enum { SIGNALS_WORKER_NAP_NS = 50000000 };
 
-/* Before the program forks. */
+/* Before the rank forks. */
 void signals_worker_begin(void);
-/* A rank's handler of Ctrl-C runs. */
-void signals_worker_note(void);
-/* In a worker that has it: is its rank's handler still to run? To be asked again and again; is_new: it has just come. In the end that is no more waited for. */
+/* Of the rank: whether it has a handler of Ctrl-C that it keeps signals for; that it runs. */
+void signals_worker_note_handler(bool has_handler);
+void signals_worker_note_run(void);
+/* In a worker that has it: is its rank's handler still to run? To be asked again and again; is_new: it has just come. A second one, and in the end the first,
+   is not kept any more. */
 bool signals_worker_waits(bool is_new);
 
 #endif

@@ -52,6 +52,12 @@ is_as_alone() {
     tell INT 2 "$python" "$REPOSITORY/tests/programs/told.py" worker file
     [ "$status" -eq 0 ] || { show err && return 1; }
     grep -qx "the worker is told then" out
+    spawn_bg "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/told.py" worker file
+    retry 600 0.1 grep -qx begun out
+    pkill -INT -f 'told[.]py worker file' # to every process of the job, at once
+    wait_bg
+    [ "$status" -eq 0 ] || { show err && return 1; }
+    grep -qx "the worker is told then" out
 }
 
 @test "a C++ program whose handler of SIGTERM sets a flag saves the same step on all ranks" {
