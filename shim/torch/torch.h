@@ -205,11 +205,11 @@ struct operator{
     uint64_t written;     /* the arguments that it writes, by position: what its schema marks (a!) */
     bool may_alias;       /* its schema says that a result may be, or may share memory with, an argument: (a) */
     uint64_t origin_name; /* the client's: hooks/shard/origin.c */
-    uint8_t origin_kind;
-    uint64_t without_interest; /* arguments that are not read where it is called without boxing */
-    const void *client;        /* what the client attached: its rule */
-    bool only_records;         /* the client's word: nothing is to be done without a record among its arguments */
-    bool suits_direct;         /* the client's word: direct_decide() may say what becomes of it */
+    uint8_t origin_kind, origin_noise; /* of hooks/shard/origin.c */
+    uint64_t without_interest;         /* arguments that are not read where it is called without boxing */
+    const void *client;                /* what the client attached: its rule */
+    bool only_records;                 /* the client's word: nothing is to be done without a record among its arguments */
+    bool suits_direct;                 /* the client's word: direct_decide() may say what becomes of it */
 };
 
 /* A call of our own to a named operator: static storage, resolved on first use. */

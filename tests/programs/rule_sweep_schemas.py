@@ -250,8 +250,7 @@ def enter(found_file, every=1, offset=0):
         variants = [("", (0,), divided)]
         if tensors > 1:
             variants += [(":second", (1,), divided), (":both", (0, 1), divided)]
-        is_undefined = name in ("rrelu", "rrelu_") and torch.__version__.startswith("1.")  # has memory that nobody wrote for noise: docs/limits.md
-        if name not in ("view.dtype", "view_copy.dtype") and not is_undefined:  # three ranks round, and these show the last bit
+        if name not in ("view.dtype", "view_copy.dtype"):  # three ranks round, and these show the last bit
             variants += [(":sums", range(tensors + 1), summed)]
         enter_call(name, Made(schema, *choice), variants)
         ways = ways_of(schema)
