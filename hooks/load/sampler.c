@@ -43,6 +43,15 @@ static enum watch_verdict loader_verdict(struct loader *loader) {
     return atomic_load(&loader->spoilt) ? WATCH_SPOILT : verdict; /* by a worker that was waited for */
 }
 
+static const char *why_spoilt(void) {
+    if (!heap_is_glibcs())
+        return "the program's allocator is not glibc's: what its data set remembers cannot be found";
+    if (!draws_are_seen())
+        return "this libtorch is bound to itself (-Bsymbolic-functions): what reading an example draws cannot be seen";
+    return "reading an example draws random numbers, looks at results of the training, stacks tensors, changes a model, writes files or "
+           "throws";
+}
+
 /* All ranks take the worst verdict. */
 static enum watch_verdict agree(enum watch_verdict own) {
     uint64_t all[BOARD_RANKS_MAX];
@@ -65,10 +74,7 @@ static void loader_settle(struct loader *loader) {
         atomic_store(&loader->state, LOADER_DIVIDED);
         break;
     case WATCH_SPOILT:
-        loader_leave_whole(loader, heap_is_glibcs()
-                                       ? "reading an example draws random numbers, looks at results of the training, stacks "
-                                         "tensors, changes a model, writes files or throws"
-                                       : "the program's allocator is not glibc's: what its data set remembers cannot be found");
+        loader_leave_whole(loader, why_spoilt());
         break;
     case WATCH_AGAIN:
         if (++loader->watched == LOAD_WATCHED_MAX)
