@@ -15,7 +15,7 @@ static _Atomic bool is_told;
 
 /* Unless the program itself runs in a folder there that it has not drawn. own: where it runs. */
 static bool is_temporary(const char *real, const char *own) {
-    const char *folders[] = {"/tmp", "/var/tmp", "/dev/shm", shim_temporary_folder()};
+    const char *folders[] = {shim_temporary_folder(), "/tmp", "/var/tmp", "/dev/shm"}; /* the first may lie in one of the others */
     char first[NAME_MAX + 1];
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         const char *name = folders[i] ? files_below(real, folders[i]) : NULL;
