@@ -1,4 +1,4 @@
-// sources: launcher/claims.c launcher/claims_socket.c launcher/secret.c launcher/segment.c launcher/loop.c
+// sources: launcher/claims.c launcher/claims_socket.c launcher/process.c launcher/secret.c launcher/segment.c launcher/loop.c
 /*
  * The launcher's end of the claim socket, fed by a peer that sends anything: no crash, no leak, no grant without the secret.
  *
@@ -38,6 +38,16 @@ static void hear_report(void *context, uint32_t rank, const char *text) {
 static void hear_child(void *context, uint32_t rank) {
     (void)context;
     if (!secret_was_sent || rank >= RANKS)
+        abort();
+}
+
+static void hear_child_writes(void *context, const struct protocol_problem *warning) {
+    hear_problem(context, 0, warning);
+}
+
+static void hear_signalled(void *context, uint32_t rank, bool is_granted, int signal) {
+    (void)context, (void)is_granted, (void)signal;
+    if (rank >= RANKS)
         abort();
 }
 
@@ -97,7 +107,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct rank ranks[RANKS] = {0};
     struct claims claims = {.listener = -1,
                             .ranks = ranks,
-                            .events = {hear_log, hear_problem, hear_report, hear_child, hear_meeting, hear_look, NULL},
+                            .events = {.log = hear_log,
+                                       .problem = hear_problem,
+                                       .report = hear_report,
+                                       .child = hear_child,
+                                       .child_writes = hear_child_writes,
+                                       .meeting = hear_meeting,
+                                       .look = hear_look,
+                                       .signalled = hear_signalled},
                             .local_size = RANKS,
                             .leader_listener = -1};
     int peers[PEERS];
