@@ -1,6 +1,9 @@
 /*
- * Rows in which the system says a name: what a link says, and where the program stands. On the disk that is rank 0's name. This rank is told what its listings
- * show (listing.c): a program that keeps what `latest` leads to, and removes what else glob() finds, keeps the same file on all ranks.
+ * Rows in which the system says what a link says. On the disk that is rank 0's name. This rank is told what its listings show (listing.c): a program that keeps
+ * what `latest` leads to, and removes what else glob() finds, keeps the same file on all ranks.
+ *
+ * Where the program stands it is told by rank 0's name on all ranks: getcwd() is handed to other processes (multiprocessing's workers go there), which know no
+ * other, and to commands. So the folders that lead there are rank 0's in what links say, too: one file has one name without links.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -10,6 +13,15 @@
 #include <unistd.h>
 
 #include "entries.h"
+
+/* Does the entry of the folder, by rank 0's names, lead to where the program stands? */
+static bool leads_here(const char *folder, const char *entry) {
+    char here[PATH_MAX], path[PATH_MAX];
+    SHIM_FILES_ASIDE;
+    if (!getcwd(here, sizeof here) || snprintf(path, sizeof path, "%s/%s", strcmp(folder, "/") ? folder : "", entry) >= PATH_MAX)
+        return false;
+    return !strcmp(here, path) || files_below(here, path);
+}
 
 /* What this rank is shown of a part of what rank 0 says; before: what this rank is shown in front of it; folder: where that begins, with a slash. NULL: the
    same. */
@@ -21,7 +33,7 @@ static const char *own_part(const char *before, const char *part, size_t length,
         return NULL;
     snprintf(entry, sizeof entry, "%.*s", (int)length, part);
     const char *own = alias_own_entry(&known, entry);
-    return own && listing_shows(at, own, entry) ? own : NULL;
+    return own && !leads_here(known.rank_0s, entry) && listing_shows(at, own, entry) ? own : NULL;
 }
 
 /* ---- links */
@@ -57,27 +69,4 @@ long hook_readlinkat(int directory, const char *path, char *text, unsigned long 
 
 long hook_readlink(const char *path, char *text, unsigned long room) {
     return hook_readlinkat(AT_FDCWD, path, text, room);
-}
-
-/* ---- where the program stands */
-
-/* Into the program's memory, or (buffer: NULL) libc's, which the program frees. NULL: there is no room, with errno. */
-static char *give(char *folder, const char *own, const char *buffer, size_t size) {
-    size_t bytes = strlen(own) + 1;
-    if (buffer && bytes > size) {
-        errno = ERANGE;
-        return NULL;
-    }
-    char *given = buffer ? folder : realloc(folder, bytes > size ? bytes : size);
-    return given ? memcpy(given, own, bytes) : folder;
-}
-
-char *hook_getcwd(char *buffer, unsigned long size) {
-    char own[PATH_MAX], *folder = ORIGINAL(getcwd)(buffer, size);
-    if (!folder || shim_files_aside_now || !alias_is_known())
-        return folder;
-    int saved_errno = errno;
-    bool differs = alias_respell(folder, own_part, "", own);
-    errno = saved_errno;
-    return differs ? give(folder, own, buffer, size) : folder;
 }

@@ -49,6 +49,11 @@ for step in range(4):
     print("kept:", [path == best for path in glob.glob("*.pt")], best[:4])
 os.remove(best)
 
+def leads_to_same(path, other):
+    return (os.path.realpath(path) == os.path.realpath(other) and pathlib.Path(path).resolve() == pathlib.Path(other).resolve()
+            and libc.realpath(path.encode(), ctypes.create_string_buffer(4096)) == libc.realpath(other.encode(), ctypes.create_string_buffer(4096)))
+
+
 # what a link leads to is kept, whichever way the program asks for it
 libc = ctypes.CDLL(None)
 libc.realpath.restype = ctypes.c_char_p
@@ -98,11 +103,14 @@ os.chdir(run)
 name = f"here_{time.time_ns()}"
 write(name)
 print("from within:", name in os.listdir(), name in os.listdir(os.getcwd()), name in os.listdir(before + "/" + run), os.path.exists(name))
-libc.getcwd.restype = ctypes.c_char_p
-libc.getcwd.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-room = ctypes.create_string_buffer(4096)
-print("stands there:", os.getcwd() == f"{before}/{run}", pathlib.Path(name).resolve() == pathlib.Path(before, run, name),
-      libc.getcwd(None, 0) == os.getcwdb(), libc.getcwd(room, len(os.getcwdb())), libc.getcwd(room, len(os.getcwdb()) + 1) == os.getcwdb())
+print("where it stands:", os.path.exists(os.path.abspath(name)), name in os.listdir(os.path.abspath(".")))
+for text in name, os.path.abspath(name), f"../{base}/{name}":
+    os.symlink(text, "latest")
+    print("kept there:", [path for path in glob.glob("here_*") if leads_to_same(path, "latest")] == [name], text_of("latest"))
+    os.remove("latest")
+visitor = subprocess.Popen(["sh", "-c", "read folder && cd \"$folder\""], stdin=subprocess.PIPE)
+visitor.communicate(os.getcwdb() + b"\n")
+print("another process goes there:", visitor.returncode)
 os.chdir(before)
 child = os.fork()
 if not child:
