@@ -285,12 +285,13 @@ static void add_all(const char *own, const char *rank_0s) {
 }
 
 /* Process numbers come again: what this rank has called so until now may be a file that was there before the job, which has no name any more then. It gets that
-   of rank 0's file: names lead to one file each. before: as rank 0 calls that. */
+   of rank 0's file: names lead to one file each. Not a folder: where the program stands, and descriptors, go by rank 0's letters, and would lead into the old.
+   before: as rank 0 calls that. */
 static void keep_reachable(const char *before, const char *rank_0s) {
     struct stat now;
     char found[PATH_MAX];
     bool has_name = !find_clean(before, found) || !strcmp(found, before) || !strcmp(before, rank_0s) || find_own(before, strlen(before));
-    if (!has_name && !find_exactly(rank_0s, strlen(rank_0s)) && !away_stat_disk(before, AT_SYMLINK_NOFOLLOW, &now))
+    if (!has_name && !find_exactly(rank_0s, strlen(rank_0s)) && !away_stat_disk(before, AT_SYMLINK_NOFOLLOW, &now) && !S_ISDIR(now.st_mode))
         add_all(rank_0s, before);
 }
 

@@ -276,6 +276,15 @@ write(f"log_{rank}", "new")
 print("from before:", text_of(f"log_{rank}"), sorted(text_of(path)[:3] for path in glob.glob("log_*")), len(set(os.listdir())) == len(os.listdir()))
 os.system("rm log_*")
 
+# a folder, too: in the new one the program finds what it has made, from within
+os.system("mkdir job_1; echo old >job_1/c.txt")
+os.makedirs(f"job_{rank}", exist_ok=True)
+write(f"job_{rank}/c.txt", "new")
+os.chdir(f"job_{rank}")
+print("from within:", text_of("c.txt"), os.listdir(), text_of(os.path.abspath("c.txt")), text_of(f"{before}/job_{rank}/c.txt"))
+os.chdir(before)
+os.system("rm -r job_*")
+
 # one that was removed, and is made anew under a name that is the same everywhere
 write(f"state_{rank}", "old")
 os.remove(f"state_{rank}")
