@@ -327,10 +327,11 @@ static void move_one(const struct alias *alias, const struct move *move) {
 void alias_move(const char *own, const char *to, const char *rank_0s_to) {
     struct move move;
     SHIM_FILES_ASIDE;
-    if (!files_clean(own, move.own) || !files_clean(to, move.to) || !files_clean(rank_0s_to, move.rank_0s_to))
+    uint64_t last = atomic_load(&count); /* what is added here follows it: the folders may be one, by a link */
+    if (!files_clean(own, move.own) || !files_clean(to, move.to) || !files_clean(rank_0s_to, move.rank_0s_to) || !strcmp(move.own, move.to))
         return;
     if (!alias_find(own, move.rank_0s))
         strcpy(move.rank_0s, move.own);
-    for (const struct alias *alias = atomic_load(&oldest); alias; alias = atomic_load(&alias->after))
+    for (const struct alias *alias = atomic_load(&oldest); alias && alias->number <= last; alias = atomic_load(&alias->after))
         move_one(alias, &move);
 }

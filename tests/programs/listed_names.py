@@ -145,6 +145,11 @@ for one, other in (("real", "link"), ("link", "real")):
         write(f"{one}/{name}", "whole")
         print("by the other name:", os.path.exists(f"{other}/{name}"), text_of(f"{other}/{name}"), os.path.basename(name) in os.listdir(f"{other}/{folder}"),
               f"{other}/{name}" in glob.glob(f"{other}/{folder}*/*" if folder else f"{other}/*"), os.path.realpath(f"link/{name}") == os.path.abspath(f"real/{name}"))
+for name in f"second_{rank}", f"second_{2 * rank}":  # one for the first process
+    write(f"real/{within}/{name}", "whole")
+for one, other in (f"real/{within}", f"real/{within}"), (f"link/{within}", f"real/{within}"), ("real", "link/../real"):
+    os.replace(one, other)
+    print("renamed to itself:", text_of(f"real/{within}/{name}"), name in os.listdir(f"link/{within}"))
 os.chdir("real")
 name = f"here_{time.time_ns()}"
 write(name)
