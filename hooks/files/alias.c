@@ -18,11 +18,12 @@
 #include "alias.h"
 
 struct alias {
-    const struct alias *older, *older_of_rank_0s; /* with the same checksum of the one name, and of the other */
-    struct alias *_Atomic after;                  /* the next younger one of all */
-    uint64_t number;                              /* the youngest has the highest */
-    const char *rank_0s;                          /* behind the own one */
-    char own[];                                   /* absolute, clean */
+    struct alias *older, *older_of_rank_0s; /* with the same checksum of the one name, and of the other */
+    struct alias *_Atomic after;            /* the next younger one of all */
+    _Atomic bool is_moved;                  /* with its folder; a file has not been made there since */
+    uint64_t number;                        /* the youngest has the highest */
+    const char *rank_0s;                    /* behind the own one */
+    char own[];                             /* absolute, clean */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of those who add */
@@ -48,8 +49,8 @@ bool alias_is_known(void) {
 /* ---- from this rank's name to rank 0's */
 
 /* The youngest for the first characters of the path. */
-static const struct alias *find_exactly(const char *path, size_t length) {
-    const struct alias *alias = pairs_get(&by_own, key_of(path, length));
+static struct alias *find_exactly(const char *path, size_t length) {
+    struct alias *alias = pairs_get(&by_own, key_of(path, length));
     while (alias && (strncmp(alias->own, path, length) || alias->own[length]))
         alias = alias->older;
     return alias;
@@ -235,6 +236,7 @@ static void add(const char *own, const char *rank_0s) {
     pthread_mutex_lock(&mutex);
     alias->number = atomic_load(&count) + 1;
     atomic_store(&alias->after, NULL);
+    atomic_store(&alias->is_moved, false);
     alias->older = pairs_get(&by_own, of_own);
     alias->older_of_rank_0s = pairs_get(&by_rank_0s, of_rank_0s);
     pairs_put(&by_own, of_own, alias);
@@ -251,11 +253,14 @@ static void add(const char *own, const char *rank_0s) {
 
 /* A name that is the same on both now may have been another one of rank 0's, and rank 0's another one of this rank's. Clean ones. */
 static void add_if_new(const char *own, const char *rank_0s) {
+    struct alias *exact = find_exactly(own, strlen(own));
     char known[PATH_MAX];
     const char *other = find_own(rank_0s, strlen(rank_0s));
     bool is_known = !strcmp(find_clean(own, known) ? known : own, rank_0s);
     if (!is_known || (other && strcmp(shim_base_of(other), shim_base_of(own))))
         add(own, rank_0s);
+    else if (exact)
+        atomic_store(&exact->is_moved, false);
 }
 
 /* folder: with a slash. */
@@ -314,14 +319,18 @@ struct move {
     char own[PATH_MAX], rank_0s[PATH_MAX], to[PATH_MAX], rank_0s_to[PATH_MAX];
 };
 
-static void move_one(const struct alias *alias, const struct move *move) {
+/* Once: the program fills the same temporary folder for each checkpoint. */
+static void move_one(struct alias *alias, const struct move *move) {
     char own[PATH_MAX], rank_0s[PATH_MAX];
+    if (atomic_load_explicit(&alias->is_moved, memory_order_relaxed))
+        return;
     const char *name = files_below(alias->rank_0s, move->rank_0s), *own_name = files_below(alias->own, move->own);
     own_name = own_name ? own_name : files_below(alias->own, move->rank_0s);
     if (!name || !own_name || !find_clean(alias->own, own) || strcmp(own, alias->rank_0s)) /* another one counts */
         return;
     if (join(own, move->to, own_name) && join(rank_0s, move->rank_0s_to, name))
         alias_add(own, rank_0s);
+    atomic_store(&alias->is_moved, true);
 }
 
 void alias_move(const char *own, const char *to, const char *rank_0s_to) {
@@ -332,6 +341,6 @@ void alias_move(const char *own, const char *to, const char *rank_0s_to) {
         return;
     if (!alias_find(own, move.rank_0s))
         strcpy(move.rank_0s, move.own);
-    for (const struct alias *alias = atomic_load(&oldest); alias && alias->number <= last; alias = atomic_load(&alias->after))
+    for (struct alias *alias = atomic_load(&oldest); alias && alias->number <= last; alias = atomic_load(&alias->after))
         move_one(alias, &move);
 }

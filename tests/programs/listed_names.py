@@ -170,6 +170,15 @@ names = [f"{folder}ck_{time.time_ns()}" for folder in ("", f"deep_{os.getpid()}/
 for final in "final", f"final_{time.time_ns()}":
     fill(f"tmp-{os.getpid()}", final)
     print("renamed with its folder:", [text_of(f"{final}/{name}") for name in names], names[0] in os.listdir(final), f"{final}/{names[1]}" in glob.glob(f"{final}/*/*"))
+# the folder is filled anew each time: what has gone with it is not there again, what is made again is
+for step in range(3):
+    os.mkdir("filling")
+    for name in f"part_{os.getpid()}", f"step_{step}_{time.time_ns()}":
+        write(f"filling/{name}", str(step))
+    os.rename("filling", f"step_{step}")
+    print("filled:", text_of(f"step_{step}/part_{os.getpid()}"), sorted(os.listdir(f"step_{step}")) == [f"part_{os.getpid()}", name], text_of(f"step_{step}/{name}"))
+for step in range(3):
+    shutil.rmtree(f"step_{step}")
 thread = threading.Thread(target=fill, args=(f"tmp-{os.getpid()}", "by_thread"))
 thread.start()
 thread.join()
