@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #include "alias.h"
 
@@ -72,8 +73,14 @@ static bool is_there(const char *path) {
     return is_so;
 }
 
+/* It is an address, too, which folders are called by. */
+static bool is_this_host(const char *part, size_t length) {
+    struct utsname host;
+    return !uname(&host) && strlen(host.nodename) == length && !strncmp(host.nodename, part, length);
+}
+
 static const char *part_of_rank_0(const char *before, const char *part, size_t length, const void *unused) {
-    return alias_part(part, length);
+    return is_this_host(part, length) ? NULL : alias_part(part, length);
 }
 
 /* A number may be any. word[PATH_MAX]. NULL: it stays. */
