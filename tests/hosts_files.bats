@@ -243,7 +243,7 @@ while True:
 @test "a file that a thread adds to again and again, whose name has the host's name and the process number, is one, and waits for nobody" {
     requires command unshare
     cat >program.py <<'PYTHON'
-import os, threading, time
+import ctypes, os, subprocess, threading, time
 import torch
 model = torch.nn.Linear(4, 1)
 model(torch.ones(8, 4)).sum().backward()
@@ -258,11 +258,24 @@ thread = threading.Thread(target=write)
 thread.start()
 thread.join()
 print("in time", time.monotonic() - begin < 20)
+os.makedirs("logs/" + os.uname().nodename) # the host's name is a word of its own for children
+told = subprocess.Popen(["echo", "--host", os.uname().nodename, "logs/" + os.uname().nodename], stdout=subprocess.PIPE).communicate()[0].split()
+print(told[1].decode() == os.uname().nodename, os.listdir("logs") == [os.uname().nodename])
+both_have = os.path.dirname(os.path.abspath(__file__)) # a disk of both hosts
+os.chdir(both_have)
+newest = both_have + "/ck_%d" % os.getpid()
+open(newest, "w").close()
+os.symlink(newest, "latest")
+libc = ctypes.CDLL(None)
+libc.realpath.restype = ctypes.c_char_p
+print(libc.realpath(b"latest", ctypes.create_string_buffer(4096)).decode() == os.path.realpath("latest") == newest)
 PYTHON
     printf '%s\n' '#!/bin/sh' 'exec unshare --uts sh -c "hostname node-\$\$.lab && exec \"\$@\"" sh '"$ACCEL_RUN"' "$@"' >named # each host calls itself something
     chmod +x named
+    options=(--log-dir "$T/log")
     ACCEL_RUN=$T/named on_hosts "1 1" 0 "$(python_of debian)" "$T/program.py"
-    [ "$(cat out1)" = "$(printf '300\nin time True')" ]
+    [ "$(cat out1)" = "$(printf '300\nin time True\nTrue True\nTrue')" ]
+    [ "$(tail -n 2 log/rank-1.out)" = "$(printf 'True True\nTrue')" ]
     [ "$(find host1 host2 -name 'events.*' | wc -l)" -eq 1 ]
     lacks "$(cat err1 err2)" AR-FILE-BESIDE
 }

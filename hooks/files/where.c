@@ -86,11 +86,12 @@ static bool is_plain(const char *path) {
     return !path || shim_files_aside_now || !is_seen;
 }
 
-/* On other hosts than the first each part of the name would be asked of that, software and scratch folders' own, too. */
+/* On other hosts than the first each part of the name would be asked of that, software and scratch folders' own, too. Where names are known that rank 0 spells
+   differently libc would say those that are on the disk. */
 static bool is_here(const char *path, char *found) {
     SHIM_FILES_ASIDE;
     int saved_errno = errno;
-    bool is_known = atomic_load_explicit(&away_asks, memory_order_relaxed) && ORIGINAL(realpath)(path, found);
+    bool is_known = !alias_is_known() && atomic_load_explicit(&away_asks, memory_order_relaxed) && ORIGINAL(realpath)(path, found);
     errno = saved_errno;
     return is_known;
 }
