@@ -57,11 +57,15 @@ static size_t count_entries(const struct entries *entries) {
     return count;
 }
 
-static void find_names(const struct entries *entries, const struct alias_folder *folder, struct names *names) {
+/* True: some differ. */
+static bool find_names(const struct entries *entries, const struct alias_folder *folder, struct names *names) {
+    bool differ = false;
     for (size_t at = 0; at < entries->bytes; at = behind(entries, at), names++) {
         const char *name = name_at(entries, at), *own = alias_own_entry(folder, name);
         *names = (struct names){name, own ? own : name};
+        differ |= own != NULL;
     }
+    return differ;
 }
 
 static int compare(const void *first, const void *second) {
@@ -107,8 +111,8 @@ bool entries_spell(struct entries *entries, const struct alias_folder *folder) {
     struct names *names = count ? malloc(2 * count * sizeof *names) : NULL;
     if (!names)
         return !count;
-    find_names(entries, folder, names);
-    bool are_spelled = are_in_order(names, count, names + count) || is_one_hidden(names, count, folder);
+    bool are_spelled =
+        find_names(entries, folder, names) && (are_in_order(names, count, names + count) || is_one_hidden(names, count, folder));
     bool has_memory = !are_spelled || spell_all(entries, names);
     free(names);
     return has_memory;
