@@ -12,7 +12,8 @@
  * goes by its own word again.
  *
  * A callback goes by a word of its job's. What it gives away with what its job has found, or with what it was made with, is its own, too; the next job, when
- * one has ended, is as if whoever asked for the callback gave it: which has ended first is another one on each rank.
+ * one has ended, is as if whoever asked for the callback gave it: which has ended first is another one on each rank. Who has asked may give the first ones, and
+ * one of those end meanwhile: both count together.
  *
  * All of this is there when the program makes its first thread or its first parameter. A task that was submitted before it, the first of a pool, counts as the
  * main thread's.
@@ -115,11 +116,11 @@ static const char code[] =
     "    return None if is_own else local.maker\n"
     "def word(*things, maker=None):\n" /* and behind it that of who has made it. A dictionary, of arguments by name most often, is told by what is in it */
     "    try:\n"
-    "        maker = maker or by_callback(things) or bytes(8)\n"
+    "        maker = maker or by_callback(things) or thread()\n"
     "        things = tuple((*thing, *thing.values()) if type(thing) is dict else thing for thing in things)\n"
     "        return thread(tell(things).encode(), maker) + base()\n"
     "    except Exception:\n"
-    "        return thread(b'', maker or bytes(8)) + base()\n"
+    "        return thread(b'', maker or thread()) + base()\n"
     "def patch(module, kind, name, make):\n"
     "    owner = getattr(importlib.import_module(module), kind, None)\n"
     "    if hasattr(owner, name):\n"
@@ -178,7 +179,7 @@ static const char code[] =
     "class Callback:\n"
     "    def __init__(self, function, job):\n"
     "        self.function, self.task = function, word(function, maker=job and apart(job))\n"
-    "        self.maker = getattr(local, 'maker', None) or apart(base())\n"
+    "        self.maker = getattr(local, 'maker', None) or base()\n"
     "    def __call__(*given, **named):\n"
     "        self, before = given[0], getattr(local, 'near', None)\n"
     "        local.near = near(self.function, given[1:])\n"
@@ -292,7 +293,7 @@ static uint64_t kind_told(const char *told) {
     return kind;
 }
 
-/* thread(told, maker): a word for what this thread gives away, or that maker, if it is not zeros. thread(word): goes by it, and returns what it went by before.
+/* thread(told, maker): a word for what the thread that goes by maker gives away. thread(word): goes by it, and returns what it went by before.
    thread(): what it goes by. */
 static struct object *thread_word(struct object *self, struct object *arguments) {
     const struct python_api *python = python_api();
@@ -300,9 +301,8 @@ static struct object *thread_word(struct object *self, struct object *arguments)
     const char *given = count ? python->bytes_text(python->tuple_get(arguments, 0)) : NULL;
     uint64_t word = threads_own();
     if (count == 2) {
-        uint64_t maker;
-        memcpy(&maker, python->bytes_text(python->tuple_get(arguments, 1)), sizeof maker);
-        word = threads_word_of_new(maker ? maker : word, kind_told(given));
+        memcpy(&word, python->bytes_text(python->tuple_get(arguments, 1)), sizeof word);
+        word = threads_word_of_new(word, kind_told(given));
     } else if (count == 1) {
         memcpy(&word, given, sizeof word);
         word = threads_go_by(word);
