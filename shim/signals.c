@@ -248,8 +248,9 @@ static void wake_thread(int number, struct handled *signal) {
 
 /* Ctrl-C in a rank's worker (signals_worker.h), to which it comes again by a timer. Not what the worker and its like send. */
 static bool is_early(int number, struct handled *signal, const siginfo_t *info, bool is_again) {
-    bool is_of_job = info->si_code == SI_USER && (info->si_pid == link_launcher() || sender_is_outside(info->si_pid));
-    if (number != SIGINT || !shim_is_worker() || !(is_again || is_of_job))
+    if (number != SIGINT || !shim_is_worker())
+        return false;
+    if (!is_again && (info->si_code != SI_USER || (info->si_pid != link_launcher() && !sender_is_outside(info->si_pid))))
         return false;
     if (!is_again)
         atomic_store(&signal->thread, own_thread());
