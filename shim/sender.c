@@ -16,9 +16,8 @@ static pid_t parent_of(pid_t pid) {
     return after && strlen(after) > PARENT_AT ? (pid_t)strtol(after + PARENT_AT, NULL, 10) : -1;
 }
 
-bool sender_is_outside(pid_t pid) {
-    pid_t own = getpid();
-    for (int i = 0; i < GENERATIONS_MOST && pid > 1 && pid != own; i++)
+enum sender sender_look(pid_t pid, pid_t root) {
+    for (int i = 0; i < GENERATIONS_MOST && pid > 1 && pid != root; i++)
         pid = parent_of(pid);
-    return pid == 0 || pid == 1;
+    return pid == root ? SENDER_OWN : pid == 0 || pid == 1 ? SENDER_OUTSIDE : SENDER_GONE;
 }

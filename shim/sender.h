@@ -2,11 +2,12 @@
 #ifndef ACCEL_SHIM_SENDER_H
 #define ACCEL_SHIM_SENDER_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
-/* Is it a process that this one has not started, neither directly nor by another? Each rank has its own of those. True for one of another name space (0),
-   false for one that is gone: a child that was waited for may have been it. In signal handlers, too; errno may change. */
-bool sender_is_outside(pid_t pid);
+enum sender { SENDER_OWN, SENDER_OUTSIDE, SENDER_GONE };
+
+/* Is it root, or a process that root has started, directly or by another? Each rank has its own of those. One of another name space (0) is outside; one that is
+   gone may have been either: a child that was waited for, pkill. In signal handlers, too; errno may change. */
+enum sender sender_look(pid_t pid, pid_t root);
 
 #endif

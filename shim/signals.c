@@ -163,7 +163,8 @@ static bool is_twin(int number, struct handled *signal, const siginfo_t *info) {
 /* A child's signal each rank has from its own child. */
 static void tell_others(int number, const siginfo_t *info) {
     int32_t signal = number;
-    if (info->si_code == SI_USER && !shim_is_worker() && info->si_pid != link_launcher() && sender_is_outside(info->si_pid))
+    if (info->si_code == SI_USER && !shim_is_worker() && info->si_pid != link_launcher() &&
+        sender_look(info->si_pid, getpid()) == SENDER_OUTSIDE)
         link_send(PROTOCOL_SIGNALLED, &signal, sizeof signal);
 }
 
@@ -246,11 +247,11 @@ static void wake_thread(int number, struct handled *signal) {
         nap();
 }
 
-/* Ctrl-C in a rank's worker (signals_worker.h), to which it comes again by a timer. Not what the worker and its like send. */
+/* Ctrl-C in a rank's worker (signals_worker.h), to which it comes again by a timer. Not what the rank and its workers send; who is gone may be pkill. */
 static bool is_early(int number, struct handled *signal, const siginfo_t *info, bool is_again) {
     if (number != SIGINT || !shim_is_worker())
         return false;
-    if (!is_again && (info->si_code != SI_USER || (info->si_pid != link_launcher() && !sender_is_outside(info->si_pid))))
+    if (!is_again && (info->si_code != SI_USER || sender_look(info->si_pid, signals_worker_rank()) == SENDER_OWN))
         return false;
     if (!is_again)
         atomic_store(&signal->thread, own_thread());

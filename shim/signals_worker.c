@@ -51,6 +51,10 @@ void signals_worker_note_run(void) {
     atomic_fetch_add(&handlers->run, 1);
 }
 
+pid_t signals_worker_rank(void) {
+    return rank ? rank : getpid();
+}
+
 /* Who has lost its parent is the launcher's child. */
 static bool is_orphan(void) {
     pid_t parent = getppid();

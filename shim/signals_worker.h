@@ -6,6 +6,7 @@
 #define ACCEL_SHIM_SIGNALS_WORKER_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 enum { SIGNALS_WORKER_NAP_NS = 50000000 };
 
@@ -14,6 +15,8 @@ void signals_worker_begin(void);
 /* Of the rank: whether it has a handler of Ctrl-C that it keeps signals for; that it runs. */
 void signals_worker_note_handler(bool has_handler);
 void signals_worker_note_run(void);
+/* Whose worker this is. */
+pid_t signals_worker_rank(void);
 /* In a worker that has it: is its rank's handler still to run? To be asked again and again; is_new: it has just come. A second one, and in the end the first,
    is not kept any more. */
 bool signals_worker_waits(bool is_new);

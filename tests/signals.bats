@@ -47,17 +47,21 @@ is_as_alone() {
 }
 
 @test "Ctrl-C comes to a worker that the program has forked when the rank's own handler runs, not before" {
-    local python # a loader would say that its worker has ended unexpectedly
+    local signal python # a loader would say that its worker has ended unexpectedly
     python=$(pythons | head -n 1)
     tell INT 2 "$python" "$REPOSITORY/tests/programs/told.py" worker file
     [ "$status" -eq 0 ] || { show err && return 1; }
     grep -qx "the worker is told then" out
     spawn_bg "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/told.py" worker file
     retry 600 0.1 grep -qx begun out
-    pkill -INT -f 'told[.]py worker file' # to every process of the job, at once
+    for signal in STOP INT CONT; do # to every process of the job, at once; the sender is gone when a worker asks who it was
+        pkill "-$signal" -f 'told[.]py worker file'
+    done
     wait_bg
     [ "$status" -eq 0 ] || { show err && return 1; }
     grep -qx "the worker is told then" out
+    "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/told.py" interrupts file >out
+    grep -qx "the worker has heard it" out
 }
 
 @test "a C++ program whose handler of SIGTERM sets a flag saves the same step on all ranks" {

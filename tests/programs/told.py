@@ -1,7 +1,8 @@
 """A program that saves when it is told to end.   told.py interrupt|flag|apart|chain FILE, or told.py until STEPS FILE: as many steps, told by nobody.
 workers: its batches come from a loader with workers.   apart: a thread of each rank tells it, at another step than the others.
-chain: a handler of faulthandler's is before its own.   worker: it has forked one, who is told, too.   waits: trains, then waits to be told.   child: a child tells it.   restores: is told
-while handlers are set that are taken back at once.   itself: sends itself signals, stops an alarm, and rests until another."""
+chain: a handler of faulthandler's is before its own.   worker: it has forked one, who is told, too.   interrupts: it tells its worker.   waits: trains, then waits to be told.
+child: a child tells it.   restores: is told while handlers are set that are taken back at once.   itself: sends itself signals, stops an alarm, and rests until
+another."""
 
 import faulthandler
 import os
@@ -75,6 +76,24 @@ def train_beside_worker():
                 time.sleep(0.6)
     except KeyboardInterrupt:
         print("the worker is told", {3: "then", 4: "before"}[os.waitpid(worker, 0)[1] >> 8])
+
+
+def interrupt_worker():
+    model(data).sum().backward()
+    ready, readies = os.pipe()
+    worker = os.fork()
+    if not worker:
+        try:
+            os.write(readies, b"1")
+            while True:
+                signal.pause()
+        except KeyboardInterrupt:
+            os.write(readies, b"2")
+            os._exit(0)
+    os.read(ready, 1)
+    os.kill(worker, signal.SIGINT)
+    print("the worker has heard it" if select.select([ready], [], [], 6)[0] else "the worker does not hear it")
+    os.waitpid(worker, 0)
 
 
 def wait():
@@ -167,7 +186,7 @@ for number in (signal.SIGTERM, signal.SIGUSR1):
 if how == "chain":
     faulthandler.register(signal.SIGTERM, file=open(os.devnull, "w", encoding="ascii"), chain=True)
 try:
-    {"waits": wait, "worker": train_beside_worker, "child": told_by_child, "restores": restore_handlers, "itself": tell_itself}.get(how, train)()
+    {"waits": wait, "worker": train_beside_worker, "interrupts": interrupt_worker, "child": told_by_child, "restores": restore_handlers, "itself": tell_itself}.get(how, train)()
 except KeyboardInterrupt:
     print("interrupted")
 torch.save(model.state_dict(), path)
