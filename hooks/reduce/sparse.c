@@ -76,7 +76,8 @@ static void make_empty_form(struct value *indices, struct value *values, struct 
 
 struct tensor *sparse_sum(struct tensor *gradient, const char *whose) {
     if (!tensor_is_sparse(gradient) || tensor_dims(gradient) > TORCH_DIMS_MAX)
-        shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
+        shim_problem("AR-GRAD-KIND",
+                     "Make it a dense one (sparse=False, to_dense()), or run with -n 1: docs/limits.md says which gradients can be summed.",
                      "the gradient of %s is of a kind (compressed, quantised or nested) that cannot be summed over the ranks", whose);
     if (tensor_requires_grad(gradient)) /* the sum would have no history */
         shim_problem("AR-GRAD-KIND", "Make the embedding with sparse=False, leave create_graph=True out, or run with -n 1.",

@@ -153,7 +153,8 @@ static struct target target_of(const struct leaf_gradient *leaf, struct target t
     size_t factor;
     bool is_zero = *tensor_key_set(target.gradient) & torch_facts.bit_zero; /* the derivative of sgn: its clone has memory */
     if (!dtype_for_comm(tensor_dtype(target.gradient), &target.dtype, &factor) || (!is_zero && !tensor_has_memory(target.gradient)))
-        shim_problem("AR-GRAD-KIND", "Please report the parameter's type and device.",
+        shim_problem("AR-GRAD-KIND",
+                     "Train a parameter of another type (float32, bfloat16), or run with -n 1: docs/limits.md says which can be summed.",
                      "the gradient of parameter %u (type %d) cannot be summed over the ranks", leaf_number(leaf->ordinal),
                      tensor_dtype(target.gradient));
     if (target.twin)

@@ -23,13 +23,14 @@ static bool has_only_sizes(struct tensor *tensor) {
     return !tensor_is_on_host(tensor) && tensor_has_no_values(tensor);
 }
 
+#define DTYPE_CURE "Convert them first, e.g. by x.float(), or run with -n 1: docs/limits.md says what cannot be exchanged."
+
 /* Without history; contiguous or dense tensors of any reducible type. */
 static void sum_in_place(const char *label, struct tensor *tensor, struct origin origin) {
     enum comm_dtype dtype;
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(tensor), &dtype, &factor))
-        shim_problem("AR-DTYPE", "Please report the operator and the type.", "%s: values of type %d cannot be summed over the ranks", label,
-                     tensor_dtype(tensor));
+        shim_problem("AR-DTYPE", DTYPE_CURE, "%s: values of type %d cannot be summed over the ranks", label, tensor_dtype(tensor));
     if (has_only_sizes(tensor))
         return;
     struct tensor *owned, *host = to_host(tensor, &owned);
@@ -86,8 +87,7 @@ static void gather_on_host(const char *label, struct tensor *host, struct tensor
     rows_put(host, record, plain.tensor);
     value_drop(plain);
     if (!dtype_bytes(tensor_dtype(host)))
-        shim_problem("AR-DTYPE", "Please report the operator and the type.", "%s: values of type %d cannot be exchanged between the ranks",
-                     label, tensor_dtype(host));
+        shim_problem("AR-DTYPE", DTYPE_CURE, "%s: values of type %d cannot be exchanged between the ranks", label, tensor_dtype(host));
     size_t inner = dtype_bytes(tensor_dtype(host)) * (size_t)tensor_strides(host).data[record->dim] * (size_t)record->inner;
     int64_t elements = tensor_elements(host);
     size_t blocks = elements ? (size_t)elements * dtype_bytes(tensor_dtype(host)) / (inner * (size_t)record->total) : 0;

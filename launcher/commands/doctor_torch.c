@@ -53,7 +53,7 @@ static void check_class(struct doctor *doctor) {
 static void fail_row(struct doctor *doctor, const struct row *row) {
     bool is_either = !strcmp(row->library, "libc10_or_cpu");
     findings_add(&doctor->findings, FINDING_FAIL, row->is_call ? "functions" : "hooks", "AR-TORCH-UNSUPPORTED",
-                 "use a libtorch of docs/limits.md; the program itself runs without accel-run", "%s lacks %s (%s)",
+                 "use a libtorch of docs/compatibility.md; the program itself runs without accel-run", "%s lacks %s (%s)",
                  is_either ? "libtorch_cpu" : row->library, row->name, row->symbol);
 }
 

@@ -40,7 +40,8 @@ void torch_unsupported(const char *check, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(detail, sizeof detail, format, arguments);
     va_end(arguments);
-    shim_problem("AR-TORCH-UNSUPPORTED",
-                 "Use a libtorch that accel-run supports (docs/limits.md), or run the program without accel-run; please report this build.",
-                 "the libtorch loaded from %s is not supported: check '%s' failed: %s", resolve_libtorch_path(), check, detail);
+    shim_problem(
+        "AR-TORCH-UNSUPPORTED",
+        "Use a libtorch that accel-run supports (docs/compatibility.md), or run the program without accel-run; please report this build.",
+        "the libtorch loaded from %s is not supported: check '%s' failed: %s", resolve_libtorch_path(), check, detail);
 }
