@@ -144,6 +144,8 @@ static bool keep(int number, struct handled *signal, const siginfo_t *info) {
         return false;
     signal->info = *info;
     atomic_store(&signal->is_kept, true);
+    if (number == SIGINT)
+        signals_worker_note_kept();
     comm_wish(1u << (signal - handled), signal->is_of_main);
     return true;
 }
@@ -253,9 +255,13 @@ static bool is_early(int number, struct handled *signal, const siginfo_t *info, 
         return false;
     if (!is_again && (info->si_code != SI_USER || sender_look(info->si_pid, signals_worker_rank()) == SENDER_OWN))
         return false;
-    if (!is_again)
+    if (!signals_worker_waits(!is_again))
+        return false;
+    if (!is_again) {
         atomic_store(&signal->thread, own_thread());
-    return signals_worker_waits(!is_again) && timer_start(signal, number, SIGNALS_WORKER_NAP_NS);
+        signal->info = *info;
+    }
+    return timer_start(signal, number, SIGNALS_WORKER_NAP_NS);
 }
 
 static void arrive(int number, siginfo_t *info, void *context) {
@@ -264,7 +270,7 @@ static void arrive(int number, siginfo_t *info, void *context) {
     bool is_again = info->si_code == SI_TIMER && info->si_value.sival_ptr == signal;
     if (is_again && shim_is_worker()) {
         if (!is_early(number, signal, info, true))
-            run_now(number, signal, info, context);
+            run_now(number, signal, &signal->info, context);
     } else if (is_again) {
         bool goes_on = number != SIGINT && atomic_load(&are_held) && timer_start(signal, number, HELD_NS);
         if (!goes_on && take(signal)) {

@@ -9,12 +9,12 @@
 
 #include "link.h"
 
-enum { NAPS_MOST = 240 /* 12 s: a rank keeps none longer than 10 (comm/agree.c) */, MOMENT_MS = 1000 };
+enum { NAPS_MOST = 240 /* 12 s: a rank keeps none longer than 10 (comm/agree.c) */, NAPS_UNKEPT = 20 /* 1 s */, MOMENT_MS = 1000 };
 
 /* The rank's, which its workers see. */
 static struct handlers {
-    _Atomic bool is_there;
-    _Atomic uint32_t run; /* so far */
+    _Atomic bool is_there, is_kept; /* the rank has got a signal, too, that its handler has not run for */
+    _Atomic uint32_t run;           /* so far */
     _Atomic int64_t last_ms;
 } * handlers; /* NULL: there are none */
 static pid_t rank;
@@ -44,11 +44,17 @@ void signals_worker_note_handler(bool has_handler) {
         atomic_store(&handlers->is_there, has_handler);
 }
 
+void signals_worker_note_kept(void) {
+    if (handlers && rank == getpid())
+        atomic_store(&handlers->is_kept, true);
+}
+
 void signals_worker_note_run(void) {
     if (!handlers || rank != getpid())
         return;
     atomic_store(&handlers->last_ms, now_ms());
     atomic_fetch_add(&handlers->run, 1);
+    atomic_store(&handlers->is_kept, false);
 }
 
 pid_t signals_worker_rank(void) {
@@ -61,18 +67,25 @@ static bool is_orphan(void) {
     return parent == 1 || parent == link_launcher();
 }
 
-/* The rank may have run its own already. */
+/* The rank may have run its own already; it notes when before it counts. */
 static bool begin(void) {
+    uint32_t run = atomic_load(&handlers->run);
     if (atomic_load(&here.waits) || now_ms() - atomic_load(&handlers->last_ms) < MOMENT_MS)
         return false;
-    atomic_store(&here.run, atomic_load(&handlers->run));
+    atomic_store(&here.run, run);
     atomic_store(&here.naps, 0);
     return true;
 }
 
+/* A signal to this worker alone is none that the rank keeps. */
+static bool has_naps_left(void) {
+    uint32_t naps = atomic_fetch_add(&here.naps, 1);
+    return naps < (atomic_load(&handlers->is_kept) ? NAPS_MOST : NAPS_UNKEPT);
+}
+
 bool signals_worker_waits(bool is_new) {
     bool may_wait = handlers && atomic_load(&handlers->is_there) && !is_orphan() && (is_new ? begin() : atomic_load(&here.waits));
-    bool waits = may_wait && atomic_load(&handlers->run) == atomic_load(&here.run) && atomic_fetch_add(&here.naps, 1) < NAPS_MOST;
+    bool waits = may_wait && atomic_load(&handlers->run) == atomic_load(&here.run) && has_naps_left();
     atomic_store(&here.waits, waits);
     return waits;
 }

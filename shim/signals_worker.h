@@ -12,13 +12,14 @@ enum { SIGNALS_WORKER_NAP_NS = 50000000 };
 
 /* Before the rank forks. */
 void signals_worker_begin(void);
-/* Of the rank: whether it has a handler of Ctrl-C that it keeps signals for; that it runs. */
+/* Of the rank: whether it has a handler of Ctrl-C that it keeps signals for; that it keeps one; that it runs the handler. */
 void signals_worker_note_handler(bool has_handler);
+void signals_worker_note_kept(void);
 void signals_worker_note_run(void);
 /* Whose worker this is. */
 pid_t signals_worker_rank(void);
-/* In a worker that has it: is its rank's handler still to run? To be asked again and again; is_new: it has just come. A second one, and in the end the first,
-   is not kept any more. */
+/* In a worker that has it: is its rank's handler still to run? To be asked again and again; is_new: it has just come. A second one is not kept, nor, after
+   a second, one that has not come to the rank, nor, in the end, any. */
 bool signals_worker_waits(bool is_new);
 
 #endif

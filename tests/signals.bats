@@ -61,7 +61,7 @@ is_as_alone() {
     [ "$status" -eq 0 ] || { show err && return 1; }
     grep -qx "the worker is told then" out
     "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/told.py" interrupts file >out
-    grep -qx "the worker has heard it" out
+    [ "$(grep -cx "the worker has heard it" out)" -eq 2 ]
 }
 
 @test "a C++ program whose handler of SIGTERM sets a flag saves the same step on all ranks" {

@@ -1,8 +1,8 @@
 """A program that saves when it is told to end.   told.py interrupt|flag|apart|chain FILE, or told.py until STEPS FILE: as many steps, told by nobody.
 workers: its batches come from a loader with workers.   apart: a thread of each rank tells it, at another step than the others.
-chain: a handler of faulthandler's is before its own.   worker: it has forked one, who is told, too.   interrupts: it tells its worker.   waits: trains, then waits to be told.
-child: a child tells it.   restores: is told while handlers are set that are taken back at once.   itself: sends itself signals, stops an alarm, and rests until
-another."""
+chain: a handler of faulthandler's is before its own.   worker: it has forked one, who is told, too.   interrupts: it tells its workers.
+waits: trains, then waits to be told.   child: a child tells it.   restores: is told while handlers are set that are taken back at once.
+itself: sends itself signals, stops an alarm, and rests until another."""
 
 import faulthandler
 import os
@@ -78,7 +78,7 @@ def train_beside_worker():
         print("the worker is told", {3: "then", 4: "before"}[os.waitpid(worker, 0)[1] >> 8])
 
 
-def interrupt_worker():
+def interrupt_worker(tell):
     model(data).sum().backward()
     ready, readies = os.pipe()
     worker = os.fork()
@@ -91,9 +91,20 @@ def interrupt_worker():
             os.write(readies, b"2")
             os._exit(0)
     os.read(ready, 1)
-    os.kill(worker, signal.SIGINT)
+    tell(worker)
     print("the worker has heard it" if select.select([ready], [], [], 6)[0] else "the worker does not hear it")
     os.waitpid(worker, 0)
+
+
+def interrupt_by_child(worker):
+    os.kill(worker, signal.SIGSTOP)
+    subprocess.run(["sh", "-c", f"kill -INT {worker}"], check=True)
+    os.kill(worker, signal.SIGCONT)  # the child is gone when the worker asks who it was
+
+
+def interrupt_workers():
+    interrupt_worker(lambda worker: os.kill(worker, signal.SIGINT))
+    interrupt_worker(interrupt_by_child)
 
 
 def wait():
@@ -186,7 +197,7 @@ for number in (signal.SIGTERM, signal.SIGUSR1):
 if how == "chain":
     faulthandler.register(signal.SIGTERM, file=open(os.devnull, "w", encoding="ascii"), chain=True)
 try:
-    {"waits": wait, "worker": train_beside_worker, "interrupts": interrupt_worker, "child": told_by_child, "restores": restore_handlers, "itself": tell_itself}.get(how, train)()
+    {"waits": wait, "worker": train_beside_worker, "interrupts": interrupt_workers, "child": told_by_child, "restores": restore_handlers, "itself": tell_itself}.get(how, train)()
 except KeyboardInterrupt:
     print("interrupted")
 torch.save(model.state_dict(), path)
