@@ -70,7 +70,15 @@ static uint64_t mark_of(const struct wait *wait, const struct late *late, enum p
 
 /* Beside its training, too. */
 static bool waits_for_us(uint32_t rank) {
-    return atomic_load(&beside_line(rank)->waiting) || meeting_is_waited_for(rank);
+    return atomic_load(&beside_line(rank)->waiting) || meeting_waits_for(rank, shim_rank());
+}
+
+/* Rank 0 holds up who has come, and that one whom the late rank waits for: its main thread may stand at a lock that the thread that has come keeps. */
+static bool waits_for_others(const struct wait *wait, uint32_t rank) {
+    bool waits = false;
+    for (const struct late *other = &wait->late[wait->first]; other < &wait->late[wait->end]; other++)
+        waits = waits || (other->has_come && meeting_waits_for(rank, other->rank));
+    return waits;
 }
 
 /* Where ranks wait for each other rank 0 goes on first: what it does is done, and the others find it. */
@@ -81,17 +89,18 @@ static uint64_t patience_ms(bool is_little) {
 
 static bool has_been_idle(const struct wait *wait, struct late *late) {
     bool is_little = patience_times(mark_of(wait, late, PATIENCE_NAMES)) || patience_times(mark_of(wait, late, PATIENCE_THREAD)) >= OFTEN;
-    return patience_idle_ms(&late->patience, waits_for_us(late->rank) && !late->found.comes, deeds_of(late->rank)) >=
-           patience_ms(is_little);
+    bool waits = (waits_for_us(late->rank) || waits_for_others(wait, late->rank)) && !late->found.comes;
+    return patience_idle_ms(&late->patience, waits, deeds_of(late->rank)) >= patience_ms(is_little);
 }
 
 /* Rank 0, which waits for a third, has its own, which began when it came; it goes on first here, too. */
 static uint64_t deadline_ms(struct wait *wait, struct late *late) {
+    uint64_t limit = limit_ms;
     if (late->found.comes && !late->has_begun) {
         late->has_begun = true;
         wait->clock = clock_wait_begin();
     }
-    return late->has_begun ? limit_ms + limit_ms / 2 : limit_ms;
+    return late->has_begun ? limit + limit / 2 : limit;
 }
 
 /* What is certain may also have been overwritten by what others have done since. */

@@ -177,7 +177,7 @@ static uint64_t done_by_first(bool meets) {
 static bool is_in_vain(struct patience *patience, uint64_t mark, bool meets) {
     bool may_be_late = meets && shim_others_compute();
     uint64_t limit = patience_times(mark) && !may_be_late ? PATIENCE_LITTLE_MS : PATIENCE_MS;
-    bool is_it = patience_idle_ms(patience, meeting_is_waited_for(0), done_by_first(meets)) >= limit;
+    bool is_it = patience_idle_ms(patience, meeting_waits_for(0, shim_rank()), done_by_first(meets)) >= limit;
     if (is_it)
         patience_mark(mark);
     return is_it;
@@ -224,18 +224,19 @@ static bool has_answered(const struct wait *wait) {
     return atomic_load(&room()->answered) >= wait->number;
 }
 
-static bool has_come_further(uint32_t rank) {
-    return atomic_load(&room()->arrivals[rank].number) > atomic_load(&room()->arrivals[shim_rank()].number);
+static bool has_come_further(uint32_t rank, uint32_t whom) {
+    return atomic_load(&room()->arrivals[rank].number) > atomic_load(&room()->arrivals[whom].number);
 }
 
-bool meeting_is_waited_for(uint32_t rank) {
-    const struct board_rank *other = &link_board()->ranks[rank], *own = &link_board()->ranks[shim_rank()];
-    return has_come_further(rank) || (atomic_load(&other->waiting) && atomic_load(&other->collective) > atomic_load(&own->collective));
+bool meeting_waits_for(uint32_t rank, uint32_t whom) {
+    const struct board_rank *waits = &link_board()->ranks[rank], *late = &link_board()->ranks[whom];
+    return has_come_further(rank, whom) ||
+           (atomic_load(&waits->waiting) && atomic_load(&waits->collective) > atomic_load(&late->collective));
 }
 
 /* Rank 0's thread that meets has gone on. Where other threads live, it may be one of those that waits in a collective. */
 static bool has_gone_on(void) {
-    return threads_are_living() ? has_come_further(0) : meeting_is_waited_for(0);
+    return threads_are_living() ? has_come_further(0, shim_rank()) : meeting_waits_for(0, shim_rank());
 }
 
 static bool has_ended_or_gone_on(const struct wait *wait) {
@@ -248,10 +249,13 @@ static bool is_seen_or_gone_on(const struct wait *wait) {
 
 /* On the thread that meets: for what rank 0 does on its own. */
 static void await_first(struct wait *wait) {
-    if (threads_are_living() && !wait->is_over(wait))
+    if (threads_are_living() && !wait->is_over(wait)) {
         await_patiently(wait, true);
-    else
-        await(wait);
+        return;
+    }
+    if (has_ended(wait))
+        patience_note_coming(mark_of(&wait->file, true));
+    await(wait);
 }
 
 /* ---- the meeting */

@@ -68,8 +68,8 @@ void meeting_nap(uint32_t bell);
    job is being stopped, or the late rank's launcher. */
 bool meeting_yields(unsigned round);
 void meeting_look_for_end(uint32_t late);
-/* Does the rank wait for this one: at a meeting or in a collective to which this one has not come yet? Any thread. */
-bool meeting_is_waited_for(uint32_t rank);
+/* Does the rank wait for that one: at a meeting or in a collective to which that one has not come yet? Any thread. */
+bool meeting_waits_for(uint32_t rank, uint32_t whom);
 
 /* A file that was opened in meeting `number`, 0: none. place: below BOARD_ENDS, no other file's while rank 0 has it open. */
 struct meeting_file {

@@ -211,6 +211,36 @@ thread.join()'
     [ "$(cat "$LOG/rank-1.out")" = "renamed: True" ]
 }
 
+@test "a thread that keeps a lock while it waits for another rank holds its own rank up: that one, who waits for it in a collective, is gone on without" {
+    program '
+rank = int(os.environ["ACCEL_RUN_RANK"])
+open("part", "w").close()
+lock, is_kept, has_gone_by = threading.Lock(), threading.Event(), threading.Event()
+def rename():
+    if rank == 0:
+        has_gone_by.wait()
+    with lock:
+        is_kept.set()
+        os.rename("part", "whole")
+thread = threading.Thread(target=rename)
+if rank < 2:
+    thread.start()
+if rank == 1:
+    is_kept.wait()
+with lock:
+    has_gone_by.set()
+for _ in range(3):
+    train()
+if rank < 2:
+    thread.join()
+print("renamed:", os.path.exists("whole"))'
+    cd "$RANKS" || return 1
+    run "$ACCEL_RUN" -n 3 --collective-timeout 25 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    [ "$status" -eq 0 ]
+    contains "$output" AR-FILE-BESIDE
+    [ "$(cat "$LOG/rank-1.out")" = "renamed: True" ]
+}
+
 @test "a thread that has gone on alone leaves the others their patience, and gets its own back; what comes late, or never, is not taken for the next time" {
     program '
 import time
