@@ -179,7 +179,7 @@ static const char code[] =
     "class Callback:\n"
     "    def __init__(self, function, job):\n"
     "        self.function, self.task = function, word(function, maker=job and apart(job))\n"
-    "        self.maker = getattr(local, 'maker', None) or base()\n"
+    "        self.maker = getattr(local, 'maker', None) or thread()\n"
     "    def __call__(*given, **named):\n"
     "        self, before = given[0], getattr(local, 'near', None)\n"
     "        local.near = near(self.function, given[1:])\n"

@@ -202,6 +202,53 @@ with ThreadPoolExecutor(3) as pool:
     chained(lambda function, index, more: pool.submit(function, index).add_done_callback(more))
 
 
+# by threads that take what begins such a chain from a queue: which one has which is another on each rank
+def dispatch(begins):
+    while (begin := begins.get()) is not None:
+        begin()
+
+
+def chains(pool, found):
+    def chain(name):
+        lock, jobs, done = threading.Lock(), iter(range(8)), threading.Semaphore(0)
+        found[name] = {}
+
+        def more(_):
+            with lock:
+                index = next(jobs, None)
+            if index is None:
+                done.release()
+            else:
+                pool.submit(score_late, index, found[name]).add_done_callback(more)
+
+        for _ in range(3):
+            more(None)
+            time.sleep(slow)
+        for _ in range(3):
+            done.acquire()
+
+    return chain
+
+
+def score_late(index, found):
+    later()
+    score(index, found)
+
+
+found, begins = {}, queue.Queue()
+with ThreadPoolExecutor(3) as pool:
+    for name in "first", "second":
+        begins.put(functools.partial(chains(pool, found), name))
+    threads = [threading.Thread(target=dispatch, args=(begins,)) for _ in range(2)]
+    for thread in threads:
+        begins.put(None)
+        thread.start()
+    for thread in threads:
+        thread.join()
+for name in "first", "second":
+    show(name, found[name])
+
+
 class Runner:
     def __init__(self, pool):
         self.pool, self.lock, self.scales, self.found, self.done = pool, threading.Lock(), iter(scales), [], threading.Semaphore(0)
