@@ -113,6 +113,7 @@ $(O)/fuzz/%: tests/fuzz/%.c $$(call UNIT_SOURCES,tests/fuzz/%.c) $(wildcard conf
 	$(Q)clang $(CFLAGS_ALL) -O1 -Werror -Wno-missing-prototypes -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $< $(call UNIT_SOURCES,$<) -lelf -lyaml
 
 .PHONY: fuzz soak
+check-programs: $(FUZZERS) # tests/fuzz.bats
 fuzz: $(FUZZERS)
 	@tests/fuzz/run $(FUZZ_SECONDS) $(FUZZERS)
 
