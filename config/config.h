@@ -89,6 +89,7 @@ struct config {
     const char *file;                                      /* borrowed: the configuration file that was read, or NULL */
     bool ranks_are_total;                                  /* `ranks` was given as Accelerate's num_processes: over all hosts */
     bool node_rank_is_theirs;                              /* `node_rank` was given as Accelerate's machine_rank */
+    bool asks_for_cpu;                                     /* Accelerate's --cpu, or use_cpu */
     bool ranks_are_cores;                                  /* was given as torchrun's "auto": settings.c, which knows the machine, counts */
 };
 

@@ -201,6 +201,8 @@ int foreign_give(struct foreign *foreign, const struct foreign_given *given, str
         return -1;
     }
     foreign->given[foreign->count++] = *given;
+    config->asks_for_cpu |=
+        given->id == FOREIGN_ID_cpu || (given->id == FOREIGN_ID_use_cpu && given->value && config_truth(given->value) == 1);
     if (row->verdict != FOREIGN_WORKS)
         return 0;
     /* What asks for nothing is not a setting, but typed it is stronger than a file's. */

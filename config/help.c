@@ -86,9 +86,9 @@ static void print_flags(FILE *out) {
             fprintf(out, "--%s%s%s", config_options[row->target].name, row->type == FOREIGN_SWITCH ? " " : "",
                     row->type == FOREIGN_SWITCH ? row->words : "");
         else
-            fputs(row->verdict == FOREIGN_PART   ? "belongs to an engine that is not available"
-                  : row->verdict == FOREIGN_SAME ? "it is so already"
-                                                 : row->words,
+            fputs(row->verdict == FOREIGN_PART ? "belongs to an engine that is not available"
+                  : *row->words                ? row->words
+                                               : "it is so already",
                   out);
         fputc('\n', out);
     }

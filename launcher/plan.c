@@ -102,6 +102,8 @@ int plan_build(struct plan *plan, const struct plan_facts *facts, struct problem
     /* torch.compile would trace one rank's rows into a graph that no longer passes through the dispatcher. */
     if ((plan->ranks > 1 || facts->config->nnodes > 1) && !config_variable(facts->environment, "TORCH_COMPILE_DISABLE"))
         add(plan, "TORCH_COMPILE_DISABLE", "1");
+    if (facts->config->asks_for_cpu) /* as accelerate launch does */
+        add(plan, "ACCELERATE_USE_CPU", "true");
     plan_checks(plan, facts);
     plan_removed(plan, facts);
     if (plan_preload(plan, facts) < 0)

@@ -88,6 +88,15 @@ accelerates_file() { # FOLDER: lies where Accelerate looks
     [ -z "$stderr" ]
     run -0 --separate-stderr "$ACCEL_RUN" --cpu --show-config
     [ "$(value ranks)" = "1 # default" ]
+    # shellcheck disable=SC2016
+    run -0 --separate-stderr "$ACCEL_RUN" --cpu sh -c 'echo "$ACCELERATE_USE_CPU"' # as accelerate launch has it
+    [ "$output" = true ]
+    for answer in true false; do
+        printf 'num_processes: 2\nuse_cpu: %s\n' "$answer" >cpu.yaml
+        # shellcheck disable=SC2016
+        run -0 --separate-stderr "$ACCEL_RUN" --config-file cpu.yaml sh -c 'echo "is ${ACCELERATE_USE_CPU-unset}"'
+        contains "$output" "is $([ "$answer" = true ] && echo true || echo unset)"
+    done
     run -125 "$ACCEL_RUN" --show-config
     contains "$output" "AR-CONFIG:"
 }

@@ -76,7 +76,8 @@ static bool is_noted(const struct foreign_row *row, const char *value, bool is_r
 
 /* What may be passed over in silence, since it is so already. */
 static bool is_so(const char *name) {
-    return !strcmp(name, "standalone") || !strcmp(name, "same_network") || !strcmp(name, "no_tpu_cluster") || !strcmp(name, "use_cpu");
+    return !strcmp(name, "standalone") || !strcmp(name, "same_network") || !strcmp(name, "no_tpu_cluster") || !strcmp(name, "use_cpu") ||
+           !strcmp(name, "cpu");
 }
 
 /* Done, or said in one line with the value. */

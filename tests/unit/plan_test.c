@@ -50,6 +50,7 @@ TEST("the user's threads stay, one rank is left alone") {
 TEST("torch.compile is off with several ranks, unless the user said") {
     EXPECT(BUILD(2, 2) == 0);
     EXPECT_TEXT(added("TORCH_COMPILE_DISABLE"), "1");
+    EXPECT(!added("ACCELERATE_USE_CPU"));
     plan_clear(&plan);
     EXPECT(BUILD(2, 2, "TORCH_COMPILE_DISABLE=0") == 0 && !added("TORCH_COMPILE_DISABLE"));
     plan_clear(&plan);
