@@ -44,3 +44,10 @@ char process_state(pid_t pid, uint64_t started) {
         return kill(pid, 0) && errno == ESRCH ? 0 : '?';
     return (started && now != started) || state == 'X' ? 0 : state;
 }
+
+/* Its memory, and with it the file that it runs, goes first. */
+bool process_is_exiting(pid_t pid) {
+    char path[40], first;
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    return readlink(path, &first, 1) < 0 && errno == ENOENT;
+}

@@ -2,6 +2,7 @@
 #ifndef ACCEL_RUN_PROCESS_H
 #define ACCEL_RUN_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -13,5 +14,7 @@ uint64_t process_a_moment_ago(void);
 /* The state of the process that was started then, 'Z': it waits for its parent alone; 0: it is gone, whoever has its number now. started 0: as far as the
    number tells. */
 char process_state(pid_t pid, uint64_t started);
+/* Is it about to be a zombie, or gone? Its files are closed before it is, and a device may take its time for that. */
+bool process_is_exiting(pid_t pid);
 
 #endif

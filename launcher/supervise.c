@@ -10,7 +10,9 @@
 
 #include "clock.h"
 #include "job.h"
+#include "process.h"
 #include "strays.h"
+#include "streams/known.h"
 
 #define READER_MS 2000  /* for who reads our output, once a signal of the user's has ended the program */
 #define IMPORT_MS 60000 /* for a program that a script has left in the background to load libtorch */
@@ -239,6 +241,23 @@ static bool waits_for_helpers(struct job *job, uint64_t now_ms) {
     return now_ms - job->helpers_ms < HELPERS_MS;
 }
 
+/* Has rank 0 been cut short? By a signal, or by us. One that has ended by itself when the user asked it to may have said at last what it had to say: not if
+   with a code, or in the midst of a line. Where we have ended it since something has failed, the others' last words are shown: they say why. */
+static enum streams_zero look_at_zero(const struct job *job) {
+    const struct rank *zero = &job->ranks[0];
+    if (!zero->has_ended && known_is_open(&job->streams) && process_is_exiting(zero->pid))
+        return STREAMS_CUT; /* until its end is known */
+    if (!zero->has_ended || zero->is_survived)
+        return STREAMS_LIVES;
+    if (zero->ended_by_us)
+        return job->requests_to_end ? STREAMS_CUT : STREAMS_WHOLE;
+    bool is_asked =
+        job->requests_to_end && zero->ended_ms >= job->requested_ms && zero->ended_ms - job->requested_ms < job->config->grace_ms;
+    if (zero->signal || (is_asked && zero->exit_code))
+        return STREAMS_CUT;
+    return is_asked ? STREAMS_ANSWERED : STREAMS_WHOLE;
+}
+
 static void on_time(struct job *job, uint64_t now_ms) {
     look_for_gap(job);
     survivors_settle(job);
@@ -261,7 +280,7 @@ static void on_time(struct job *job, uint64_t now_ms) {
     release_lines(job);
     report_loss(job);
     notices_settle(&job->notices, now_ms, false);
-    streams_settle(&job->streams, now_ms);
+    streams_settle(&job->streams, look_at_zero(job), now_ms);
 }
 
 /* The job was suspended, or the machine paused: nobody was late meanwhile. */
@@ -325,21 +344,10 @@ static bool printer_is_done(struct job *job) {
     return !printer_is_waiting(&job->notices.printer);
 }
 
-/* By a signal, or by us. One that has ended by itself when the user asked it to may have said at last what it had to say: unless it is with a code, or in the
-   midst of a line. Where we have ended it since something has failed, the others' last words are shown: they say why. */
-static bool rank_0_was_cut_short(const struct job *job) {
-    const struct rank *zero = &job->ranks[0];
-    if (zero->ended_by_us && !job->requests_to_end)
-        return false;
-    bool is_asked =
-        job->requests_to_end && zero->ended_ms >= job->requested_ms && zero->ended_ms - job->requested_ms < job->config->grace_ms;
-    return zero->signal || zero->ended_by_us || (is_asked && (zero->exit_code || streams_ends_within_line(&job->streams)));
-}
-
 static void finish_output(struct job *job) {
     hand_on(job, output_is_done);
     streams_give_logs_up(&job->streams);
-    streams_end(&job->streams, !rank_0_was_cut_short(job), clock_ms());
+    streams_end(&job->streams, look_at_zero(job), clock_ms());
     release_lines(job);
     report_loss(job);
     notices_settle(&job->notices, clock_ms(), true);

@@ -143,7 +143,7 @@ EOF
     done
 }
 
-@test "where a program ends by itself as the user asks, what ranks report at last is compared" {
+@test "where a program ends by itself as the user asks, what ranks report at last is compared, whatever stands open on the other stream" {
     cat >report.py <<'EOF'
 import os, signal, sys
 rank = os.environ["ACCEL_RUN_RANK"]
@@ -151,17 +151,38 @@ def end(*_):
     print("report of the", "first" if rank == "0" else "second")
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
+sys.stderr.write(sys.argv[1].encode().decode("unicode_escape"))
+sys.stderr.flush()
 open("ready." + rank, "w").close()
 while True:
     signal.pause()
 EOF
-    spawn_bg "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; exec python3 report.py"
-    await_files ready.0 ready.1
-    kill -TERM "$bg_pid"
-    job_ends
-    [ "$status" -eq 0 ]
-    [ "$(cat out)" = "report of the first" ]
-    contains "$(cat err)" "[rank 1] report of the second"
+    local open
+    for open in '' '\r 10%|#  |\r 20%|## |' '10%|#  |\r' 'waiting...'; do
+        rm -f ready.*
+        spawn_bg "$ACCEL_RUN" -n 2 sh -c "\"$CLAIMER\" claim; exec python3 report.py \"\$1\"" sh "$open"
+        await_files ready.0 ready.1
+        kill -TERM "$bg_pid"
+        job_ends
+        [ "$status" -eq 0 ]
+        [ "$(cat out)" = "report of the first" ]
+        contains "$(cat err)" "[rank 1] report of the second"
+    done
+}
+
+@test "while the job goes on it is shown what other ranks say, where rank 0 prints elsewhere by then, or has ended" {
+    # shellcheck disable=SC2016 # for the inner shells
+    local way ways=('"$0" claim; echo "version $ACCEL_RUN_RANK"; exec >log.$ACCEL_RUN_RANK 2>&1; exec "$0" claim await=leave'
+        '"$0" claim; [ "$ACCEL_RUN_RANK" = 0 ] || { echo "version 1"; exec "$0" claim await=leave; }'
+        'setsid "$0" claim touch=began.%r await=leave >log 2>&1 & until [ -e began.$ACCEL_RUN_RANK ]; do sleep 0.05; done; echo "version $ACCEL_RUN_RANK"')
+    for way in "${ways[@]}"; do
+        rm -f leave began.*
+        spawn_bg "$ACCEL_RUN" -n 2 sh -c "$way" "$CLAIMER"
+        retry 200 0.1 grep -qxF "[rank 1] version 1" err
+        touch leave
+        job_ends
+        [ "$status" -eq 0 ]
+    done
 }
 
 @test "a reader that goes away ends the program as alone" {

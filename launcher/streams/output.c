@@ -36,7 +36,8 @@ struct output {
     output_show *show;
     void *context;
     struct source *sources; /* owned */
-    bool is_given_up, is_held;
+    bool is_given_up;
+    enum output_hold hold;
     uint64_t looked_ms, fresh_ms; /* when it was looked last; before fresh_ms nobody was late */
 };
 
@@ -133,12 +134,12 @@ static bool reach_is_known(const struct output *output, const struct source *sou
 
 static bool has_waited(const struct output *output, const struct line *line, uint64_t now_ms) {
     uint64_t since_ms = line->since_ms > output->fresh_ms ? line->since_ms : output->fresh_ms;
-    return !output->is_held && now_ms - since_ms >= OUTPUT_WAIT_MS;
+    return output->hold == OUTPUT_KNOWN && now_ms - since_ms >= OUTPUT_WAIT_MS;
 }
 
 /* How long others have waited for rank 0 does not count while it is held up, nor what this process has slept through. */
 static void look(struct output *output, uint64_t now_ms) {
-    if (output->is_held || now_ms - output->looked_ms >= OUTPUT_PAUSE_MS)
+    if (output->hold != OUTPUT_KNOWN || now_ms - output->looked_ms >= OUTPUT_PAUSE_MS)
         output->fresh_ms = now_ms;
     output->looked_ms = now_ms;
 }
@@ -147,7 +148,7 @@ static void look(struct output *output, uint64_t now_ms) {
 static void give_line_up(struct output *output, uint32_t rank, bool is_known, bool is_late) {
     struct source *source = &output->sources[rank];
     struct line *line = &source->lines.ring[source->lines.head];
-    if (is_known || !output->is_held)
+    if (is_known || output->hold == OUTPUT_KNOWN)
         output->show(output->context, rank, line->text, line->bytes);
     else
         source->next++; /* it is among what nobody has read of rank 0 */
@@ -198,7 +199,7 @@ static void forget_said(struct output *output) {
     uint64_t needed = UINT64_MAX;
     for (uint32_t i = 1; i < output->world_size; i++) {
         const struct source *source = &output->sources[i];
-        if ((!source->has_ended || source->lines.count) && source->next < needed)
+        if ((!source->has_ended || source->lines.count || source->part_bytes) && source->next < needed)
             needed = source->next;
     }
     while (zero->count && zero->first < needed)
@@ -217,8 +218,13 @@ void output_settle(struct output *output, uint64_t now_ms, int all) {
     forget_said(output);
 }
 
-void output_hold(struct output *output, int is_held) {
-    output->is_held = is_held;
+void output_hold(struct output *output, enum output_hold hold) {
+    output->hold = hold;
+}
+
+int output_is_within_line(const struct output *output) {
+    const struct source *zero = &output->sources[0];
+    return zero->part_bytes && !zero->is_bar && !zero->return_last;
 }
 
 int output_is_waiting(const struct output *output) {
@@ -296,11 +302,13 @@ void output_give_up(struct output *output) {
 
 void output_end(struct output *output, uint32_t rank, uint64_t now_ms) {
     struct source *source = &output->sources[rank];
+    bool is_known = output->hold == OUTPUT_KNOWN;
     look(output, now_ms);
     source->is_bar |= source->return_last;
-    if (source->part_bytes && (!rank || !output->is_held)) /* a piece of a line that rank 0 may have said in full */
+    /* What is held is a piece of a line that rank 0 may have said in full, or one of its own. */
+    if (source->part_bytes && (is_known || source->is_bar))
         line_complete(output, rank, now_ms);
-    source->has_ended = rank || !output->is_held; /* of what nobody has read the end is not known either */
+    source->has_ended = rank || is_known; /* of what nobody has read the end is not known either */
     if (rank)
         settle_one(output, rank, now_ms);
     else

@@ -30,6 +30,12 @@
 /* line: without its line end; borrowed for the call. */
 typedef void output_show(void *context, uint32_t rank, const char *line, size_t bytes);
 
+/* What is known of rank 0. */
+enum output_hold {
+    OUTPUT_KNOWN, /* it is read, or has said all that it would */
+    OUTPUT_HELD,  /* it is not read now, or was cut short: nothing differs from what nobody has read */
+};
+
 struct output;
 
 /* For one stream (stdout or stderr) of all ranks. NULL: out of memory. */
@@ -37,12 +43,14 @@ struct output *output_new(uint32_t world_size, output_show *show, void *context)
 void output_free(struct output *output);
 
 void output_feed(struct output *output, uint32_t rank, const char *bytes, size_t count, uint64_t now_ms);
-/* The rank's stream has ended: what it began to print counts as a line, unless rank 0 is held up. */
+/* The rank's stream has ended: what it began to print counts as a line, unless rank 0 is held up; to be said again when it is not. */
 void output_end(struct output *output, uint32_t rank, uint64_t now_ms);
 /* Nobody reads this stream any more: nothing of it differs from now on. */
 void output_give_up(struct output *output);
-/* Rank 0 is not read now, or was cut short; or is read again: output_feed(), output_end() and output_settle() do as was said last. */
-void output_hold(struct output *output, int is_held);
+/* output_feed(), output_end() and output_settle() do as was said last. */
+void output_hold(struct output *output, enum output_hold hold);
+/* Is the last that rank 0 has said half a line, and not a bar? */
+int output_is_within_line(const struct output *output);
 /* Judges lines that have waited long enough; all of them when `all`. */
 void output_settle(struct output *output, uint64_t now_ms, int all);
 /* Are there lines waiting? Then output_settle() is to be called more often than OUTPUT_PAUSE_MS apart. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../clock.h"
+#include "known.h"
 #include "logs.h"
 
 /* A pipe that is ready takes this much without blocking. */
@@ -123,19 +124,21 @@ static bool may_read(const struct streams *streams, uint32_t index) {
     return streams->list[index].source >= 0 && !streams->list[index].unlogged && (index > 1 || !is_pending(streams, (int)index));
 }
 
-/* Knows whether rank 0 is read now, and not cut short: what it would have said then, nobody knows. Its stream ends before its process, which tells. */
-static struct output *output_of(struct streams *streams, int which) {
-    bool is_open = stream_of(streams, 0, which)->source >= 0;
-    bool is_known = is_open ? may_read(streams, (uint32_t)which) : streams->is_whole;
-    output_hold(streams->outputs[which], !is_known);
+/* Knows whether rank 0 is read now, and not cut short: what it would have said then, nobody knows. */
+static struct output *output_of(struct streams *streams, int which, uint64_t now_ms) {
+    enum output_hold read = may_read(streams, (uint32_t)which) ? OUTPUT_KNOWN : OUTPUT_HELD;
+    output_hold(streams->outputs[which], stream_of(streams, 0, which)->source < 0 ? known_hold(streams, which, now_ms) : read);
     return streams->outputs[which];
 }
 
 static void stream_end(struct streams *streams, uint32_t rank, int which) {
     struct stream *stream = stream_of(streams, rank, which);
+    uint64_t now_ms = clock_ms();
     close(stream->source);
     stream->source = -1;
-    output_end(output_of(streams, which), rank, clock_ms());
+    if (!rank)
+        streams->ended_ms[which] = now_ms;
+    output_end(output_of(streams, which, now_ms), rank, now_ms);
 }
 
 static void end_log(struct streams *streams, struct stream *stream, int error) {
@@ -256,7 +259,7 @@ static bool read_stream(struct streams *streams, uint32_t rank, int which) {
     write_log(streams, stream, buffer, (size_t)n);
     keep_tail(stream, buffer, (size_t)n);
     if (streams->world_size > 1)
-        output_feed(output_of(streams, which), rank, buffer, (size_t)n, clock_ms());
+        output_feed(output_of(streams, which, clock_ms()), rank, buffer, (size_t)n, clock_ms());
     if (rank == 0 && !streams->is_quiet) {
         streams->pending[which].end = (uint32_t)n;
         flush_pending(streams, which);
@@ -308,24 +311,19 @@ bool streams_drain(struct streams *streams) {
     return !is_pending(streams, 0) && !is_pending(streams, 1);
 }
 
-void streams_settle(struct streams *streams, uint64_t now_ms) {
-    for (int which = 0; which < 2; which++)
-        output_settle(output_of(streams, which), now_ms, 0);
+void streams_settle(struct streams *streams, enum streams_zero zero, uint64_t now_ms) {
+    streams->zero = zero;
+    for (int which = 0; which < 2; which++) {
+        known_settle(streams, which, now_ms);
+        output_settle(output_of(streams, which, now_ms), now_ms, 0);
+    }
 }
 
-static bool ends_within_line(const struct stream *stream) {
-    return stream->bytes && stream->tail[(stream->bytes - 1) % STREAMS_TAIL_BYTES] != '\n';
-}
-
-bool streams_ends_within_line(const struct streams *streams) {
-    return ends_within_line(stream_of(streams, 0, 0)) || ends_within_line(stream_of(streams, 0, 1));
-}
-
-void streams_end(struct streams *streams, bool is_whole, uint64_t now_ms) {
-    streams->is_whole = is_whole;
+void streams_end(struct streams *streams, enum streams_zero zero, uint64_t now_ms) {
+    streams_settle(streams, zero, now_ms);
     for (int which = 0; which < 2; which++) {
         for (uint32_t rank = 0; rank < streams->world_size; rank++)
-            output_end(output_of(streams, which), rank, now_ms);
+            output_end(output_of(streams, which, now_ms), rank, now_ms);
         output_settle(streams->outputs[which], now_ms, 1);
     }
 }

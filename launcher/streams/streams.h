@@ -27,6 +27,14 @@
 #define STREAMS_TAIL_BYTES 4096
 #define STREAMS_CHUNK_BYTES 65536
 
+/* What is known of rank 0's end, and so of whether it has said all that it would have said. */
+enum streams_zero {
+    STREAMS_LIVES,    /* it has not ended */
+    STREAMS_WHOLE,    /* by itself, or for another one's failure, whose last words say why */
+    STREAMS_ANSWERED, /* well, as the user asked: unless in the midst of a line */
+    STREAMS_CUT,      /* otherwise */
+};
+
 struct stream {
     int source; /* owned: our end; -1: none or ended */
     int slave;  /* owned until the rank is started: its end */
@@ -50,7 +58,9 @@ struct streams {
     struct writer logs;            /* a disk of their own may hang */
     uint32_t world_size;
     bool is_direct, is_combined;
-    bool is_whole;             /* what rank 0 has said is all that it would have said: known when all has ended */
+    enum streams_zero zero;    /* as was said last */
+    uint64_t ended_ms[2];      /* rank 0's streams, */
+    bool is_whole[2];          /* which are known to be all that it would have said there */
     bool is_quiet;             /* rank 0 is on another host: nothing is handed on */
     struct stream *list;       /* owned: stdout of rank 0, stderr of rank 0, stdout of rank 1... */
     struct output *outputs[2]; /* owned: stdout (or both), stderr */
@@ -82,10 +92,8 @@ void streams_add(struct streams *streams, struct loop *loop);
 /* Reads everything that is already there, without waiting. Returns true when all of it was also handed on. */
 bool streams_drain(struct streams *streams);
 /* Lines that differ are handed on once they have waited long enough (output.h); at the end all that were read. */
-void streams_settle(struct streams *streams, uint64_t now_ms);
-void streams_end(struct streams *streams, bool is_whole, uint64_t now_ms);
-/* Is the last that rank 0 has said half a line? */
-bool streams_ends_within_line(const struct streams *streams);
+void streams_settle(struct streams *streams, enum streams_zero zero, uint64_t now_ms);
+void streams_end(struct streams *streams, enum streams_zero zero, uint64_t now_ms);
 /* Is there something that a log has not taken yet? */
 bool streams_logs_wait(const struct streams *streams);
 /* These logs end here. */

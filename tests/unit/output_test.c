@@ -67,9 +67,9 @@ TEST("while rank 0 is held up by a reader that rests nobody's line differs, and 
     enum { HOUR = 3600000 };
     struct output *output = output_new(2, show, NULL);
     feed(output, 1, "one\ntwo\n");
-    output_hold(output, 1);
+    output_hold(output, OUTPUT_HELD);
     pass(output, 0, HOUR);
-    output_hold(output, 0);
+    output_hold(output, OUTPUT_KNOWN);
     pass(output, HOUR, HOUR + OUTPUT_WAIT_MS - 1);
     EXPECT_TEXT(shown, "");
     output_feed(output, 0, "one\ntwo\n", 8, HOUR + OUTPUT_WAIT_MS - 1);
@@ -124,9 +124,9 @@ TEST("after lines that rank 0 says too late, or never, the rest is compared as b
 
 TEST("a rank that runs far ahead of one that is held up is not said to differ, and compared again afterwards") {
     struct output *output = output_new(2, show, NULL);
-    output_hold(output, 1);
+    output_hold(output, OUTPUT_HELD);
     feed_numbers(output, 1, 0, OUTPUT_LINES + 100, 0);
-    output_hold(output, 0);
+    output_hold(output, OUTPUT_KNOWN);
     feed_numbers(output, 0, 0, OUTPUT_LINES + 100, 0);
     EXPECT_TEXT(shown, "");
     EXPECT(!output_is_waiting(output));
@@ -140,7 +140,7 @@ TEST("a rank that runs far ahead of one that is held up is not said to differ, a
 TEST("at the end of a run whose reader rests nothing differs from what nobody has read of rank 0") {
     struct output *output = output_new(2, show, NULL);
     feed(output, 0, "one\n");
-    output_hold(output, 1);
+    output_hold(output, OUTPUT_HELD);
     feed(output, 1, "one\ntwo\n");
     output_end(output, 0, 0);
     output_end(output, 1, 0);
@@ -152,13 +152,34 @@ TEST("at the end of a run whose reader rests nothing differs from what nobody ha
 TEST("of a rank that ends in the midst of a line after rank 0 was cut short, the piece is not a difference") {
     struct output *output = output_new(2, show, NULL);
     feed_numbers(output, 0, 0, 100, 0);
-    output_hold(output, 1);
+    output_hold(output, OUTPUT_HELD);
     output_end(output, 0, 0);
     feed_numbers(output, 1, 0, 3, 0);
     feed(output, 1, "pie");
     output_end(output, 1, 0);
     output_settle(output, 0, 1);
     EXPECT_TEXT(shown, "");
+    output_free(output);
+}
+
+TEST("half lines with which all end before rank 0's end is understood are compared when it is; of a bar there is none") {
+    struct output *output = output_new(3, show, NULL);
+    feed(output, 0, "same\nhalf");
+    feed(output, 1, "same\nother");
+    feed(output, 2, "same\nhalf");
+    EXPECT(output_is_within_line(output));
+    output_hold(output, OUTPUT_HELD);
+    for (int again = 0; again < 2; again++, output_hold(output, OUTPUT_KNOWN))
+        for (uint32_t rank = 0; rank < 3; rank++)
+            output_end(output, rank, 0);
+    EXPECT_TEXT(shown, "1:other;");
+    EXPECT(!output_is_within_line(output));
+    output_free(output);
+    output = output_new(2, show, NULL);
+    feed(output, 0, "\r 10%\r 20%");
+    EXPECT(!output_is_within_line(output));
+    feed(output, 0, " 30%\r");
+    EXPECT(!output_is_within_line(output));
     output_free(output);
 }
 
