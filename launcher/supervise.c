@@ -253,9 +253,9 @@ static enum streams_zero look_at_zero(const struct job *job) {
         return job->requests_to_end ? STREAMS_CUT : STREAMS_WHOLE;
     bool is_asked =
         job->requests_to_end && zero->ended_ms >= job->requested_ms && zero->ended_ms - job->requested_ms < job->config->grace_ms;
-    if (zero->signal || (is_asked && zero->exit_code))
-        return STREAMS_CUT;
-    return is_asked ? STREAMS_ANSWERED : STREAMS_WHOLE;
+    if (!is_asked)
+        return zero->signal ? STREAMS_DIED : STREAMS_WHOLE;
+    return has_ended_badly(zero) ? STREAMS_CUT : STREAMS_ANSWERED;
 }
 
 static void on_time(struct job *job, uint64_t now_ms) {

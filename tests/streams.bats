@@ -170,6 +170,16 @@ EOF
     done
 }
 
+@test "where all die of a signal that nobody has sent, what they have said differently is shown, and not who has come further" {
+    # shellcheck disable=SC2016 # for the inner shell
+    run -139 --separate-stderr "$ACCEL_RUN" -n 2 sh -c '"$0" claim; rank=$ACCEL_RUN_RANK; printf "accuracy 9%s\nend\n" $rank; [ $rank = 0 ] || printf "bye\nsee you"
+        touch printed.$rank; until [ -e printed.$((1 - rank)) ]; do sleep 0.05; done; kill -SEGV $$' "$CLAIMER"
+    [ "$output" = "$(printf 'accuracy 90\nend')" ]
+    contains "$stderr" "[rank 1] accuracy 91"
+    lacks "$stderr" "[rank 1] bye"
+    lacks "$stderr" "[rank 1] see"
+}
+
 @test "while the job goes on it is shown what other ranks say, where rank 0 prints elsewhere by then, or has ended" {
     # shellcheck disable=SC2016 # for the inner shells
     local way ways=('"$0" claim; echo "version $ACCEL_RUN_RANK"; exec >log.$ACCEL_RUN_RANK 2>&1; exec "$0" claim await=leave'

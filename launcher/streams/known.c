@@ -8,13 +8,15 @@ static bool has_ended(const struct streams *streams, uint32_t rank, int which) {
 
 /* Rank 0's stream ends before its process, which tells whether it was cut short; one that lives on has closed it, or prints elsewhere now. */
 enum output_hold known_hold(const struct streams *streams, int which, uint64_t now_ms) {
-    bool is_held = true;
+    bool is_held = streams->zero == STREAMS_CUT;
     if (streams->is_whole[which])
         return OUTPUT_KNOWN;
+    if (streams->zero == STREAMS_DIED)
+        return OUTPUT_CUT;
     if (streams->zero == STREAMS_LIVES)
         is_held = now_ms - streams->ended_ms[which] < EXIT_MS;
-    else if (streams->zero != STREAMS_CUT)
-        is_held = streams->zero == STREAMS_ANSWERED && output_is_within_line(streams->outputs[which]);
+    else if (streams->zero == STREAMS_ANSWERED)
+        is_held = output_is_within_line(streams->outputs[which]);
     return is_held ? OUTPUT_HELD : OUTPUT_KNOWN;
 }
 

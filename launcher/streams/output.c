@@ -144,15 +144,23 @@ static void look(struct output *output, uint64_t now_ms) {
     output->looked_ms = now_ms;
 }
 
+/* Is the line perhaps among what rank 0 would have said further? Each line that was given up has taken a place, too. */
+static bool is_unread(const struct output *output, const struct source *source) {
+    const struct lines *zero = &output->sources[0].lines;
+    bool is_behind = source->next + source->missed >= zero->first + zero->count;
+    return output->hold == OUTPUT_HELD || (output->hold == OUTPUT_CUT && is_behind);
+}
+
 /* The line of the rank has no counterpart, as far as is known. */
 static void give_line_up(struct output *output, uint32_t rank, bool is_known, bool is_late) {
     struct source *source = &output->sources[rank];
     struct line *line = &source->lines.ring[source->lines.head];
-    if (is_known || output->hold == OUTPUT_KNOWN)
+    bool is_shown = is_known || !is_unread(output, source);
+    if (is_shown)
         output->show(output->context, rank, line->text, line->bytes);
     else
-        source->next++; /* it is among what nobody has read of rank 0 */
-    if (!is_known && is_late && source->missed < OUTPUT_MISSED)
+        source->next++;
+    if (!is_known && (is_late || (is_shown && output->hold == OUTPUT_CUT)) && source->missed < OUTPUT_MISSED)
         source->missed++;
     lines_drop_first(&source->lines);
 }

@@ -7,7 +7,8 @@
  *  - Bounded: OUTPUT_LINE_MAX bytes of a line are kept, and of what one rank has printed and another has not yet OUTPUT_LINES lines of OUTPUT_BYTES: a model or
  *    a vocabulary that is printed at once. Many ranks share OUTPUT_BYTES_OF_ALL: behind a reader that rests all but rank 0 run on. A rank further ahead of
  *    rank 0 is judged early; one that is further behind is not compared with lines that are forgotten.
- *  - What rank 0 has said and nobody has read yet is not known: while it is held up, or when it was cut short, no other rank's line differs.
+ *  - What rank 0 has said and nobody has read yet is not known: while it is held up, or when it was cut short, no other rank's line differs. Where it has died,
+ *    and nobody has asked it to end, those differ in whose place it has said something else.
  *  - Lines are aligned as diff does it, a few lines forward: one line more on a rank (a warning) does not make all that follow differ.
  *  - Progress bars (text ended by \r) are not compared and not handed on (L20).
  */
@@ -33,7 +34,8 @@ typedef void output_show(void *context, uint32_t rank, const char *line, size_t 
 /* What is known of rank 0. */
 enum output_hold {
     OUTPUT_KNOWN, /* it is read, or has said all that it would */
-    OUTPUT_HELD,  /* it is not read now, or was cut short: nothing differs from what nobody has read */
+    OUTPUT_HELD,  /* it is not read now, or was ended: nothing differs from what nobody has read */
+    OUTPUT_CUT,   /* it died: another line than rank 0 has said at its place differs at the end, and none behind its last whole line */
 };
 
 struct output;

@@ -32,6 +32,7 @@ enum streams_zero {
     STREAMS_LIVES,    /* it has not ended */
     STREAMS_WHOLE,    /* by itself, or for another one's failure, whose last words say why */
     STREAMS_ANSWERED, /* well, as the user asked: unless in the midst of a line */
+    STREAMS_DIED,     /* by a signal that nobody had asked it to end by */
     STREAMS_CUT,      /* otherwise */
 };
 

@@ -162,6 +162,22 @@ TEST("of a rank that ends in the midst of a line after rank 0 was cut short, the
     output_free(output);
 }
 
+TEST("of a rank 0 that has died, what others have said in the place of its lines is shown, and not what they have said behind its last "
+     "one") {
+    struct output *output = output_new(4, show, NULL);
+    feed(output, 0, "a\nb\nc\nd\nha");
+    feed(output, 1, "a\nother\nc\nd\nhalf\ne\n");
+    feed(output, 2, "a\nb\nmore\nc\nd\nhalf\ne\nf");
+    feed(output, 3, "a\nb\nc\nlast\nhalf\ne\n");
+    output_hold(output, OUTPUT_CUT);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        output_end(output, rank, 0);
+    EXPECT_TEXT(shown, "");
+    output_settle(output, 0, 1);
+    EXPECT_TEXT(shown, "1:other;2:more;3:last;");
+    output_free(output);
+}
+
 TEST("half lines with which all end before rank 0's end is understood are compared when it is; of a bar there is none") {
     struct output *output = output_new(3, show, NULL);
     feed(output, 0, "same\nhalf");
