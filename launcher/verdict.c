@@ -100,7 +100,7 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
     else
         problem_set(
             &verdict->report, verdict->exit_code, "AR-RANK-FAILED",
-            facts->reader_is_gone && rank->number == 0
+            facts->reader_is_gone && rank->number == 0 && alike == 1
                 ? "nobody reads its output any more (the end of \"| head\"?), and this rank alone has noticed"
             : all  ? "the program says why above; does it also happen without accel-run?"
             : some ? "the program says why above; the others did not end so, in the time that all were given"

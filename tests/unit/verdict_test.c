@@ -118,6 +118,8 @@ TEST("rank 0 that fails where nobody reads its output is not asked why the other
     EXPECT(verdict.exit_code == 1 && strstr(verdict.report.cure, "nobody reads its output"));
     find(RANKS({.signal = SIGTERM, .ended_by_us = true}, {.number = 1, .exit_code = 1}), 2, 1);
     EXPECT(strstr(verdict.report.cure, "no other rank ended so"));
+    find(RANKS({.exit_code = 1}, {.exit_code = 1}, {.signal = SIGTERM, .ended_by_us = true}), 3, 0);
+    EXPECT(strstr(verdict.report.what, "2 of 3 ranks") && !strstr(verdict.report.cure, "nobody reads its output"));
     facts.reader_is_gone = false;
 }
 
