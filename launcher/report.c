@@ -129,9 +129,9 @@ int report_end(struct job *job) {
     if (verdict.is_silent || (!verdict.exit_code && job->config->log_level < CONFIG_LEVEL_WARN))
         return verdict.exit_code;
     if (verdict.show_tail) {
-        streams_tail(&job->streams, (uint32_t)job->first_failed, "    ", 10, tail, sizeof tail);
+        streams_tail(&job->streams, verdict.failed, "    ", 10, tail, sizeof tail);
         if (*tail)
-            notices_say(&job->notices, "last lines of rank %u:\n%s", job->first + (uint32_t)job->first_failed, tail);
+            notices_say(&job->notices, "last lines of rank %u:\n%s", job->first + verdict.failed, tail);
     }
     notices_problem(&job->notices, verdict.exit_code ? "error" : "warning", &verdict.report);
     return verdict.exit_code;

@@ -90,6 +90,7 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
     bool all = alike == facts->world_size && (facts->world_size > 1 || total_of(facts) == 1);
     bool some = alike > 1 && !rank->signal; /* who is killed is named */
     verdict->exit_code = code_of(rank);
+    verdict->failed = (uint32_t)(rank - facts->ranks);
     name_them(facts, rank, all || some ? alike : 1, who);
     verdict->show_tail = !all && rank->number > 0;
     /* What the user did, or what one process alone would do without a word: SIGPIPE of "| head", an exit code of the only rank. */
@@ -110,6 +111,14 @@ static void failed(const struct verdict_facts *facts, const struct rank *rank, s
                 : "no other rank ended so, in the time that all were given: does the program depend on its process, time or place, or "
                   "is it a script, whose commands (mv, mkdir, a tool) run once for each rank?",
             "%s of '%s' ended with exit code %d%s%s", who, facts->program, rank->exit_code, *facts->where ? ", " : "", facts->where);
+}
+
+/* Of a script that has failed while the program that it had left in the background trained on; NULL: of none. What the user asks for ends scripts so. */
+static const struct rank *find_outlived(const struct verdict_facts *facts) {
+    for (uint32_t i = 0; i < facts->world_size && !facts->user_signal; i++)
+        if (facts->ranks[i].has_ended && !facts->ranks[i].ended_by_us && code_of(&facts->ranks[i]))
+            return &facts->ranks[i];
+    return NULL;
 }
 
 /* Nobody failed by himself. After a user's stop some may have been killed by us, or be left behind. */
@@ -154,9 +163,11 @@ void verdict_find(const struct verdict_facts *facts, struct verdict *verdict) {
     if (facts->problem->exit_code) {
         verdict->exit_code = facts->problem->exit_code;
         verdict->is_silent = true; /* said when it happened */
-    } else if (facts->first_failed >= 0) {
-        failed(facts, &facts->ranks[facts->first_failed], verdict);
-    } else {
-        succeeded(facts, verdict);
+        return;
     }
+    const struct rank *rank = facts->first_failed >= 0 ? &facts->ranks[facts->first_failed] : find_outlived(facts);
+    if (rank)
+        failed(facts, rank, verdict);
+    else
+        succeeded(facts, verdict);
 }

@@ -28,7 +28,8 @@ struct verdict_facts {
 struct verdict {
     int exit_code;
     bool is_silent;        /* nothing to say: success, or what the user did himself */
-    bool show_tail;        /* the failed rank's last lines are not on the screen yet */
+    uint32_t failed;       /* the rank that decides, where one has failed: its index */
+    bool show_tail;        /* its last lines are not on the screen yet */
     struct problem report; /* id, what, cure */
 };
 

@@ -258,6 +258,25 @@ os.execv(sys.argv[1], sys.argv[1:])' >>late.py
     [ ! -e 2/went-on ]
 }
 
+@test "a script that fails, or is killed, while the program that it has put into the background trains is named when that has ended well" {
+    # shellcheck disable=SC2016 # for the inner shells
+    local end code=3
+    for end in 'exit 3' 'kill -9 $$'; do
+        rm -f began.* go trained.*
+        spawn_bg "$ACCEL_RUN" -n 2 sh -c '"$0" claim touch=began.%r await=go touch=trained.%r & until [ -e began.$ACCEL_RUN_RANK ]; do sleep 0.05; done; echo $$ >script.$ACCEL_RUN_RANK
+            [ "$ACCEL_RUN_RANK" = 0 ] || '"$end" "$CLAIMER"
+        await_files script.0 script.1
+        wait_pids_gone "$(cat script.0)" "$(cat script.1)"
+        touch go
+        job_ends
+        [ "$status" -eq "$code" ]
+        contains "$(cat err)" "rank 1 of 2"
+        [ -e trained.0 ]
+        [ -e trained.1 ]
+        code=137
+    done
+}
+
 @test "when all ranks fail alike, that is said, and rank 0's words are not lost" {
     run -5 --separate-stderr "$ACCEL_RUN" -n 3 sh -c 'echo "usage: me" >&2; exit 5'
     contains "$stderr" "usage: me"

@@ -54,6 +54,16 @@ TEST("all failed alike") {
     EXPECT(strstr(verdict.report.what, "every one of 2 ranks") != NULL);
 }
 
+TEST("a script that fails behind the back of the program that it has left is named, unless the user has asked") {
+    find(RANKS({.has_claimed = true}, {.has_claimed = true, .exit_code = 3}), 2, -1);
+    EXPECT(verdict.exit_code == 3 && !verdict.is_silent && verdict.failed == 1 && verdict.show_tail);
+    EXPECT(strstr(verdict.report.what, "rank 1 of 2") && strstr(verdict.report.what, "exit code 3"));
+    facts.user_signal = SIGTERM;
+    find(RANKS({.has_claimed = true, .signal = SIGTERM}, {.has_claimed = true}), 2, -1);
+    EXPECT(verdict.exit_code == 143 && verdict.is_silent);
+    facts.user_signal = 0;
+}
+
 TEST("several failed alike, and one did not: the first is not said to be the only one") {
     find(RANKS({.signal = SIGTERM, .ended_by_us = true}, {.exit_code = 7}, {.exit_code = 7}), 3, 1);
     EXPECT(verdict.exit_code == 7 && verdict.show_tail);
