@@ -39,12 +39,17 @@ static int take_children(const char *text, pid_t *pids, int most) {
     return count;
 }
 
-/* Whose parent it is, where the kernel has no list of them (CONFIG_PROC_CHILDREN, gVisor). Not in a /proc of another name space, whose numbers are others'. */
-static int find_children(pid_t of, pid_t *pids, int most) {
+/* The numbers in a /proc of another name space are others'. */
+static bool proc_is_ours(void) {
     char self[32] = "";
+    return readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid();
+}
+
+/* Whose parent it is, where the kernel has no list of them (CONFIG_PROC_CHILDREN, gVisor). */
+static int find_children(pid_t of, pid_t *pids, int most) {
     int count = 0;
     pid_t parent;
-    DIR *processes = readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid() ? opendir("/proc") : NULL;
+    DIR *processes = opendir("/proc");
     struct dirent *entry;
     while (processes && count < most && (entry = readdir(processes))) {
         pid_t pid = (pid_t)atoi(entry->d_name);
@@ -61,6 +66,8 @@ static int list_children(pid_t of, pid_t *pids, int most) {
     char path[64], *text = NULL;
     size_t capacity = 0;
     int count = 0;
+    if (!proc_is_ours())
+        return 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)of, (int)of);
     FILE *file = fopen(path, "re");
     if (!file)

@@ -20,6 +20,14 @@ FILE *fopen(const char *path, const char *mode) {
     return descriptor < 0 ? NULL : fdopen(descriptor, mode);
 }
 
+static const char *own_number;
+
+/* In the place of libc's. */
+ssize_t readlink(const char *path, char *target, size_t size) {
+    bool is_own = own_number && !strcmp(path, "/proc/self");
+    return is_own ? (ssize_t)strlen(strncpy(target, own_number, size)) : readlinkat(AT_FDCWD, path, target, size);
+}
+
 static pid_t start_child(void) {
     pid_t pid = fork();
     if (!pid)
@@ -53,6 +61,18 @@ TEST("children that are neither ranks nor the guard are found and reaped") {
 TEST("... also where the kernel does not list a process's children") {
     hidden = "/children";
     expect_found();
+}
+
+TEST("in a /proc of another name space nobody is taken for a child") {
+    struct strays strays = {0};
+    pid_t child = start_child();
+    EXPECT(strays_reap(&strays) == 1);
+    own_number = "1";
+    for (int way = 0; way < 2; way++, hidden = "/children")
+        EXPECT(strays_reap(&strays) == 0);
+    own_number = NULL;
+    strays_signal(&strays, SIGKILL);
+    waitpid(child, NULL, 0);
 }
 
 /* Named before this returns. */
