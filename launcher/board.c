@@ -116,7 +116,7 @@ bool board_all_have_come(struct job *job) {
     for (uint32_t i = 0; i < job->local_size; i++) {
         const struct together_line *line = &job->lines[job->first + i];
         bool is_here = job->ranks[i].has_claimed && line->generation == job->lines[job->first].generation && line->collective == most;
-        if (!is_here || (line->waiting != BOARD_WAITS_NOT && !job->ranks[i].has_ended))
+        if (!is_here || (line->waiting != BOARD_WAITS_NOT && !line->has_ended))
             return false;
     }
     return true;

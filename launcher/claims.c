@@ -136,6 +136,7 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     rank->has_claimed = true;
     rank->claimer = connection->pid;
     rank->claimer_started = process_started(connection->pid, NULL, NULL);
+    rank->program_code = rank->program_signal = 0;
     note_above(rank);
     rank->generation++;
 }

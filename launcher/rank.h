@@ -28,10 +28,13 @@ struct rank {
     int signal;                  /* of an ended rank that was killed; 0: it exited */
     bool ended_by_us;            /* after we asked it to stop, or unseen: no evidence against it (L17) */
     bool is_survived;            /* its first process has ended; the program that it has started goes on, or begins */
+    uint64_t survived_ms;        /* when that process had ended; 0: it was never so */
     uint64_t ended_ms;           /* since when it has neither that process nor one that has claimed */
     bool has_claimed;            /* ever */
     pid_t claimer;               /* the process that claimed last; the rank's own or one that it started */
     uint64_t claimer_started;    /* process_started() */
+    int program_code;            /* as exit_code and signal: of that process, or a script that has waited for it, */
+    int program_signal;          /* where it was an orphan that has outlived the first process */
     pid_t above[RANK_ABOVE_MAX]; /* its parent, that one's parent... : shells that wait for it */
     uint64_t released;           /* when its connection was closed, as process_started() counts, or a moment before; 0: never */
     uint64_t unreaped_ms;        /* since when the claimer has been seen to be a zombie; 0: it is none */

@@ -92,11 +92,42 @@ void strays_note_earlier(struct strays *strays) {
     strays->earlier_count = list_strays(strays, strays->earlier, STRAYS_EARLIER_MAX);
 }
 
+/* A script that has waited for the rank's last program. It may become the next one itself: a shell's last command. */
+static bool has_waited(pid_t pid, const struct rank *rank) {
+    for (int i = 0; i < RANK_ABOVE_MAX; i++)
+        if (rank->above[i] == pid)
+            return true;
+    return false;
+}
+
+/* How a rank's program has ended that a script had left in the background, or another script that had run it there: one that dies before its program, of what
+   that handles, says nothing. What has ended before the script that left it is that one's matter. */
+static void note_end(const struct strays *strays, const siginfo_t *end) {
+    for (uint32_t i = 0; i < strays->world_size; i++) {
+        struct rank *rank = &strays->ranks[i];
+        bool is_program = rank->claimer == end->si_pid && rank->claimer_started == process_started(end->si_pid, NULL, NULL);
+        bool is_script = has_waited(end->si_pid, rank) && !process_state(rank->claimer, rank->claimer_started);
+        if (!rank->is_survived || (!is_program && !is_script))
+            continue;
+        rank->program_code = end->si_code == CLD_EXITED ? end->si_status : 0;
+        rank->program_signal = end->si_code == CLD_EXITED ? 0 : end->si_status;
+    }
+}
+
 int strays_reap(const struct strays *strays) {
     pid_t pids[CHILDREN_MAX];
     int left = 0, count = list_strays(strays, pids, CHILDREN_MAX);
-    for (int i = 0; i < count; i++)
-        left += waitpid(pids[i], NULL, WNOHANG) == 0;
+    for (int i = 0; i < count; i++) {
+        siginfo_t end = {0};
+        if (waitid(P_PID, (id_t)pids[i], &end, WEXITED | WNOHANG | WNOWAIT))
+            continue;
+        if (end.si_pid) {
+            note_end(strays, &end);
+            waitpid(pids[i], NULL, WNOHANG);
+        } else {
+            left++;
+        }
+    }
     return left;
 }
 
@@ -144,14 +175,6 @@ static bool has_libtorch(pid_t pid) {
     if (file)
         fclose(file);
     return has;
-}
-
-/* A script that has waited for the rank's last program. It may become the next one itself: a shell's last command. */
-static bool has_waited(pid_t pid, const struct rank *rank) {
-    for (int i = 0; i < RANK_ABOVE_MAX; i++)
-        if (rank->above[i] == pid)
-            return true;
-    return false;
 }
 
 /* What runs beside a training (a server that shows its curves, what the training itself has started) is older than the end of that. */

@@ -16,7 +16,7 @@
 
 /* What is not a stray: the ranks' own processes, the guard, and the children of a shell that became accel-run (exec): filters of its output, services. */
 struct strays {
-    const struct rank *ranks; /* borrowed */
+    struct rank *ranks; /* borrowed */
     uint32_t world_size;
     pid_t guard;
     pid_t earlier[STRAYS_EARLIER_MAX];
@@ -26,7 +26,7 @@ struct strays {
 /* Before the first child of ours is made. */
 void strays_note_earlier(struct strays *strays);
 
-/* Reaps orphans that have ended. Returns how many children are left that are neither ranks nor the guard. */
+/* Reaps orphans that have ended, and notes how ranks' programs have. Returns how many children are left that are neither ranks nor the guard. */
 int strays_reap(const struct strays *strays);
 
 /* Is one of them, or of what they have started, perhaps about to be the rank's next program: a Python, or one that has libtorch, that was not there before the

@@ -13,9 +13,9 @@
 #include "process.h"
 #include "strays.h"
 #include "streams/known.h"
+#include "survivors.h"
 
 #define READER_MS 2000  /* for who reads our output, once a signal of the user's has ended the program */
-#define IMPORT_MS 60000 /* for a program that a script has left in the background to load libtorch */
 #define HELPERS_MS 5000 /* for strays that end by themselves, behind the time that all strays have */
 #define KILLS_MAX 5     /* rounds of SIGKILL, LIFECYCLE_MOMENT_MS each, before what is still there is left behind */
 
@@ -124,23 +124,6 @@ static void rank_ended(struct job *job, size_t index) {
     count_end(job);
 }
 
-/* A rank ends with the program that trains: a script dies of the signal at which that saves first (a terminal's hangup, timeout(1), a scheduler), or puts it
-   into the background and returns (nohup python train.py &), or the program makes a daemon of itself. A program that has not loaded libtorch yet may be it,
-   too, or the next one, and what has just been forked may be about to become one: where all goes well, and nobody has asked it to end. */
-static bool is_survived(const struct job *job, struct rank *rank, uint64_t now_ms) {
-    bool is_script = rank->claimer != rank->pid;
-    if (job->state > LIFECYCLE_INTERRUPTED || !is_script)
-        return false;
-    if (claims_is_granted(&job->claims, rank->number)) {
-        rank->ended_ms = now_ms;
-        return true;
-    }
-    if (job->state != LIFECYCLE_RUNNING || has_ended_badly(rank))
-        return false;
-    uint64_t since_ms = now_ms - rank->ended_ms;
-    return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || (since_ms < IMPORT_MS && strays_may_train(&job->strays, rank));
-}
-
 static void rank_ready(void *context, size_t index, short events) {
     struct job *job = context;
     struct rank *rank = &job->ranks[index];
@@ -149,29 +132,11 @@ static void rank_ready(void *context, size_t index, short events) {
     if (!rank->has_ended)
         return;
     rank->ended_ms = clock_ms();
-    rank->is_survived = is_survived(job, rank, rank->ended_ms);
-    if (!rank->is_survived)
+    rank->is_survived = survivors_include(job, rank, rank->ended_ms);
+    if (rank->is_survived)
+        rank->survived_ms = rank->ended_ms;
+    else
         rank_ended(job, index);
-}
-
-/* Those of which only the script had ended. When the job ends, they are what it has left behind; how they have ended then nobody has seen. */
-static void survivors_settle(struct job *job) {
-    for (uint32_t i = 0; i < job->local_size; i++) {
-        struct rank *rank = &job->ranks[i];
-        if (!rank->is_survived || is_survived(job, rank, clock_ms()))
-            continue;
-        rank->is_survived = false;
-        rank->ended_by_us = job->state != LIFECYCLE_RUNNING;
-        count_end(job);
-    }
-}
-
-static bool has_board(const struct rank *rank) {
-    return rank->board;
-}
-
-static bool is_awaited(const struct rank *rank) {
-    return rank->is_survived;
 }
 
 static bool some_rank(const struct job *job, bool (*is_such)(const struct rank *rank)) {
@@ -179,6 +144,34 @@ static bool some_rank(const struct job *job, bool (*is_such)(const struct rank *
         if (is_such(&job->ranks[i]))
             return true;
     return false;
+}
+
+static bool is_awaited(const struct rank *rank) {
+    return rank->is_survived;
+}
+
+/* Those of which only the script had ended. When the job ends, they are what it has left behind; how they have ended then nobody has seen. */
+static void settle_survivors(struct job *job) {
+    if (some_rank(job, is_awaited))
+        strays_reap(&job->strays);
+    for (uint32_t i = 0; i < job->local_size; i++) {
+        struct rank *rank = &job->ranks[i];
+        if (!rank->is_survived || survivors_include(job, rank, clock_ms()))
+            continue;
+        rank->is_survived = false;
+        if (survivors_has_failed(rank)) {
+            rank->exit_code = rank->program_code;
+            rank->signal = rank->program_signal;
+            rank_ended(job, i);
+        } else {
+            rank->ended_by_us = job->state >= LIFECYCLE_STOPPING;
+            count_end(job);
+        }
+    }
+}
+
+static bool has_board(const struct rank *rank) {
+    return rank->board;
 }
 
 /* -1: until something happens. */
@@ -260,7 +253,7 @@ static enum streams_zero look_at_zero(const struct job *job) {
 
 static void on_time(struct job *job, uint64_t now_ms) {
     look_for_gap(job);
-    survivors_settle(job);
+    settle_survivors(job);
     if (job->deadline_ms && now_ms >= job->deadline_ms) {
         job->deadline_ms = 0;
         if (waits_for_reader(job) || waits_for_ends(job, now_ms) || waits_for_helpers(job, now_ms))

@@ -258,6 +258,41 @@ os.execv(sys.argv[1], sys.argv[1:])' >>late.py
     [ ! -e 2/went-on ]
 }
 
+@test "a program in the background that is killed is named, also where others wait for it; where all of them fail, that is how the job ends" {
+    # shellcheck disable=SC2016 # for the inner shells
+    local way returns='until [ -e began.$ACCEL_RUN_RANK ]; do sleep 0.05; done; echo $$ >script.$ACCEL_RUN_RANK'
+    spawn_bg "$ACCEL_RUN" -n 2 sh -c '"$0" claim meet step=7 only=0 collective=6 waiting=1 all touch=began.%r pause & '"$returns" "$CLAIMER"
+    await_files script.0 script.1
+    wait_pids_gone "$(cat script.0)" "$(cat script.1)"
+    sleep 2 # longer than what the scripts had ended themselves would be dying
+    kill -9 "$(cat began.1)"
+    job_ends
+    [ "$status" -eq 137 ]
+    contains "$(cat err)" "AR-RANK-KILLED: rank 1 of 2"
+    lacks "$(cat err)" AR-RANK-EARLY
+    # shellcheck disable=SC2016
+    for way in 'nohup "$0" claim meet touch=began.%r await=go exit=4 &' 'nohup sh -c "\"$0\" claim meet touch=began.%r await=go; exit 4" &'; do
+        rm -f began.* script.* go
+        spawn_bg "$ACCEL_RUN" -n 2 sh -c "$way $returns" "$CLAIMER"
+        await_files script.0 script.1
+        wait_pids_gone "$(cat script.0)" "$(cat script.1)"
+        touch go
+        job_ends
+        [ "$status" -eq 4 ]
+        contains "$(cat err)" "every one of 2 ranks"
+    done
+}
+
+@test "what a script itself has ended before it returns is no failure" {
+    # shellcheck disable=SC2016 # for the inner shells
+    local end begin='"$0" claim meet touch=began.%r pause & until [ -e began.0 ] && [ -e began.1 ]; do sleep 0.05; done'
+    for end in 'kill $!' 'kill -9 $!' 'kill -9 $!; wait'; do
+        rm -f began.*
+        run -0 --separate-stderr "$ACCEL_RUN" -n 2 sh -c "$begin; $end; exit 0" "$CLAIMER"
+        [ -z "$stderr" ]
+    done
+}
+
 @test "a script that fails, or is killed, while the program that it has put into the background trains is named when that has ended well" {
     # shellcheck disable=SC2016 # for the inner shells
     local end code=3

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "../../launcher/process.h"
 #include "../../launcher/strays.h"
 
 static const char *hidden = "no file";
@@ -61,6 +62,43 @@ TEST("children that are neither ranks nor the guard are found and reaped") {
 TEST("... also where the kernel does not list a process's children") {
     hidden = "/children";
     expect_found();
+}
+
+/* A rank whose program is a child that has ended so, and was not reaped. */
+static void start_program(struct rank *rank, int code) {
+    int ends[2];
+    *rank = (struct rank){.pid = start_child(), .has_claimed = true, .is_survived = true};
+    EXPECT(pipe(ends) == 0);
+    rank->claimer = fork();
+    if (!rank->claimer) {
+        char byte;
+        close(ends[1]);
+        while (read(ends[0], &byte, 1))
+            ;
+        _exit(code);
+    }
+    rank->claimer_started = process_started(rank->claimer, NULL, NULL);
+    close(ends[0]);
+    close(ends[1]);
+    waitid(P_PID, (id_t)rank->claimer, &(siginfo_t){0}, WEXITED | WNOWAIT);
+}
+
+TEST("how a rank's program has ended is known when it was reaped, or how a script has that had run it; not by another process that has its "
+     "number") {
+    struct rank ranks[4];
+    struct strays strays = {.ranks = ranks, .world_size = 4};
+    for (int i = 0; i < 4; i++)
+        start_program(&ranks[i], 4 + i);
+    ranks[1].claimer_started--; /* it was another one */
+    ranks[2].above[1] = ranks[2].claimer;
+    ranks[2].claimer = INT32_MAX; /* gone */
+    ranks[3].is_survived = false; /* its script has not ended yet */
+    EXPECT(strays_reap(&strays) == 0);
+    EXPECT(ranks[0].program_code == 4 && ranks[1].program_code == 0 && ranks[2].program_code == 6 && ranks[3].program_code == 0);
+    for (int i = 0; i < 4; i++)
+        kill(ranks[i].pid, SIGKILL);
+    while (waitpid(-1, NULL, 0) > 0)
+        ;
 }
 
 TEST("in a /proc of another name space nobody is taken for a child") {

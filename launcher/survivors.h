@@ -1,0 +1,14 @@
+/*
+ * Ranks whose first process has ended, and not their program.
+ */
+#ifndef ACCEL_RUN_SURVIVORS_H
+#define ACCEL_RUN_SURVIVORS_H
+
+#include "job.h"
+
+/* Asked when its first process has ended, and from then on again and again: does the rank go on? */
+bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms);
+/* How its program has ended is known, and it has not ended well. */
+bool survivors_has_failed(const struct rank *rank);
+
+#endif
