@@ -246,9 +246,11 @@ static enum streams_zero look_at_zero(const struct job *job) {
         return job->requests_to_end ? STREAMS_CUT : STREAMS_WHOLE;
     bool is_asked =
         job->requests_to_end && zero->ended_ms >= job->requested_ms && zero->ended_ms - job->requested_ms < job->config->grace_ms;
+    /* Of a script that has ended before its program, that one's end. */
+    int code = zero->survived_ms ? zero->program_code : zero->exit_code, signal = zero->survived_ms ? zero->program_signal : zero->signal;
     if (!is_asked)
-        return zero->signal ? STREAMS_DIED : STREAMS_WHOLE;
-    return has_ended_badly(zero) ? STREAMS_CUT : STREAMS_ANSWERED;
+        return signal ? STREAMS_DIED : STREAMS_WHOLE;
+    return code || signal ? STREAMS_CUT : STREAMS_ANSWERED;
 }
 
 static void on_time(struct job *job, uint64_t now_ms) {

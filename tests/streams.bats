@@ -170,6 +170,20 @@ EOF
     done
 }
 
+@test "... also where the script around the program dies of what the program answers" {
+    # shellcheck disable=SC2016 # for the inner shell
+    spawn_bg "$ACCEL_RUN" -n 2 sh -c 'echo $$ >script.$ACCEL_RUN_RANK
+        (trap "" TERM; exec "$0" claim touch=ready.%r await=go only=0 "out:report of the first" all only=1 "out:report of the second"); echo went on' "$CLAIMER"
+    await_files ready.0 ready.1
+    kill -TERM "$bg_pid"
+    wait_pids_gone "$(cat script.0)" "$(cat script.1)"
+    touch go
+    job_ends
+    [ "$status" -eq 143 ]
+    [ "$(cat out)" = "report of the first" ]
+    contains "$(cat err)" "[rank 1] report of the second"
+}
+
 @test "where all die of a signal that nobody has sent, what they have said differently is shown, and not who has come further" {
     # shellcheck disable=SC2016 # for the inner shell
     run -139 --separate-stderr "$ACCEL_RUN" -n 2 sh -c '"$0" claim; rank=$ACCEL_RUN_RANK; printf "accuracy 9%s\nend\n" $rank; [ $rank = 0 ] || printf "bye\nsee you"
