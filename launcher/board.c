@@ -10,6 +10,7 @@
 
 /* A script looks for its program's end at once, and its own says more of it. */
 enum { UNREAPED_MS = 1000 };
+enum { GENERATION_SHIFT = 40 }; /* the next program of a script begins at step 0 */
 
 /* Has the process that trained ended, while the rank's first process (a shell, or what works on before it looks) lives? */
 static bool trainer_is_gone(const struct job *job, struct rank *rank) {
@@ -102,8 +103,9 @@ void board_words(struct job *job, uint32_t rank, char *text, size_t size) {
 uint64_t board_progress(struct job *job) {
     uint64_t progress = 0;
     for (uint32_t i = job->first; i < job->first + job->local_size; i++) {
+        const struct together_line *line = &job->lines[i];
         board_line(job, i, &job->lines[i]);
-        progress += job->lines[i].generation + job->lines[i].step + job->lines[i].collective + job->lines[i].meetings;
+        progress += ((uint64_t)line->generation << GENERATION_SHIFT) + line->step + line->collective + line->meetings;
     }
     return progress;
 }

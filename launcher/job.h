@@ -83,7 +83,7 @@ struct job {
     int interrupts;                          /* Ctrl-C, of one wish to end */
     uint64_t interrupted_ms, interrupted_at; /* the last one: when, and what board_progress() was */
     int requests_to_end;                     /* of the user: Ctrl-C counts one, SIGTERM, SIGHUP and SIGQUIT two */
-    uint64_t requested_ms;                   /* the last one, to ranks that were not being ended */
+    uint64_t requested_ms, requested_at;     /* the last one, to ranks that were not being ended: the same */
     struct asked asked;
     int kills;          /* rounds of SIGKILL that have left the same processes: */
     char unkilled[512]; /* names of those still there at the last round */
@@ -123,6 +123,8 @@ void signals_end_process_1(void (*end)(int signal));
 /* Blocks what we handle and makes the descriptor. Returns 0 or -1 with errno. */
 int signals_open(struct job *job);
 void signals_add(struct job *job);
+/* Is the job to end: as the user asks for it, and the program has not trained on for longer than it would have been waited for, or as something failed? */
+bool signals_ask_to_end(struct job *job, uint64_t now_ms);
 /* To the groups of all ranks of this host. */
 void signals_send(struct job *job, int signal);
 

@@ -80,17 +80,21 @@ static void pass_on(struct job *job, int signal, bool is_of_process) {
         signals_send(job, signal);
 }
 
-/* The program has handled the last one, and trains on: another one, hours later, is not the impatience of who waits for it to end. One rank, which is the plain
-   program, shows no steps. */
-static bool has_gone_on(const struct job *job, uint64_t now_ms, uint64_t progress) {
-    return job->state == LIFECYCLE_INTERRUPTED && now_ms - job->interrupted_ms >= job->config->grace_ms &&
-           (job->world_size == 1 || progress > job->interrupted_at);
+/* The program has handled what was sent then, and trains on. One rank, which is the plain program, shows no steps. */
+static bool has_gone_on(const struct job *job, uint64_t now_ms, uint64_t since_ms, bool has_progress) {
+    return job->state == LIFECYCLE_INTERRUPTED && now_ms - since_ms >= job->config->grace_ms && (job->world_size == 1 || has_progress);
+}
+
+bool signals_ask_to_end(struct job *job, uint64_t now_ms) {
+    return job->state != LIFECYCLE_RUNNING && !has_gone_on(job, now_ms, job->requested_ms, board_progress(job) > job->requested_at);
 }
 
 static void ask_to_end(struct job *job, int requests) {
     job->requests_to_end += requests;
-    if (job->state <= LIFECYCLE_INTERRUPTED)
-        job->requested_ms = clock_ms();
+    if (job->state > LIFECYCLE_INTERRUPTED)
+        return;
+    job->requested_ms = clock_ms();
+    job->requested_at = board_progress(job);
 }
 
 /* Ranks are in groups of their own, so the terminal's Ctrl-C comes to us alone: each gets it once (L10). The impatient press again (L14).
@@ -98,7 +102,8 @@ static void ask_to_end(struct job *job, int requests) {
 static void interrupt(struct job *job, bool ranks_have_it) {
     static const enum lifecycle_event events[] = {LIFECYCLE_INTERRUPT, LIFECYCLE_INTERRUPT_2, LIFECYCLE_INTERRUPT_3};
     uint64_t now_ms = clock_ms(), progress = job->state <= LIFECYCLE_INTERRUPTED ? board_progress(job) : 0;
-    if (job->interrupts && has_gone_on(job, now_ms, progress))
+    /* Another one, hours later, is not the impatience of who waits for it to end. */
+    if (job->interrupts && has_gone_on(job, now_ms, job->interrupted_ms, progress > job->interrupted_at))
         job->interrupts = 0;
     job->interrupted_ms = now_ms;
     job->interrupted_at = progress;

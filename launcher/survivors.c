@@ -40,7 +40,7 @@ bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms) {
     uint64_t since_ms = now_ms - rank->ended_ms;
     if (survivors_has_failed(rank) || is_exiting(rank, since_ms))
         return !survivors_has_failed(rank);
-    if (job->state != LIFECYCLE_RUNNING || rank->exit_code || rank->signal)
+    if (rank->exit_code || rank->signal || signals_ask_to_end(job, now_ms))
         return false;
     return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || (since_ms < IMPORT_MS && strays_may_train(&job->strays, rank));
 }

@@ -107,6 +107,25 @@ END
     grep -qx TERM got.0
 }
 
+@test "what a script in the background trains next, long after a signal that the program before it has handled, is no leftover" {
+    # shellcheck disable=SC2016 # for the inner shells
+    spawn_bg "$ACCEL_RUN" -n 2 --grace 1 sh -c 'nohup sh -c "(trap \"\" TERM; exec \"\$0\" claim meet step=1 touch=ready.%r await=go step=2 touch=further.%r await=end)
+        exec \"\$0\" touch=next.%r await=later claim meet touch=trained.%r" "$0" &' "$CLAIMER"
+    await_files ready.0 ready.1
+    kill -TERM "$bg_pid"
+    touch go
+    await_files further.0 further.1
+    retry 100 0.1 is_over further.0 1
+    touch end
+    await_files next.0 next.1
+    sleep 3 # longer than a leftover would have
+    touch later
+    job_ends
+    [ "$status" -eq 0 ]
+    [ -e trained.0 ]
+    [ -e trained.1 ]
+}
+
 @test "SIGTERM to the launcher ends the ranks: 143" {
     spawn_bg "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" pause
     await_files pid.0 pid.1
