@@ -178,16 +178,16 @@ static bool has_libtorch(pid_t pid) {
 }
 
 /* What runs beside a training (a server that shows its curves, what the training itself has started) is older than the end of that. */
-static bool may_train(pid_t pid, const struct rank *rank) {
+static bool may_be_loading(pid_t pid, const struct rank *rank) {
     bool is_younger = process_started(pid, NULL, NULL) >= rank->released;
-    return has_waited(pid, rank) || (is_younger && !ends_by_itself(pid) && (is_python(pid) || has_libtorch(pid)));
+    return is_younger && !ends_by_itself(pid) && (is_python(pid) || has_libtorch(pid));
 }
 
-bool strays_may_train(const struct strays *strays, const struct rank *rank) {
+bool strays_may_train(const struct strays *strays, const struct rank *rank, bool may_load) {
     pid_t pids[CHILDREN_MAX];
     int count = list_strays(strays, pids, CHILDREN_MAX);
     for (int i = 0; i < count; i++) {
-        if (may_train(pids[i], rank))
+        if (has_waited(pids[i], rank) || (may_load && may_be_loading(pids[i], rank)))
             return true;
         count += list_children(pids[i], pids + count, CHILDREN_MAX - count);
     }

@@ -29,9 +29,9 @@ void strays_note_earlier(struct strays *strays);
 /* Reaps orphans that have ended, and notes how ranks' programs have. Returns how many children are left that are neither ranks nor the guard. */
 int strays_reap(const struct strays *strays);
 
-/* Is one of them, or of what they have started, perhaps about to be the rank's next program: a Python, or one that has libtorch, that was not there before the
-   last one ended; or a script that has run that? */
-bool strays_may_train(const struct strays *strays, const struct rank *rank);
+/* Is one of them, or of what they have started, perhaps about to be the rank's next program: a script that has run the last one; or, where `may_load`, a
+   Python, or one that has libtorch, that was not there before the last one ended? */
+bool strays_may_train(const struct strays *strays, const struct rank *rank, bool may_load);
 
 /* Are all that are left helpers of libtorch's, which end two seconds after who needs them, and clean up after it then? */
 bool strays_end_by_themselves(const struct strays *strays);

@@ -1,7 +1,8 @@
 /*
  * A rank ends with the program that trains: a script dies of the signal at which that saves first (a terminal's hangup, timeout(1), a scheduler), or puts it
  * into the background and returns (nohup python train.py &), or the program makes a daemon of itself. A program that has not loaded libtorch yet may be it,
- * too, or the next one, and what has just been forked may be about to become one: where all goes well, and nobody has asked it to end.
+ * too, or the next one, and what has just been forked may be about to become one: where all goes well, and nobody has asked it to end. A script that has
+ * run the rank's program is waited for as long as it takes, as one in the foreground is.
  */
 #include "survivors.h"
 
@@ -42,5 +43,5 @@ bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms) {
         return !survivors_has_failed(rank);
     if (rank->exit_code || rank->signal || signals_ask_to_end(job, now_ms))
         return false;
-    return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || (since_ms < IMPORT_MS && strays_may_train(&job->strays, rank));
+    return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || strays_may_train(&job->strays, rank, since_ms < IMPORT_MS);
 }

@@ -172,20 +172,23 @@ static pid_t start_mapping(const char *path, pid_t *second) {
     return first;
 }
 
-TEST("what has libtorch may be the next program, also below a script, unless it was there before the last one ended; so may be who has "
-     "waited for that") {
+TEST(
+    "what has libtorch may be the next program, also below a script, unless it was there before the last one ended, or has had its time to "
+    "load; so may be who has waited for the last one, at any time") {
     char folder[] = "/tmp/strays_test.XXXXXX", path[64];
     struct strays strays = {0};
     struct rank never = {0}, later = {.released = UINT64_MAX};
     pid_t second;
     EXPECT(mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/libtorch_cpu.so", folder);
-    EXPECT(!strays_may_train(&strays, &never));
+    EXPECT(!strays_may_train(&strays, &never, true));
     pid_t first = start_mapping(path, &second);
-    EXPECT(strays_may_train(&strays, &never));
-    EXPECT(!strays_may_train(&strays, &later));
+    EXPECT(strays_may_train(&strays, &never, true));
+    EXPECT(!strays_may_train(&strays, &never, false));
+    EXPECT(!strays_may_train(&strays, &later, true));
     later.above[1] = first;
-    EXPECT(strays_may_train(&strays, &later));
+    EXPECT(strays_may_train(&strays, &later, true));
+    EXPECT(strays_may_train(&strays, &later, false));
     unlink(path);
     rmdir(folder);
     kill(second, SIGKILL);
