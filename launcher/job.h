@@ -74,7 +74,7 @@ struct job {
     uint64_t deadline_ms;     /* 0: none */
     uint64_t ending_ms;       /* when the first rank failed: since when the others have had time to end */
     uint64_t helpers_ms;      /* only strays that end by themselves were left; 0: not yet */
-    uint64_t looked_ms;       /* last look at the board */
+    uint64_t looked_ms;       /* last look at the board, and at what outlives scripts */
     uint64_t lines_ms;        /* it was told to the other hosts */
     struct heard heard[NSIG]; /* by a signal's number */
     uint32_t ended;           /* ranks */

@@ -254,8 +254,10 @@ static enum streams_zero look_at_zero(const struct job *job) {
 }
 
 static void on_time(struct job *job, uint64_t now_ms) {
+    bool is_time = now_ms - job->looked_ms >= BOARD_LOOK_MS;
     look_for_gap(job);
-    settle_survivors(job);
+    if (is_time || job->state > LIFECYCLE_ENDING)
+        settle_survivors(job); /* first: how a rank has ended says more than that it has */
     if (job->deadline_ms && now_ms >= job->deadline_ms) {
         job->deadline_ms = 0;
         if (waits_for_reader(job) || waits_for_ends(job, now_ms) || waits_for_helpers(job, now_ms))
@@ -263,13 +265,13 @@ static void on_time(struct job *job, uint64_t now_ms) {
         else
             supervise_event(job, LIFECYCLE_DEADLINE);
     }
-    if (job->state <= LIFECYCLE_INTERRUPTED && now_ms - job->looked_ms >= BOARD_LOOK_MS) {
-        job->looked_ms = now_ms;
-        if (job->world_size > 1)
-            board_look(job, now_ms);
-        if (job->world_size > 1 && !job->first)
+    if (is_time && job->state <= LIFECYCLE_INTERRUPTED && job->world_size > 1) {
+        board_look(job, now_ms);
+        if (!job->first)
             held_look(job, now_ms);
     }
+    if (is_time)
+        job->looked_ms = now_ms;
     together_on_time(job, now_ms);
     input_settle(&job->input, now_ms);
     release_lines(job);
