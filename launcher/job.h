@@ -9,6 +9,7 @@
 
 #include "../config/config.h"
 #include "claims.h"
+#include "clock.h"
 #include "streams/console.h"
 #include "commands/explain.h"
 #include "guard.h"
@@ -71,7 +72,8 @@ struct job {
     struct rlimit open_files; /* the ranks' */
 
     enum lifecycle_state state;
-    uint64_t deadline_ms;     /* 0: none */
+    uint64_t paused_ms;       /* so long was the job stopped: */
+    uint64_t deadline_ms;     /* by job_clock_ms(), as all times when ranks and requests came and went; 0: none */
     uint64_t ending_ms;       /* when the first rank failed: since when the others have had time to end */
     uint64_t helpers_ms;      /* only strays that end by themselves were left; 0: not yet */
     uint64_t looked_ms;       /* last look at the board, and at what outlives scripts */
@@ -92,6 +94,11 @@ struct job {
     struct problem problem; /* exit_code 0: none */
     long long oom_kills;    /* at the start */
 };
+
+/* What stands still while the job does (Ctrl-Z): nobody's time runs out meanwhile. */
+static inline uint64_t job_clock_ms(const struct job *job) {
+    return clock_ms() - job->paused_ms;
+}
 
 /* start.c: takes everything up and starts the ranks. Returns 0, or -1 with job->problem; clear in either case. */
 int job_start(struct job *job);

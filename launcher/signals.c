@@ -93,7 +93,7 @@ static void ask_to_end(struct job *job, int requests) {
     job->requests_to_end += requests;
     if (job->state > LIFECYCLE_INTERRUPTED)
         return;
-    job->requested_ms = clock_ms();
+    job->requested_ms = job_clock_ms(job);
     job->requested_at = board_progress(job);
 }
 
@@ -101,7 +101,7 @@ static void ask_to_end(struct job *job, int requests) {
  */
 static void interrupt(struct job *job, bool ranks_have_it) {
     static const enum lifecycle_event events[] = {LIFECYCLE_INTERRUPT, LIFECYCLE_INTERRUPT_2, LIFECYCLE_INTERRUPT_3};
-    uint64_t now_ms = clock_ms(), progress = job->state <= LIFECYCLE_INTERRUPTED ? board_progress(job) : 0;
+    uint64_t now_ms = job_clock_ms(job), progress = job->state <= LIFECYCLE_INTERRUPTED ? board_progress(job) : 0;
     /* Another one, hours later, is not the impatience of who waits for it to end. */
     if (job->interrupts && has_gone_on(job, now_ms, job->interrupted_ms, progress > job->interrupted_at))
         job->interrupts = 0;
@@ -126,6 +126,7 @@ static void go_on(struct job *job) {
    group is orphaned, or we are process 1, and nobody would ever let us go on. */
 static void stop_everything(struct job *job) {
     sigset_t stop;
+    uint64_t begin_ms = clock_ms();
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     together_pause(job);
@@ -133,6 +134,7 @@ static void stop_everything(struct job *job) {
     kill(getpid(), SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop, NULL);
     sigprocmask(SIG_BLOCK, &stop, NULL);
+    job->paused_ms += clock_ms() - begin_ms;
     go_on(job);
 }
 

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "job.h"
 #include "process.h"
 #include "strays.h"
@@ -61,7 +60,7 @@ static void arm(struct job *job, unsigned actions) {
         delay = LIFECYCLE_SHORT_MS; /* nobody has asked for more: what the dead have left behind is no reason to wait */
     if ((actions & LIFECYCLE_SHORT) && job->config->grace_ms < delay)
         delay = job->config->grace_ms;
-    job->deadline_ms = clock_ms() + delay + 1;
+    job->deadline_ms = job_clock_ms(job) + delay + 1;
 }
 
 void supervise_event(struct job *job, enum lifecycle_event event) {
@@ -69,7 +68,7 @@ void supervise_event(struct job *job, enum lifecycle_event event) {
     if (step.next != job->state && !(step.actions & LIFECYCLE_ARM))
         job->deadline_ms = 0;
     if (step.next == LIFECYCLE_ENDING && job->state != LIFECYCLE_ENDING)
-        job->ending_ms = clock_ms();
+        job->ending_ms = job_clock_ms(job);
     job->state = step.next;
     /* Only what time has brought is a round: the impatient kill as often as they like. */
     if (event == LIFECYCLE_DEADLINE && (step.actions & (LIFECYCLE_KILL | LIFECYCLE_STRAYS_KILL)) && give_up_killing(job))
@@ -131,7 +130,7 @@ static void rank_ready(void *context, size_t index, short events) {
     rank_store_end(rank);
     if (!rank->has_ended)
         return;
-    rank->ended_ms = clock_ms();
+    rank->ended_ms = job_clock_ms(job);
     rank->is_survived = survivors_include(job, rank, rank->ended_ms);
     if (rank->is_survived)
         rank->survived_ms = rank->ended_ms;
@@ -156,7 +155,7 @@ static void settle_survivors(struct job *job) {
         strays_reap(&job->strays);
     for (uint32_t i = 0; i < job->local_size; i++) {
         struct rank *rank = &job->ranks[i];
-        if (!rank->is_survived || survivors_include(job, rank, clock_ms()))
+        if (!rank->is_survived || survivors_include(job, rank, job_clock_ms(job)))
             continue;
         rank->is_survived = false;
         if (survivors_has_failed(rank)) {
@@ -176,9 +175,9 @@ static bool has_board(const struct rank *rank) {
 
 /* -1: until something happens. */
 static int round_timeout(const struct job *job, uint64_t now_ms) {
-    uint64_t timeout = UINT64_MAX;
+    uint64_t timeout = UINT64_MAX, job_ms = job_clock_ms(job);
     if (job->deadline_ms)
-        timeout = job->deadline_ms > now_ms ? job->deadline_ms - now_ms : 0;
+        timeout = job->deadline_ms > job_ms ? job->deadline_ms - job_ms : 0;
     bool looking = job->world_size > 1 && job->state <= LIFECYCLE_INTERRUPTED && some_rank(job, has_board);
     bool awaiting = some_rank(job, is_awaited);
     bool waiting =
@@ -220,18 +219,19 @@ static bool waits_for_reader(struct job *job) {
 
 /* What comes behind the training (a report by network, atexit, a script's next command) takes another time on each rank: who ends with a code first is not the
    only one that fails. As the program alone would, all may come to their ends that are where he was, and wait for nobody. */
-static bool waits_for_ends(struct job *job, uint64_t now_ms) {
+static bool waits_for_ends(struct job *job) {
     bool is_by_code = job->first_failed >= 0 ? job->ranks[job->first_failed].exit_code : !strcmp(job->problem.id, "AR-RANK-FAILED");
-    return job->state == LIFECYCLE_ENDING && is_by_code && now_ms - job->ending_ms < job->config->grace_ms && board_all_have_come(job);
+    return job->state == LIFECYCLE_ENDING && is_by_code && job_clock_ms(job) - job->ending_ms < job->config->grace_ms &&
+           board_all_have_come(job);
 }
 
-static bool waits_for_helpers(struct job *job, uint64_t now_ms) {
+static bool waits_for_helpers(struct job *job) {
     bool may_wait = job->state == LIFECYCLE_SWEEPING || job->state == LIFECYCLE_SWEEP_TERM;
     if (!may_wait || !strays_end_by_themselves(&job->strays))
         return false;
     if (!job->helpers_ms)
-        job->helpers_ms = now_ms;
-    return now_ms - job->helpers_ms < HELPERS_MS;
+        job->helpers_ms = job_clock_ms(job);
+    return job_clock_ms(job) - job->helpers_ms < HELPERS_MS;
 }
 
 /* Has rank 0 been cut short? By a signal, or by us. One that has ended by itself when the user asked it to may have said at last what it had to say: not if
@@ -258,9 +258,9 @@ static void on_time(struct job *job, uint64_t now_ms) {
     look_for_gap(job);
     if (is_time || job->state > LIFECYCLE_ENDING)
         settle_survivors(job); /* first: how a rank has ended says more than that it has */
-    if (job->deadline_ms && now_ms >= job->deadline_ms) {
+    if (job->deadline_ms && job_clock_ms(job) >= job->deadline_ms) {
         job->deadline_ms = 0;
-        if (waits_for_reader(job) || waits_for_ends(job, now_ms) || waits_for_helpers(job, now_ms))
+        if (waits_for_reader(job) || waits_for_ends(job) || waits_for_helpers(job))
             arm(job, LIFECYCLE_MOMENT);
         else
             supervise_event(job, LIFECYCLE_DEADLINE);
@@ -282,10 +282,12 @@ static void on_time(struct job *job, uint64_t now_ms) {
 
 /* The job was suspended, or the machine paused: nobody was late meanwhile. */
 static void wait_for_events(struct job *job, int timeout_ms) {
-    uint64_t begin_ms = clock_ms();
+    uint64_t begin_ms = job_clock_ms(job);
     loop_round(&job->loop, timeout_ms);
-    if (timeout_ms < 0 || clock_ms() - begin_ms < (uint64_t)timeout_ms + CLOCK_PAUSE_MS)
+    uint64_t took_ms = job_clock_ms(job) - begin_ms; /* but for Ctrl-Z's stop, which is known */
+    if (timeout_ms < 0 || took_ms < (uint64_t)timeout_ms + CLOCK_PAUSE_MS)
         return;
+    job->paused_ms += took_ms - (uint64_t)timeout_ms;
     together_resume(job);
     board_forget_clocks(job);
 }
@@ -318,8 +320,8 @@ static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
     int limit = job->requests_to_end + 2;
     bool has_ended_well = !some_rank(job, has_ended_badly), has_failed = !has_ended_well || job->problem.exit_code;
     int heard = has_ended_well ? job->requests_to_end : 0;
-    uint64_t begin_ms = clock_ms();
-    while (!is_done(job) && job->requests_to_end < limit && (job->requests_to_end <= heard || clock_ms() - begin_ms < READER_MS)) {
+    uint64_t begin_ms = job_clock_ms(job);
+    while (!is_done(job) && job->requests_to_end < limit && (job->requests_to_end <= heard || job_clock_ms(job) - begin_ms < READER_MS)) {
         streams_add(&job->streams, &job->loop);
         printer_add(&job->notices.printer, &job->loop);
         signals_add(job);
@@ -328,7 +330,7 @@ static void hand_on(struct job *job, bool (*is_done)(struct job *job)) {
         bool logs_wait = streams_logs_wait(&job->streams);
         wait_for_events(job, job->requests_to_end || job->hosts || logs_wait ? BOARD_LOOK_MS : -1);
         together_on_time(job, clock_ms());
-        if (logs_wait && has_failed && clock_ms() - begin_ms >= READER_MS)
+        if (logs_wait && has_failed && job_clock_ms(job) - begin_ms >= READER_MS)
             streams_give_logs_up(&job->streams);
     }
 }

@@ -6,7 +6,7 @@
 
 #include "job.h"
 
-/* Asked when its first process has ended, and from then on again and again: does the rank go on? */
+/* Asked when its first process has ended, and from then on again and again: does the rank go on? now_ms: job_clock_ms() */
 bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms);
 /* How its program has ended is known, and it has not ended well. */
 bool survivors_has_failed(const struct rank *rank);

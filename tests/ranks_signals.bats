@@ -198,6 +198,27 @@ is_going() {
     [ "$status" -eq 0 ]
 }
 
+@test "how long a job was stopped by Ctrl-Z is not taken from the time that ranks have to save in when they are told to end" {
+    mkfifo fifo
+    # shellcheck disable=SC2016 # for the inner shell
+    spawn_job "$ACCEL_RUN" -n 2 --grace 3 bash -c 'trap "touch heard.$ACCEL_RUN_RANK" INT; trap "touch told.$ACCEL_RUN_RANK" TERM; echo $$ >pid.$ACCEL_RUN_RANK
+        until [ -e go ]; do read -r -t 0.05 <>fifo; done; touch saved.$ACCEL_RUN_RANK; exit 0'
+    await_files pid.0 pid.1
+    kill -INT "$job_pid"
+    await_files heard.0 heard.1
+    kill -INT "$job_pid"
+    await_files told.0 told.1
+    kill -TSTP "$job_pid"
+    for pid in "$job_pid" "$(cat pid.0)" "$(cat pid.1)"; do retry 100 0.05 is_stopped "$pid"; done
+    retry 100 0.1 is_over told.1 4 # longer than the grace
+    touch go
+    kill -CONT "$job_pid"
+    job_ends
+    [ "$status" -eq 0 ]
+    [ -e saved.0 ]
+    [ -e saved.1 ]
+}
+
 @test "where nobody could let a job go on, Ctrl-Z does not stop it, as it does not stop the program alone" {
     spawn_bg setsid -w "$ACCEL_RUN" -n 2 "$CLAIMER" "touch=pid.%r" await=leave
     await_files pid.0 pid.1
