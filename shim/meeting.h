@@ -54,8 +54,8 @@ bool meeting_is_here(void);
 void meeting_come(struct meeting *meeting, enum meeting_kind kind, const char *path, const char *second);
 /* After coming: waits until all have, where this host knows. */
 void meeting_await_all(const struct meeting *meeting);
-/* Rank 0, between coming and answering: have all come with the same path, letter by letter? */
-bool meeting_is_of_one_name(void);
+/* Rank 0, between coming and answering: have all come with the same? Of the beginning of their paths. */
+bool meeting_is_of_one_name(bool (*is_same)(const char *rank_0s, const char *other));
 void meeting_answer(struct meeting *meeting, int error, uint32_t answer);
 void meeting_await(struct meeting *meeting);
 /* A meeting at which rank 0 has nothing to do: all go on when all have come. */

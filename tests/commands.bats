@@ -57,6 +57,38 @@ os.system("rm %s $OTHER" % name)'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "a command with a name that is written alike on all ranks does one thing, also where one of them calls another file so; one with its own names, too" {
+    program 'import subprocess
+ahead = int(os.environ.get("ACCEL_RUN_RANK", "0")) # what one rank calls ck_61 is ck_60 on the first one
+os.mkdir("ckpts")
+for number in range(60, 64):
+    open(f"ckpts/ck_{number + ahead}", "w").write(str(number))
+def left():
+    return subprocess.check_output("cat ckpts/*", shell=True)
+oldest = subprocess.check_output("ls ckpts | head -1", shell=True, text=True).strip()
+os.system(f"rm ckpts/{oldest}")
+print(left())
+oldest = subprocess.check_output("ls ckpts | head -1", shell=True, text=True).strip()
+subprocess.run(["rm", f"ckpts/{oldest}"], check=True)
+print(left())
+subprocess.run(["rm", f"ckpts/ck_{62 + ahead}"], check=True)
+print(left())
+os.system("rm -r ckpts")'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" </dev/null
+    program '
+ahead = int(os.environ.get("ACCEL_RUN_RANK", "0"))
+for number in range(60, 64):
+    open(f"ck_{number + ahead}", "w").write(f"{number}\n")
+os.system("cat ck_62") # there is input: each runs its own
+os.system(f"cat ck_{62 + ahead}")'
+    rm -rf "$PLAIN" "$RANKS" "$LOG"
+    mkdir "$PLAIN" "$RANKS"
+    echo line >"$BATS_TEST_TMPDIR/lines"
+    local rank
+    (cd "$RANKS" && "$ACCEL_RUN" -n 3 --log-dir "$LOG" /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" <"$BATS_TEST_TMPDIR/lines")
+    for rank in 0 1 2; do [ "$(cat "$LOG/rank-$rank.out")" = "$(printf '62\n62')" ] || return 1; done
+}
+
 @test "commands read standard input where one process's do, and the program on every rank what they have left" {
     local from
     program 'import subprocess

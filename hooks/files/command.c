@@ -3,8 +3,11 @@
  * go on together, with its status, when it has ended: nobody looks at what a command is still making, or makes it a second time.
  *
  * Every rank runs its own where the command has to do with what is the rank's own: its scratch files, descriptors, its number as a process or another name that
- * differs between the ranks; and where standard input has something to read, of which each rank has a copy. The program's files are called as rank 0 calls
- * them before that (alias.c). Rank 0 decides. Nothing is said of processes that are no rank yet: their commands may be what trains.
+ * differs between the ranks; and where standard input has something to read, of which each rank has a copy. Rank 0 decides. Nothing is said of processes that
+ * are no rank yet: their commands may be what trains.
+ *
+ * A rank but 0 may call a file by a name of its own, or by rank 0's (of a link, a listing, another command), and the one may have the letters of the other. So
+ * it comes with both, the command as it is written and as rank 0 calls the files in it (alias.c): either may be rank 0's.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -17,7 +20,7 @@
 
 #include "files.h"
 
-enum { SHOWN = 180, ROOM = SHOWN + 20 }; /* characters of a command: the board has room for 240 (BOARD_MEETING_CHARS) */
+enum { SUM = 16, SHOWN = 180, ROOM = SHOWN + 2 * SUM + 5 }; /* characters of a command: the board has room for 240 (BOARD_MEETING_CHARS) */
 
 /* As the process was given them: what standard descriptors are, and where the variables lie. */
 static struct {
@@ -72,12 +75,22 @@ static bool is_ranks_own(const char *command, uint64_t *sum) {
     return scratch_is_named_in(command) || names_process(command);
 }
 
-/* What the ranks compare, in the way of a name: its beginning is shown when they part. It begins with no path, which other hosts would spell otherwise. */
-static void describe(const char *command, const char *unshown, char *text) {
+static uint64_t sum_of(const char *text, const char *unshown) {
     uint64_t sum = 0;
-    if (is_ranks_own(command, &sum) || is_ranks_own(unshown, &sum) || is_redirected() || is_in_scratch() || look_at_environment(&sum))
+    if (is_ranks_own(text, &sum) || is_ranks_own(unshown, &sum) || is_redirected() || is_in_scratch() || look_at_environment(&sum))
         sum = shim_rank() + 1; /* no two are the same */
-    snprintf(text, ROOM, "(%016" PRIx64 ") %.*s", sum, SHOWN, command);
+    return sum;
+}
+
+/* What the ranks compare, in the way of a name: its beginning is shown when they part. It begins with no path, which other hosts would spell otherwise. */
+static void describe(const struct command *command, char *text) {
+    snprintf(text, ROOM, "(%0*" PRIx64 " %0*" PRIx64 ") %.*s", SUM, sum_of(command->text, command->unshown), SUM,
+             sum_of(command->told, command->told_unshown), SHOWN, command->told);
+}
+
+/* Of the first rank both sums are one. */
+static bool is_same(const char *rank_0s, const char *other) {
+    return !strncmp(other + 1, rank_0s + 1, SUM) || !strncmp(other + 2 + SUM, rank_0s + 1, SUM);
 }
 
 bool command_is_met_for(const char *command) {
@@ -102,15 +115,16 @@ bool command_is_running(void) {
     return atomic_load_explicit(&is_running, memory_order_relaxed);
 }
 
-enum command_part command_begin(struct meeting *meeting, const char *command, const char *unshown) {
+enum command_part command_begin(struct meeting *meeting, const struct command *command) {
     char text[ROOM];
-    describe(command, unshown, text);
+    describe(command, text);
     meeting_come(meeting, MEETING_COMMAND, text, NULL);
     meeting->paths[0] = "";
     if (shim_rank())
         return COMMAND_LATER;
     written_publish_all();
-    if (!meeting_is_of_one_name() || input_waits()) {
+    if (!meeting_is_of_one_name(is_same) || input_waits()) {
+        meeting->paths[0] = text;
         meeting_answer(meeting, EACH_RUNS, 0);
         return COMMAND_OWN;
     }
@@ -138,14 +152,22 @@ static bool await_ignoring(struct meeting *meeting) {
     return command_await(meeting);
 }
 
-int command_run(const char *command, int (*run)(const char *command)) {
+/* Each runs its own, which rank 0 has told: is this rank's written as that is? */
+static bool is_written_alike(const struct meeting *meeting, const struct command *command) {
+    char text[ROOM];
+    describe(command, text);
+    return !strncmp(text, meeting->paths[0], 1 + SUM);
+}
+
+int command_run(const struct command *command, int (*run)(const char *command)) {
     struct meeting meeting;
-    enum command_part part = command_begin(&meeting, command, "");
+    enum command_part part = command_begin(&meeting, command);
     if (part == COMMAND_LATER && await_ignoring(&meeting)) {
         errno = meeting.error;
         return (int)meeting.answer;
     }
-    int status = run(command);
+    bool is_alike = part == COMMAND_LATER && is_written_alike(&meeting, command);
+    int status = run(is_alike ? command->text : command->told);
     if (part == COMMAND_FIRST)
         command_end(&meeting, errno, (uint32_t)status);
     return status;

@@ -73,11 +73,11 @@ static void free_told(char *told) {
 
 int hook_system(const char *command) {
     char *told = alias_spell_text(command);
+    const struct command both = {command, "", told ? told : command, ""};
     bool is_met_for = command_is_met_for(command);
-    command = told ? told : command;
     if (!is_met_for)
         before_child();
-    int status = is_met_for ? command_run(command, ORIGINAL(system)) : ORIGINAL(system)(command);
+    int status = is_met_for ? command_run(&both, ORIGINAL(system)) : ORIGINAL(system)(both.told);
     free_told(told);
     return status;
 }

@@ -135,10 +135,10 @@ static struct object *hear(const struct python_api *python, struct meeting *meet
     return heard;
 }
 
-/* Files are called as rank 0 calls them: where nothing else differs it runs the command for all. */
 static enum command_part begin(struct meeting *meeting, const char *text, const char *unshown) {
     char *told = alias_spell_text(text), *told_unshown = alias_spell_text(unshown);
-    enum command_part part = command_begin(meeting, told ? told : text, told_unshown ? told_unshown : unshown);
+    enum command_part part =
+        command_begin(meeting, &(struct command){text, unshown, told ? told : text, told_unshown ? told_unshown : unshown});
     free(told);
     free(told_unshown);
     return part;
