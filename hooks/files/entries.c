@@ -2,11 +2,16 @@
  * What a folder holds, by the names that this rank has for it: those under which the program has made the files, of which rank 0 has others (alias.c).
  *
  * A program goes by the order of names, too: the last of them is the newest checkpoint, the first is removed. So the folder is in the same order by this rank's
- * names as by rank 0's, or all entries have rank 0's (a process number of more digits, a time of day across midnight). Where one of those would be another
- * file's on this rank there is no choice.
+ * names as by rank 0's, or all entries have rank 0's (a process number of more digits, a time of day across midnight).
+ *
+ * Where the program stands it is told by rank 0's names (links.c), and it may keep that alone, or leave it out: so the entry that leads there has rank 0's.
+ *
+ * Where one of those would be another file's on this rank there is no choice.
  */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "entries.h"
 
@@ -57,11 +62,18 @@ static size_t count_entries(const struct entries *entries) {
     return count;
 }
 
-/* True: some differ. */
-static bool find_names(const struct entries *entries, const struct alias_folder *folder, struct names *names) {
+void entries_find_here(const char *folder, char *entry) {
+    char here[PATH_MAX];
+    SHIM_FILES_ASIDE;
+    const char *below = !getcwd(here, sizeof here) ? NULL : strcmp(folder, "/") ? files_below(here, folder) : here + 1;
+    snprintf(entry, NAME_MAX + 1, "%.*s", below ? (int)strcspn(below, "/") : 0, below ? below : "");
+}
+
+/* here: the entry that keeps rank 0's. True: some differ. */
+static bool find_names(const struct entries *entries, const struct alias_folder *folder, const char *here, struct names *names) {
     bool differ = false;
     for (size_t at = 0; at < entries->bytes; at = behind(entries, at), names++) {
-        const char *name = name_at(entries, at), *own = alias_own_entry(folder, name);
+        const char *name = name_at(entries, at), *own = strcmp(name, here) ? alias_own_entry(folder, name) : NULL;
         *names = (struct names){name, own ? own : name};
         differ |= own != NULL;
     }
@@ -107,12 +119,15 @@ static bool spell_all(struct entries *entries, const struct names *names) {
 }
 
 bool entries_spell(struct entries *entries, const struct alias_folder *folder) {
+    char here[NAME_MAX + 1];
     size_t count = count_entries(entries);
     struct names *names = count ? malloc(2 * count * sizeof *names) : NULL;
     if (!names)
         return !count;
-    bool are_spelled =
-        find_names(entries, folder, names) && (are_in_order(names, count, names + count) || is_one_hidden(names, count, folder));
+    entries_find_here(folder->rank_0s, here);
+    bool differ = find_names(entries, folder, here, names), are_spelled = differ && are_in_order(names, count, names + count);
+    if ((*here || (differ && !are_spelled)) && is_one_hidden(names, count, folder))
+        are_spelled = find_names(entries, folder, "", names);
     bool has_memory = !are_spelled || spell_all(entries, names);
     free(names);
     return has_memory;

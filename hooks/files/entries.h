@@ -14,6 +14,8 @@ bool entries_add(struct entries *entries, const char *data, size_t bytes);
 /* Gives those that this rank has made its own names for them, where the folder is in the same order by them. False: no memory. */
 bool entries_spell(struct entries *entries, const struct alias_folder *folder);
 void entries_drop(struct entries *entries);
+/* The entry of the folder, by rank 0's names, that is where the program stands, or leads there: entry[NAME_MAX + 1]; empty: none. */
+void entries_find_here(const char *folder, char *entry);
 /* A whole file that rank 0 is writing beside its place is nothing to the program: it would stand in one rank's listing, and not in another's. */
 bool entries_is_hidden(const char *name);
 

@@ -3,7 +3,7 @@
  * what `latest` leads to, and removes what else glob() finds, keeps the same file on all ranks.
  *
  * Where the program stands it is told by rank 0's name on all ranks: getcwd() is handed to other processes (multiprocessing's workers go there), which know no
- * other, and to commands. So the folders that lead there are rank 0's in what links say, too: one file has one name without links.
+ * other, and to commands. So the folders that lead there are rank 0's in what links say, too, and in listings (entries.c): one file has one name without links.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,26 +14,20 @@
 
 #include "entries.h"
 
-/* Does the entry of the folder, by rank 0's names, lead to where the program stands? */
-static bool leads_here(const char *folder, const char *entry) {
-    char here[PATH_MAX], path[PATH_MAX];
-    SHIM_FILES_ASIDE;
-    if (!getcwd(here, sizeof here) || snprintf(path, sizeof path, "%s/%s", strcmp(folder, "/") ? folder : "", entry) >= PATH_MAX)
-        return false;
-    return !strcmp(here, path) || files_below(here, path);
-}
-
 /* What this rank is shown of a part of what rank 0 says; before: what this rank is shown in front of it; folder: where that begins, with a slash. NULL: the
    same. */
 static const char *own_part(const char *before, const char *part, size_t length, const void *folder) {
-    char at[PATH_MAX], entry[NAME_MAX + 1];
+    char at[PATH_MAX], entry[NAME_MAX + 1], here[NAME_MAX + 1];
     struct alias_folder known;
     if (length > NAME_MAX || snprintf(at, sizeof at, "%s%s.", *before == '/' ? "" : (const char *)folder, before) >= PATH_MAX ||
         !alias_is_in_folder(AT_FDCWD, at, &known))
         return NULL;
     snprintf(entry, sizeof entry, "%.*s", (int)length, part);
     const char *own = alias_own_entry(&known, entry);
-    return own && !leads_here(known.rank_0s, entry) && listing_shows(at, own, entry) ? own : NULL;
+    if (!own)
+        return NULL;
+    entries_find_here(known.rank_0s, here);
+    return strcmp(entry, here) && listing_shows(at, own, entry) ? own : NULL;
 }
 
 /* ---- links */

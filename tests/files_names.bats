@@ -1,0 +1,28 @@
+#!/usr/bin/env bats
+# Files under names that differ between the ranks, by a process number or the time: what each rank finds, and does, by one or the other.
+# Runs beside other files.
+bats_require_minimum_version 1.5.0
+load helpers
+load files
+
+@test "a program that stands in a folder named by its process number finds it by that name beside the others: it keeps its own run, and removes the rest" {
+    program '
+import pathlib, shutil
+for name, text in ("0001", "first"), ("0002", "second"), (f"{os.getpid():09}", "own"):
+    os.makedirs(f"runs/{name}")
+    open(f"runs/{name}/text", "w").write(text)
+before = os.getcwd()
+os.chdir(f"runs/{os.getpid():09}")
+here = pathlib.Path.cwd()
+others = sorted(path for path in here.parent.iterdir() if path != here)
+print(here in here.parent.iterdir(), [path.name for path in others], here == max(here.parent.iterdir()), os.path.basename(os.getcwd()) in os.listdir(".."))
+print(sorted(path.read_text() for path in here.parent.glob("*/text")), [path.relative_to(here) for path in here.parent.rglob("t*") if path.parent == here])
+for path in here.parent.iterdir():
+    if path != pathlib.Path(".").resolve():
+        shutil.rmtree(path)
+print(os.listdir(), open("text").read(), len(os.listdir("..")), os.path.exists(f"{before}/runs/{os.getpid():09}/text"))
+os.chdir(before)
+print(os.listdir("runs") == [f"{os.getpid():09}"])
+shutil.rmtree("runs")'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
