@@ -26,3 +26,20 @@ print(os.listdir("runs") == [f"{os.getpid():09}"])
 shutil.rmtree("runs")'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
+
+@test "a named pipe and a folder with the process number in their names, opened for writing, are what they are on all ranks" {
+    program '
+pipe, folder = f"pipe_{os.getpid()}", f"folder_{os.getpid()}"
+os.mkfifo(pipe)
+os.mkdir(folder)
+for path in pipe, folder:
+    try:
+        os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        print(error.strerror)
+open("log", "w").write("written")
+print(open("log").read())
+os.unlink(pipe)
+os.rmdir(folder)'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}

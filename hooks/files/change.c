@@ -27,10 +27,11 @@ static void locate_name(enum meeting_kind kind, const char *path, char *real) {
 }
 
 static bool is_everybodys_own(const char *path, const char *real) {
+    char rank_0s[PATH_MAX];
     struct stat now;
     if (files_is_left_alone(real))
         return true;
-    bool is_there = !away_stat_disk(path, AT_SYMLINK_NOFOLLOW, &now);
+    bool is_there = !away_stat_disk(alias_of(path, rank_0s), AT_SYMLINK_NOFOLLOW, &now);
     return is_there && files_is_special(now.st_mode);
 }
 

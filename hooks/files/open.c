@@ -213,7 +213,7 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
         return OPEN_PASS;
     }
     trackers_look_at(path);
-    char whole[PATH_MAX], real[PATH_MAX];
+    char whole[PATH_MAX], real[PATH_MAX], rank_0s[PATH_MAX];
     struct stat now;
     path = files_whole_path(directory, path, whole);
     if (place == FILES_EARLY && (place = files_place_early(path)) < FILES_MEET)
@@ -222,7 +222,7 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
         path = view(AT_FDCWD, path, viewed); /* what is not in its place yet goes there */
     SHIM_FILES_ASIDE;
     files_locate(path, real);
-    bool is_there = !away_stat_disk(real, 0, &now);
+    bool is_there = !away_stat_disk(alias_of(real, rank_0s), 0, &now);
     if (is_there && S_ISDIR(now.st_mode)) { /* also where another host alone has it */
         errno = flags & O_EXCL ? EEXIST : EISDIR;
         return -1;
