@@ -43,3 +43,19 @@ os.unlink(pipe)
 os.rmdir(folder)'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
+
+@test "a file without a name gets one by its descriptor, whose number is another one on each rank and goes on leading to what is there" {
+    program '
+rank = int(os.environ.get("ACCEL_RUN_RANK", "0"))
+spare = [os.open("/dev/null", os.O_RDONLY) for _ in range(rank)]
+files = [os.open(".", os.O_TMPFILE | os.O_RDWR) for _ in range(4)]
+for turn, file in enumerate(files):
+    os.write(file, (name := f"file_{turn}").encode())
+    link = lambda: os.link(f"/proc/self/fd/{file}", name, src_dir_fd=0) # follows links
+    thread = threading.Thread(target=link)
+    thread.start() if turn == 3 else link()
+    turn == 3 and thread.join()
+    print(name, open(f"/proc/self/fd/{file}").read(), open(name).read())
+print([open(f"/proc/self/fd/{file}").read() for file in files], sorted(os.listdir()))'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}

@@ -85,12 +85,17 @@ static bool prepare(struct change *change, int directory, const char *path, int 
     return change->is_brought;
 }
 
+/* By the number of a descriptor, which is each rank's own: it leads to what the rank has there. */
+static bool is_numbered(const char *path) {
+    return !strncmp(path, "/proc/", 6) || !strncmp(path, "/dev/fd/", 8);
+}
+
 /* By name, on a thread. Rank 0 says how it calls the last of the names, the one that is made: the other's is not known (NULL). */
 static void come_beside(struct change *change) {
     const char *names[2], **rank_0s = change->meeting.paths; /* a scratch file's name each rank has drawn for itself */
     int last = change->paths[1] ? 1 : 0;
     for (int i = 0; i < 2; i++)
-        names[i] = change->paths[i] && !scratch_has(change->real[i]) ? change->paths[i] : "";
+        names[i] = change->paths[i] && !scratch_has(change->real[i]) && !is_numbered(change->paths[i]) ? change->paths[i] : "";
     view_name_beside(&change->beside, BESIDE_CHANGE + (enum beside_kind)change->kind, names[0], names[1]);
     change->beside.path = names[last];
     beside_come(&change->beside);
@@ -205,7 +210,7 @@ void change_hold(struct change *change) {
 static void learn_names(struct change *change, bool is_own) {
     for (int i = 0; i < 2 && change->paths[i]; i++) {
         const char *rank_0s = change->meeting.paths[i];
-        if (!rank_0s)
+        if (!rank_0s || is_numbered(change->paths[i]))
             continue;
         if (!change->is_beside && !(is_own && !i))
             spelling_met(change->paths[i], rank_0s);
