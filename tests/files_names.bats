@@ -27,6 +27,31 @@ shutil.rmtree("runs")'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "an open log that is named by the process number is read back through links, and by the names of a listing, as it has been written" {
+    program '
+rank = int(os.environ.get("ACCEL_RUN_RANK", "0"))
+own = f"{os.getpid()}\n" # as long as the log is open each rank reads its own
+log = open(f"run_{os.getpid()}.log", "a")
+log.write(own)
+log.flush()
+for link in "latest.log", f"latest_{os.getpid()}.log":
+    os.symlink(log.name, link)
+    print(os.path.getsize(link) == len(own), open(link).read() == own, os.stat(link).st_size == len(own), os.path.islink(link))
+    os.remove(link)
+log.close()
+print(len(open(log.name).read().split()))
+os.remove(log.name)
+os.mkdir("runs")
+for name in "run_9998", "run_99995":
+    open(f"runs/{name}", "w").close()
+with open(f"runs/run_{9999 + rank}", "w") as log: # among the others it has the name that rank 0 has given
+    log.write(own)
+    log.flush()
+    print(sum(open(f"runs/{name}").read() == own for name in os.listdir("runs")), sum(os.path.getsize(f"runs/{name}") for name in os.listdir("runs")) == len(own))
+os.remove(log.name)'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "a named pipe and a folder with the process number in their names, opened for writing, are what they are on all ranks" {
     program '
 pipe, folder = f"pipe_{os.getpid()}", f"folder_{os.getpid()}"

@@ -113,6 +113,11 @@ const char *alias_of(const char *path, char *buffer) {
     return alias_find(path, buffer) ? buffer : path;
 }
 
+bool alias_is_rank_0s(const char *path) {
+    char absolute[PATH_MAX];
+    return alias_is_known() && files_clean(path, absolute) && pairs_get(&by_rank_0s, key_of(absolute, strlen(absolute)));
+}
+
 const char *alias_for_all(const char *path, char *buffer) {
     bool is_spelled = *path && ((shim_rank() && alias_find(path, buffer)) || files_clean(path, buffer));
     return is_spelled ? buffer : path;

@@ -14,6 +14,8 @@ void alias_move(const char *own, const char *to, const char *rank_0s_to);
 bool alias_find(const char *path, char *buffer);
 /* Rank 0's spelling of it: path, or buffer[PATH_MAX]. */
 const char *alias_of(const char *path, char *buffer);
+/* May rank 0 call a file so that this rank calls otherwise? By the letters alone: a cheap question. */
+bool alias_is_rank_0s(const char *path);
 /* The same letters on all ranks, as far as is known: buffer[PATH_MAX]; see files_client. */
 const char *alias_for_all(const char *path, char *buffer);
 /* Rank 0's spelling of the program's name, in a child, too: path, or buffer[PATH_MAX], a whole path. What a link's text says of an open file is the program's.

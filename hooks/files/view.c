@@ -51,21 +51,23 @@ struct search {
 
 static void compare_names(struct written *file, const void *what) {
     struct search *search = *(struct search *const *)what;
-    char name[PATH_MAX];
-    if (!file->is_own || strcmp(shim_base_of(file->path), shim_base_of(search->real)))
+    char name[PATH_MAX], buffer[PATH_MAX];
+    const char *base = file->is_own ? shim_base_of(file->path) : "";
+    if (!*base ||
+        (strcmp(base, shim_base_of(search->real)) && strcmp(shim_base_of(alias_of(file->path, buffer)), shim_base_of(search->name))))
         return;
     name_of_first(file->path, name);
     if (!strcmp(name, search->name))
         search->found = file;
 }
 
-/* A link that the program has made to a folder leads to rank 0's name of it: `latest` to runs/PID. */
-static struct written *find_by_rank_0s_name(const char *real) {
+/* A link that the program has made leads to rank 0's name: `latest` to runs/PID, or to PID.log. spelled: what rank 0 calls the path. */
+static struct written *find_by_rank_0s_name(const char *real, const char *spelled) {
     char name[PATH_MAX];
     struct search search = {real, name, NULL}, *its = &search;
     if (!alias_is_known())
         return NULL;
-    name_of_first(real, name);
+    files_locate(spelled, name);
     written_each(compare_names, &its);
     return search.found;
 }
@@ -96,14 +98,15 @@ static const char *copy_of(struct written *file, char *buffer) {
     return buffer;
 }
 
-static const char *find_written(const char *path, char *buffer) {
+/* spelled: what rank 0 calls the path. */
+static const char *find_written(const char *path, const char *spelled, char *buffer) {
     char real[PATH_MAX];
-    if (!written_may_be(path))
+    if (!written_may_be(path) && (spelled == path || !written_may_be(spelled)) && !alias_is_rank_0s(path))
         return path;
     files_locate(path, real);
     struct written *file = shim_rank() ? written_find_own(real) : written_find_path(real);
     if (!file && shim_rank())
-        file = find_by_rank_0s_name(real);
+        file = find_by_rank_0s_name(real, spelled);
     if (file)
         written_publish(file);
     if (!file || !file->is_own || !written_is_open(file) || mapped_is_behind(file))
@@ -123,7 +126,7 @@ static const char *find_mapped(const char *path, char *buffer) {
 }
 
 const char *view_slowly(int directory, const char *path, char *buffer) {
-    char whole[PATH_MAX];
+    char whole[PATH_MAX], rank_0s[PATH_MAX];
     const char *apart = apart_name(directory, path, buffer);
     if (apart != path)
         return apart;
@@ -131,10 +134,10 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     bool is_met = files_place() >= FILES_MEET;
     if (is_met || files_is_in_child()) { /* a loader's worker knows what its parent calls by another name */
         SHIM_FILES_ASIDE;
-        const char *viewed = files_whole_path(directory, path, whole);
-        const char *found = is_met ? find_written(viewed, buffer) : find_mapped(viewed, buffer);
-        if (found == viewed && alias_find(viewed, buffer))
-            found = buffer;
+        const char *viewed = files_whole_path(directory, path, whole), *spelled = alias_of(viewed, rank_0s);
+        const char *found = is_met ? find_written(viewed, spelled, buffer) : find_mapped(viewed, buffer);
+        if (found == viewed && spelled != viewed)
+            found = strcpy(buffer, spelled);
         path = found == viewed ? path : buffer;
     }
     errno = saved_errno;
@@ -159,20 +162,31 @@ static bool is_link(int directory, const char *path) {
     return is_one;
 }
 
+/* The name itself of what leads to a private copy; NULL: it is no link. */
+static const char *link_itself(int directory, const char *path, char *buffer) {
+    char name[PATH_MAX];
+    const char *spelled = alias_spelled(directory, path, name);
+    if (!is_link(directory, spelled))
+        return NULL;
+    return spelled == path ? path : strcpy(buffer, spelled);
+}
+
 /* The same of the name itself: a link to an open file is a link. */
 const char *view_of_name(int directory, const char *path, int flags, char *buffer) {
     const char *viewed = look(directory, path, buffer);
     if (viewed == path || !(flags & AT_SYMLINK_NOFOLLOW) || !view_is_copy(viewed))
         return viewed;
-    return is_link(directory, path) ? path : viewed;
+    const char *link = link_itself(directory, path, buffer);
+    return link ? link : viewed;
 }
 
 const char *view_to_open(int directory, const char *path, int *flags, char *buffer) {
     const char *viewed = view(directory, path, buffer);
     if (viewed == path || !(*flags & O_NOFOLLOW) || !view_is_copy(viewed))
         return viewed;
-    if (is_link(directory, path))
-        return alias_spelled(directory, path, buffer);
+    const char *link = link_itself(directory, path, buffer);
+    if (link)
+        return link;
     *flags &= ~O_NOFOLLOW;
     return viewed;
 }
