@@ -84,3 +84,20 @@ for turn, file in enumerate(files):
 print([open(f"/proc/self/fd/{file}").read() for file in files], sorted(os.listdir()))'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
+
+@test "a file that is opened for changes begins with what it holds, also where rank 0 calls it as this rank calls another one" {
+    program '
+rank = int(os.environ.get("ACCEL_RUN_RANK", "0"))
+names = {number: f"ck_{number - rank}" for number in (60, 61, 62)}
+for number, name in names.items():
+    open(name, "w").write(str(number))
+for mode in "r+", "a+":
+    for name in names.values():
+        with open(name, mode) as file:
+            file.seek(0)
+            print(mode, file.read(), file.write("."))
+print([open(name).read() for name in names.values()])
+for name in names.values():
+    os.remove(name)'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}

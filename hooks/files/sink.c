@@ -82,9 +82,8 @@ static int reopen_own(int copy, int flags) {
     return again;
 }
 
+/* By rank 0's name. */
 static int open_old(const char *real) {
-    char buffer[PATH_MAX];
-    real = alias_of(real, buffer);
     FILES_NOT_ASIDE;
     int from = away_open(AT_FDCWD, real, O_RDONLY | O_CLOEXEC);
     SHIM_FILES_ASIDE;
@@ -118,11 +117,12 @@ static bool begin(int sink, const char *real, int flags, const struct stat *old)
 
 void sink_fill(struct written *file) {
     off_t hollow = atomic_exchange(&file->hollow, 0);
+    char rank_0s[PATH_MAX];
     struct stat now;
     if (!hollow)
         return;
     SHIM_FILES_ASIDE;
-    int from = open_old(file->path);
+    int from = open_old(alias_of(file->path, rank_0s));
     int copy = from < 0 ? -1 : reopen_own(file->descriptor, O_WRONLY | O_CLOEXEC); /* without O_APPEND, which copy_file_range refuses */
     if (copy < 0 && sink_has_none_left()) { /* its length is right, and who opens it needs a descriptor, too */
         close(from);
@@ -142,11 +142,13 @@ void sink_fill(struct written *file) {
 
 void sink_renew(struct written *file) {
     SHIM_FILES_ASIDE;
+    char rank_0s[PATH_MAX];
     struct stat old;
-    int from = open_old(file->path), copy = from < 0 ? -1 : reopen_own(file->descriptor, O_WRONLY | O_CLOEXEC);
+    const char *path = alias_of(file->path, rank_0s);
+    int from = open_old(path), copy = from < 0 ? -1 : reopen_own(file->descriptor, O_WRONLY | O_CLOEXEC);
     atomic_store(&file->hollow, 0);
     bool is_renewed = from < 0 ? !sink_has_none_left() : copy >= 0 && sink_copy_all(copy, from);
-    if (copy >= 0 && is_renewed && !away_stat_disk(file->path, 0, &old))
+    if (copy >= 0 && is_renewed && !away_stat_disk(path, 0, &old))
         likeness_take_times(copy, &old);
     int saved_errno = errno;
     close(from);
