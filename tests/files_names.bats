@@ -101,3 +101,48 @@ for name in names.values():
     os.remove(name)'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
+
+@test "from within the folder of a run, and by its descriptor, a rank finds what is in it, also where its name is what another rank calls the next run" {
+    program '
+import shutil
+rank = int(os.environ.get("ACCEL_RUN_RANK", "0"))
+def text_of(path, folder=None):
+    with open(path, opener=lambda path, flags: os.open(path, flags, dir_fd=folder)) as file:
+        return file.read()
+runs = {number: f"runs/{number - rank}" for number in (60, 61, 62)}
+for number, run in runs.items():
+    os.path.isdir("runs") or os.mkdir("runs")
+    os.mkdir(run)
+    os.mkdir(f"{run}/sub")
+    for name in "metrics", f"log_{os.getpid()}", "sub/x", "sub/" + "y" * (number - 59):
+        with open(f"{run}/{name}", "w") as file:
+            file.write(f"{name[:4]} {number}")
+before = os.getcwd()
+for number, run in runs.items():
+    os.chdir(run)
+    print(text_of("metrics"), text_of(f"log_{os.getpid()}"), text_of("sub/x"), text_of("./sub/../metrics"), os.path.getsize("metrics"))
+    print(sorted(os.listdir("sub")), f"log_{os.getpid()}" in os.listdir(), len(os.listdir()), [text_of(f"../../{run}/metrics") for run in runs.values()])
+    with open("metrics", "a+") as file:
+        file.seek(0)
+        print(file.read())
+        file.write(" and more")
+        file.flush()
+        print(text_of("metrics"), text_of(f"{before}/{run}/metrics"), os.path.getsize("../" + os.path.basename(run) + "/metrics"))
+    open(f"within_{os.getpid()}", "w").write(str(number))
+    print(text_of("metrics"), text_of(f"within_{os.getpid()}"), os.path.exists(f"within_{os.getpid()}"))
+    os.chdir(before)
+    print([text_of(f"{run}/metrics") for run in runs.values()], text_of(f"{run}/within_{os.getpid()}"))
+for number, run in runs.items():
+    folder = os.open(run, os.O_RDONLY)
+    print(text_of("metrics", folder), text_of(f"log_{os.getpid()}", folder), text_of("sub/x", folder), len(os.listdir(folder)), f"log_{os.getpid()}" in os.listdir(folder))
+    with open("metrics", "r+", opener=lambda path, flags: os.open(path, flags, dir_fd=folder)) as file:
+        print(file.read(), file.write("."))
+    os.rename("metrics", f"renamed_{os.getpid()}", src_dir_fd=folder, dst_dir_fd=folder)
+    print(text_of(f"renamed_{os.getpid()}", folder), text_of(f"{run}/renamed_{os.getpid()}"), os.path.exists(f"{run}/metrics"))
+    os.close(folder)
+for number in 60, 61:
+    shutil.rmtree(runs[number])
+    print([os.path.exists(run) for run in runs.values()], os.listdir("runs") == [os.path.basename(runs[62])], text_of(f"{runs[62]}/sub/x"))
+shutil.rmtree("runs")'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}

@@ -6,6 +6,8 @@
  *  - Of several that fit the youngest counts. They stay for ever: names that are gone may be asked for, and one of rank 0's with the same letters is another
  *    file.
  *  - Looked up by each beginning of a path: as many names as a run makes cost a look nothing.
+ *  - Where the program stands, and what a descriptor is open for, the system calls as rank 0 does. These letters may be another name of this rank's: so what
+ *    stands below is looked up by this rank's name of that folder, and by itself.
  *  - A folder may be reached by a link, too: a part of a path that the letters do not lead from is looked up in its folder without links, if the program has
  *    ever made such a name.
  */
@@ -37,9 +39,14 @@ static void *key_of(const char *name, size_t length) {
     return (void *)(checksum_bytes(length, name, length) | 1);
 }
 
-static void *key_of_folder(const char *path) {
+/* Of the name of what it lies in. */
+static size_t folder_length(const char *path) {
     size_t length = (size_t)(shim_base_of(path) - path);
-    return key_of(path, length > 1 ? length - 1 : length);
+    return length > 1 ? length - 1 : length;
+}
+
+static void *key_of_folder(const char *path) {
+    return key_of(path, folder_length(path));
 }
 
 bool alias_is_known(void) {
@@ -56,11 +63,11 @@ static struct alias *find_exactly(const char *path, size_t length) {
     return alias;
 }
 
-/* path: clean. Returns how much of what is in the buffer is spelled as rank 0 does; 0: nothing. */
-static size_t find_clean(const char *path, char *buffer) {
+/* By more than the first characters. path: clean. Returns how much of what is in the buffer is spelled as rank 0 does; 0: nothing. */
+static size_t find_behind(const char *path, size_t told, char *buffer) {
     const struct alias *found = NULL;
     size_t used = 0;
-    for (size_t length = strlen(path); length; length--) {
+    for (size_t length = strlen(path); length > told; length--) {
         if (path[length] && path[length] != '/')
             continue;
         const struct alias *alias = find_exactly(path, length);
@@ -72,24 +79,69 @@ static size_t find_clean(const char *path, char *buffer) {
     return found && snprintf(buffer, PATH_MAX, "%s%s", found->rank_0s, path + used) < PATH_MAX ? strlen(found->rank_0s) : 0;
 }
 
-/* What rank 0 calls it, by its folder without links. NULL: not known. */
-static const char *find_without_links(const char *path) {
+static size_t find_clean(const char *path, char *buffer) {
+    return find_behind(path, 0, buffer);
+}
+
+/* What this rank calls what rank 0 calls by the first characters of the path: the youngest that is older than this one, or NULL for all. NULL: none more. */
+static const struct alias *find_own(const char *rank_0s, size_t length, const struct alias *than) {
+    char found[PATH_MAX];
+    const struct alias *alias = than ? than->older_of_rank_0s : pairs_get(&by_rank_0s, key_of(rank_0s, length));
+    while (alias && (strncmp(alias->rank_0s, rank_0s, length) || alias->rank_0s[length] || !find_clean(alias->own, found) ||
+                     strcmp(found, alias->rank_0s)))
+        alias = alias->older_of_rank_0s;
+    return alias;
+}
+
+/* The path by what this rank calls the folder that its first `told` characters are, or one above that: own[PATH_MAX]. False: as rank 0 does, or it is too
+   long. */
+static bool find_own_folder(const char *path, size_t told, char *own) {
+    for (size_t length = told; length; length--) {
+        const struct alias *found = !path[length] || path[length] == '/' ? find_own(path, length, NULL) : NULL;
+        if (found)
+            return snprintf(own, PATH_MAX, "%s%s", found->own, path + length) < PATH_MAX;
+    }
+    return false;
+}
+
+/* The first `told` characters of the path are rank 0's name already, what follows is as this rank calls it. Returns as find_behind(). */
+static size_t find_told(const char *path, size_t told, char *buffer) {
+    char own[PATH_MAX];
+    size_t known, length = told;
+    const struct alias *alias = NULL;
+    while (length && ((path[length] && path[length] != '/') || !(alias = find_own(path, length, NULL))))
+        length--;
+    if (!alias)
+        return find_behind(path, told, buffer);
+    for (; alias; alias = find_own(path, length, alias)) /* the folder may have several */
+        if (snprintf(own, PATH_MAX, "%s%s", alias->own, path + length) < PATH_MAX && (known = find_clean(own, buffer)) &&
+            strcmp(buffer, path))
+            return known;
+    return 0;
+}
+
+/* What rank 0 calls it, by its folder without links: found[PATH_MAX]. False: not known. */
+static bool find_without_links(const char *path, char *found) {
     char real[PATH_MAX];
-    const struct alias *alias = replace_locate_name(path, real) ? find_exactly(real, strlen(real)) : NULL;
-    return alias ? alias->rank_0s : NULL;
+    return replace_locate_name(path, real) && find_told(real, folder_length(real), found) && strcmp(found, real);
+}
+
+/* Of a path and what has been found for it: what need not be looked at any more. */
+static size_t known_of(const char *path, size_t told, const char *found, size_t known) {
+    bool is_kept = known < told && !strncmp(found, path, told) && (!found[told] || found[told] == '/');
+    return is_kept ? told : known;
 }
 
 /* The parts behind the first characters, which are spelled as rank 0 does already. path[PATH_MAX]. False: they stay. */
 static bool respell_parts(char *path, size_t known) {
-    char own[PATH_MAX];
+    char own[PATH_MAX], found[PATH_MAX];
     bool is_respelled = false;
     for (size_t end; path[known]; known = end) {
         end = known + 1 + strcspn(path + known + 1, "/");
         if (!pairs_get(&by_part, key_of(path + known + 1, end - known - 1)))
             continue;
         snprintf(own, sizeof own, "%.*s", (int)end, path);
-        const char *found = find_without_links(own);
-        if (!found || strlen(found) + strlen(path + end) >= PATH_MAX)
+        if (!find_without_links(own, found) || strlen(found) + strlen(path + end) >= PATH_MAX)
             continue;
         memmove(path + strlen(found), path + end, strlen(path + end) + 1);
         memcpy(path, found, strlen(found));
@@ -99,18 +151,19 @@ static bool respell_parts(char *path, size_t known) {
     return is_respelled;
 }
 
-bool alias_find(const char *path, char *buffer) {
+bool alias_find(int directory, const char *path, char *buffer) {
     char absolute[PATH_MAX];
-    if (!alias_is_known() || !files_clean(path, absolute))
+    size_t told;
+    if (!alias_is_known() || !files_clean_told(directory, path, absolute, &told))
         return false;
-    size_t known = find_clean(absolute, buffer);
+    size_t known = find_told(absolute, told, buffer);
     if (!known)
         strcpy(buffer, absolute);
-    return respell_parts(buffer, known) || known;
+    return respell_parts(buffer, known_of(absolute, told, buffer, known)) || known;
 }
 
 const char *alias_of(const char *path, char *buffer) {
-    return alias_find(path, buffer) ? buffer : path;
+    return alias_find(AT_FDCWD, path, buffer) ? buffer : path;
 }
 
 bool alias_is_rank_0s(const char *path) {
@@ -119,18 +172,25 @@ bool alias_is_rank_0s(const char *path) {
 }
 
 const char *alias_for_all(const char *path, char *buffer) {
-    bool is_spelled = *path && ((shim_rank() && alias_find(path, buffer)) || files_clean(path, buffer));
+    bool is_spelled = *path && ((shim_rank() && alias_find(AT_FDCWD, path, buffer)) || files_clean(path, buffer));
     return is_spelled ? buffer : path;
 }
 
 const char *alias_spelled(int directory, const char *path, char *buffer) {
-    char whole[PATH_MAX];
     if (!path || shim_files_aside_now || !alias_is_known())
         return path;
     int saved_errno = errno;
-    const char *viewed = files_whole_path(directory, path, whole), *found = alias_of(viewed, buffer);
+    bool is_found = alias_find(directory, path, buffer);
     errno = saved_errno;
-    return found == viewed ? path : found;
+    return is_found ? buffer : path;
+}
+
+const char *alias_whole_path(int directory, const char *path, char *buffer) {
+    char absolute[PATH_MAX];
+    size_t told;
+    bool is_found =
+        path[0] != '/' && alias_is_known() && files_clean_told(directory, path, absolute, &told) && find_own_folder(absolute, told, buffer);
+    return is_found ? buffer : files_whole_path(directory, path, buffer);
 }
 
 const char *alias_part(const char *part, size_t length) {
@@ -140,28 +200,6 @@ const char *alias_part(const char *part, size_t length) {
 }
 
 /* ---- and back */
-
-/* Of the first characters of the path; NULL: the same. */
-static const char *find_own(const char *rank_0s, size_t length) {
-    char found[PATH_MAX];
-    const struct alias *alias = pairs_get(&by_rank_0s, key_of(rank_0s, length));
-    for (; alias; alias = alias->older_of_rank_0s)
-        if (!strncmp(alias->rank_0s, rank_0s, length) && !alias->rank_0s[length] && find_clean(alias->own, found) &&
-            !strcmp(found, alias->rank_0s))
-            return alias->own;
-    return NULL;
-}
-
-/* What this rank calls the folder that the path lies in: own[PATH_MAX], with a slash. False: as rank 0 does, or it is too long. */
-static bool find_own_folder(const char *rank_0s, char *own) {
-    size_t folder = (size_t)(shim_base_of(rank_0s) - rank_0s);
-    for (size_t length = folder; length--;) {
-        const char *found = rank_0s[length] == '/' ? find_own(rank_0s, length) : NULL;
-        if (found)
-            return snprintf(own, PATH_MAX, "%s%.*s", found, (int)(folder - length), rank_0s + length) < PATH_MAX;
-    }
-    return false;
-}
 
 static bool is_listed(const char *rank_0s) {
     return pairs_get(&folders, key_of(rank_0s, strlen(rank_0s)));
@@ -174,25 +212,27 @@ static bool is_listed_without_links(struct alias_folder *folder) {
         return false;
     strcpy(folder->own, real);
     strcpy(folder->rank_0s, real);
+    folder->told = strlen(real);
     return true;
 }
 
 /* folder->own: clean. */
 static bool find_listed(struct alias_folder *folder) {
-    size_t known = find_clean(folder->own, folder->rank_0s);
+    size_t known = find_told(folder->own, folder->told, folder->rank_0s);
     if (!known)
         strcpy(folder->rank_0s, folder->own);
-    if (respell_parts(folder->rank_0s, known)) /* the letters do not lead there */
+    if (respell_parts(folder->rank_0s, known_of(folder->own, folder->told, folder->rank_0s, known))) { /* the letters do not lead there */
         strcpy(folder->own, folder->rank_0s);
+        folder->told = strlen(folder->own);
+    }
     return is_listed_without_links(folder) || is_listed(folder->rank_0s);
 }
 
 bool alias_is_in_folder(int directory, const char *path, struct alias_folder *folder) {
-    char whole[PATH_MAX];
     if (!path || shim_files_aside_now || !alias_is_known())
         return false;
     int saved_errno = errno;
-    bool is_so = files_clean(files_whole_path(directory, path, whole), folder->own) && find_listed(folder);
+    bool is_so = files_clean_told(directory, path, folder->own, &folder->told) && find_listed(folder);
     errno = saved_errno;
     return is_so;
 }
@@ -205,7 +245,7 @@ static bool join(char *path, const char *folder, const char *entry) {
 /* What this rank finds in the folder under that name, as rank 0 calls it. */
 static bool find_entry(const struct alias_folder *folder, const char *entry, char *found) {
     char own[PATH_MAX];
-    return join(own, folder->own, entry) && (find_clean(own, found) || strcpy(found, own));
+    return join(own, folder->own, entry) && (find_told(own, folder->told, found) || strcpy(found, own));
 }
 
 const char *alias_own_entry(const struct alias_folder *folder, const char *entry) {
@@ -260,9 +300,9 @@ static void add(const char *own, const char *rank_0s) {
 static void add_if_new(const char *own, const char *rank_0s) {
     struct alias *exact = find_exactly(own, strlen(own));
     char known[PATH_MAX];
-    const char *other = find_own(rank_0s, strlen(rank_0s));
+    const struct alias *other = find_own(rank_0s, strlen(rank_0s), NULL);
     bool is_known = !strcmp(find_clean(own, known) ? known : own, rank_0s);
-    if (!is_known || (other && strcmp(shim_base_of(other), shim_base_of(own))))
+    if (!is_known || (other && strcmp(shim_base_of(other->own), shim_base_of(own))))
         add(own, rank_0s);
     else if (exact)
         atomic_store(&exact->is_moved, false);
@@ -284,8 +324,8 @@ static void add_without_links(const char *own, const char *rank_0s) {
     if (!replace_locate_name(rank_0s, real))
         strcpy(real, rank_0s);
     add_in(real, (int)(shim_base_of(real) - real), name, real);
-    if (find_own_folder(real, folder))
-        add_in(folder, (int)strlen(folder), name, real);
+    if (find_own_folder(real, folder_length(real), folder))
+        add_in(folder, (int)(shim_base_of(folder) - folder), name, real);
 }
 
 /* Also where the program stands in its folder, has that as a descriptor, or lists it. */
@@ -300,17 +340,22 @@ static void add_all(const char *own, const char *rank_0s) {
 static void keep_reachable(const char *before, const char *rank_0s) {
     struct stat now;
     char found[PATH_MAX];
-    bool has_name = !find_clean(before, found) || !strcmp(found, before) || !strcmp(before, rank_0s) || find_own(before, strlen(before));
+    bool has_name =
+        !find_clean(before, found) || !strcmp(found, before) || !strcmp(before, rank_0s) || find_own(before, strlen(before), NULL);
     if (!has_name && !find_exactly(rank_0s, strlen(rank_0s)) && !away_stat_disk(before, AT_SYMLINK_NOFOLLOW, &now) && !S_ISDIR(now.st_mode))
         add_all(rank_0s, before);
 }
 
 void alias_add(const char *own, const char *rank_0s) {
     char mine[PATH_MAX], theirs[PATH_MAX], before[PATH_MAX];
+    size_t told;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
     bool is_same = !strcmp(own, rank_0s);
-    if ((!is_same || alias_is_known()) && !scratch_has(own) && files_clean(own, mine) && files_clean(rank_0s, theirs)) {
+    if ((!is_same || alias_is_known()) && !scratch_has(own) && files_clean_told(AT_FDCWD, own, before, &told) &&
+        files_clean(rank_0s, theirs)) {
+        if (!find_own_folder(before, told, mine))
+            strcpy(mine, before);
         if (!find_clean(mine, before))
             strcpy(before, mine);
         add_all(mine, theirs);
@@ -344,7 +389,7 @@ void alias_move(const char *own, const char *to, const char *rank_0s_to) {
     uint64_t last = atomic_load(&count); /* what is added here follows it: the folders may be one, by a link */
     if (!files_clean(own, move.own) || !files_clean(to, move.to) || !files_clean(rank_0s_to, move.rank_0s_to) || !strcmp(move.own, move.to))
         return;
-    if (!alias_find(own, move.rank_0s))
+    if (!alias_find(AT_FDCWD, own, move.rank_0s))
         strcpy(move.rank_0s, move.own);
     for (struct alias *alias = atomic_load(&oldest); alias && alias->number <= last; alias = atomic_load(&alias->after))
         move_one(alias, &move);

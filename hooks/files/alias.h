@@ -11,7 +11,7 @@ void alias_add(const char *own, const char *rank_0s);
 /* A folder has got another name, which rank 0 calls so: what is known of names in it goes with it. May change errno. */
 void alias_move(const char *own, const char *to, const char *rank_0s_to);
 /* Rank 0's spelling is in buffer[PATH_MAX], whole. False: it is not known to be another one. May change errno. */
-bool alias_find(const char *path, char *buffer);
+bool alias_find(int directory, const char *path, char *buffer);
 /* Rank 0's spelling of it: path, or buffer[PATH_MAX]. */
 const char *alias_of(const char *path, char *buffer);
 /* May rank 0 call a file so that this rank calls otherwise? By the letters alone: a cheap question. */
@@ -21,6 +21,8 @@ const char *alias_for_all(const char *path, char *buffer);
 /* Rank 0's spelling of the program's name, in a child, too: path, or buffer[PATH_MAX], a whole path. What a link's text says of an open file is the program's.
    Keeps errno. */
 const char *alias_spelled(int directory, const char *path, char *buffer);
+/* As files_whole_path(); where that begins with what the system has told, this rank's name for it, if there is one. buffer[PATH_MAX]. May change errno. */
+const char *alias_whole_path(int directory, const char *path, char *buffer);
 /* What rank 0 calls the youngest file or folder that this rank calls so, wherever it lies: length characters of a name without a folder. NULL: none, or the
    same. Borrowed, for ever. */
 const char *alias_part(const char *part, size_t length);
@@ -38,9 +40,10 @@ char *alias_spell_text(const char *text);
 bool alias_respell(const char *path, const char *(*respelled)(const char *before, const char *part, size_t length, const void *what),
                    const void *what, char *out);
 
-/* A folder as the program calls it, and as rank 0 does; both clean. */
+/* A folder as the program calls it, of which the first characters are what the system has told (files_clean_told), and as rank 0 does; both clean. */
 struct alias_folder {
     char own[PATH_MAX], rank_0s[PATH_MAX];
+    size_t told;
 };
 /* False: there is nothing in it that rank 0 spells differently, as far as is known. Keeps errno. */
 bool alias_is_in_folder(int directory, const char *path, struct alias_folder *folder);

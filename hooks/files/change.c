@@ -65,8 +65,8 @@ static void after_remove(struct change *change) {
 
 /* Fills in the names; true: the ranks meet. */
 static bool prepare(struct change *change, int directory, const char *path, int second_directory, const char *second) {
-    change->paths[0] = files_whole_path(directory, path, change->whole[0]);
-    change->paths[1] = second ? files_whole_path(second_directory, second, change->whole[1]) : NULL;
+    change->paths[0] = alias_whole_path(directory, path, change->whole[0]);
+    change->paths[1] = second ? alias_whole_path(second_directory, second, change->whole[1]) : NULL;
     for (int i = 0; i < 2 && change->paths[i]; i++)
         settle(change->paths[i]);
     SHIM_FILES_ASIDE;

@@ -212,9 +212,11 @@ bool files_absolute(int directory, const char *path, char *out) {
     return snprintf(out + length, PATH_MAX - length, "/%s", path) < (int)(PATH_MAX - length);
 }
 
-/* Empty parts, dots and the parts before two dots go, by the letters alone. path: absolute, changed in place. */
-static void clean(char *path) {
+/* Empty parts, dots and the parts before two dots go, by the letters alone. path: absolute, changed in place. Returns how many of its first `told` characters
+   stay before all that comes behind them. */
+static size_t clean(char *path, size_t told) {
     char *to = path;
+    size_t left = 0;
     for (const char *from = path; *from;) {
         size_t length = 1 + strcspn(from + 1, "/"); /* with the slash before it */
         if (length == 3 && !strncmp(from, "/..", 3))
@@ -223,15 +225,23 @@ static void clean(char *path) {
         else if (length > 2 || (length == 2 && from[1] != '.'))
             to = (char *)memmove(to, from, length) + length;
         from += length;
+        if (from <= path + told || (size_t)(to - path) < left)
+            left = (size_t)(to - path);
     }
     strcpy(to, to == path ? "/" : "");
+    return left;
+}
+
+bool files_clean_told(int directory, const char *path, char *out, size_t *told) {
+    if (!files_absolute(directory, path, out))
+        return false;
+    *told = clean(out, path[0] == '/' ? 0 : strlen(out) - strlen(path) - 1);
+    return true;
 }
 
 bool files_clean(const char *path, char *out) {
-    if (!files_absolute(AT_FDCWD, path, out))
-        return false;
-    clean(out);
-    return true;
+    size_t told;
+    return files_clean_told(AT_FDCWD, path, out, &told);
 }
 
 void files_locate(const char *path, char *real) {

@@ -49,7 +49,10 @@ const char *files_whole_path(int directory, const char *path, char *out);
 
 /* The path from the root on; links and dots stay. out[PATH_MAX]. False: too long. */
 bool files_absolute(int directory, const char *path, char *out);
-/* The same from the current directory, without dots, by the letters alone. */
+/* The same without dots, by the letters alone. told: how many characters are what the system has told, not the program: it calls where the program stands, and
+   what a descriptor is open for, as rank 0 does. */
+bool files_clean_told(int directory, const char *path, char *out, size_t *told);
+/* The same from the current directory. */
 bool files_clean(const char *path, char *out);
 /* A process that a rank has made by fork(): it is none, and knows what the rank has known. Any thread. */
 bool files_is_in_child(void);

@@ -131,7 +131,7 @@ static void *list_own_names(const struct alias_folder *folder, void *stream) {
 static void *list_if_own_names(int descriptor, void *stream) {
     char path[PATH_MAX];
     struct alias_folder folder;
-    bool has_own_names = stream && alias_is_known() && files_path_of(descriptor, path) && alias_is_in_folder(AT_FDCWD, path, &folder);
+    bool has_own_names = stream && alias_is_known() && files_path_of(descriptor, path) && alias_is_in_folder(descriptor, ".", &folder);
     return has_own_names ? list_own_names(&folder, stream) : stream;
 }
 

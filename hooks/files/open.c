@@ -215,7 +215,7 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     trackers_look_at(path);
     char whole[PATH_MAX], real[PATH_MAX], rank_0s[PATH_MAX];
     struct stat now;
-    path = files_whole_path(directory, path, whole);
+    path = alias_whole_path(directory, path, whole);
     if (place == FILES_EARLY && (place = files_place_early(path)) < FILES_MEET)
         return place == FILES_EARLY ? early_open(path, flags, mode) : OPEN_PASS;
     if (shim_rank() == 0)

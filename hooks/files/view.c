@@ -38,7 +38,7 @@ void view_replaced(const char *own, const char *rank_0s) {
 /* Rank 0's name, real: the same for all names that this rank has for it, by its own process number or by a link of the program's to rank 0's folder. */
 static void name_of_first(const char *real, char *name) {
     char buffer[PATH_MAX];
-    if (alias_find(real, buffer))
+    if (alias_find(AT_FDCWD, real, buffer))
         files_locate(buffer, name);
     else
         strcpy(name, real);
@@ -134,7 +134,7 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     bool is_met = files_place() >= FILES_MEET;
     if (is_met || files_is_in_child()) { /* a loader's worker knows what its parent calls by another name */
         SHIM_FILES_ASIDE;
-        const char *viewed = files_whole_path(directory, path, whole), *spelled = alias_of(viewed, rank_0s);
+        const char *viewed = files_whole_path(directory, path, whole), *spelled = alias_find(directory, path, rank_0s) ? rank_0s : viewed;
         const char *found = is_met ? find_written(viewed, spelled, buffer) : find_mapped(viewed, buffer);
         if (found == viewed && spelled != viewed)
             found = strcpy(buffer, spelled);
