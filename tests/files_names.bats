@@ -146,3 +146,18 @@ for number in 60, 61:
 shutil.rmtree("runs")'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
+
+@test "paths are in the order of the first process, too, where names are the beginnings of others" {
+    program '
+import glob, shutil
+rank = int(os.environ.get("ACCEL_RUN_RANK", "0"))
+for name in "run_60", "run_60-1" if rank == 0 else f"run_60_{rank}": # behind a slash the one comes first, the other last
+    os.makedirs(f"runs/{name}")
+    with open(f"runs/{name}/ck", "w") as file:
+        file.write("first" if name == "run_60" else "second")
+print([open(path).read() for path in sorted(glob.glob("runs/*/ck"))], [open(f"runs/{name}/ck").read() for name in sorted(os.listdir("runs"))])
+os.remove(sorted(glob.glob("runs/*/ck"))[0])
+print([open(path).read() for path in glob.glob("runs/*/ck")])
+shutil.rmtree("runs")'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}

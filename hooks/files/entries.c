@@ -80,21 +80,41 @@ static bool find_names(const struct entries *entries, const struct alias_folder 
     return differ;
 }
 
-static int compare(const void *first, const void *second) {
+/* As the first parts of longer paths, with a slash behind them. */
+static int compare_parts(const char *first, const char *second) {
+    while (*first && *first == *second) {
+        first++;
+        second++;
+    }
+    return (*first || *second) ? (unsigned char)(*first ? *first : '/') - (unsigned char)(*second ? *second : '/') : 0;
+}
+
+static int compare_names(const void *first, const void *second) {
     return strcmp(((const struct names *)first)->rank_0s, ((const struct names *)second)->rank_0s);
 }
 
-/* sorted: room for as many names. Those that nobody is shown do not count. */
+static int compare_as_parts(const void *first, const void *second) {
+    return compare_parts(((const struct names *)first)->rank_0s, ((const struct names *)second)->rank_0s);
+}
+
+static bool have_order(const struct names *sorted, size_t count, int (*compare)(const char *first, const char *second)) {
+    for (size_t i = 1; i < count; i++)
+        if (compare(sorted[i - 1].own, sorted[i].own) >= 0)
+            return false;
+    return true;
+}
+
+/* By themselves, and in paths: run_60-1 comes behind run_60, and before run_60/. sorted: room for as many names. Those that nobody is shown do not count. */
 static bool are_in_order(const struct names *names, size_t count, struct names *sorted) {
     size_t shown = 0;
     for (size_t i = 0; i < count; i++)
         if (!entries_is_hidden(names[i].rank_0s))
             sorted[shown++] = names[i];
-    qsort(sorted, shown, sizeof *sorted, compare);
-    for (size_t i = 1; i < shown; i++)
-        if (strcmp(sorted[i - 1].own, sorted[i].own) >= 0)
-            return false;
-    return true;
+    qsort(sorted, shown, sizeof *sorted, compare_names);
+    if (!have_order(sorted, shown, strcmp))
+        return false;
+    qsort(sorted, shown, sizeof *sorted, compare_as_parts);
+    return have_order(sorted, shown, compare_parts);
 }
 
 static bool is_one_hidden(const struct names *names, size_t count, const struct alias_folder *folder) {
