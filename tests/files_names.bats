@@ -161,3 +161,22 @@ print([open(path).read() for path in glob.glob("runs/*/ck")])
 shutil.rmtree("runs")'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
+
+@test "where a name may be that of two files, the rank that reads the one which it has made says so; where it cannot, nothing is said" {
+    program '
+rank = int(os.environ.get("ACCEL_RUN_RANK", "0"))
+apart = int(sys.argv[1])
+for number in 60, 61:
+    with open(f"ck_{number - apart * rank}", "w") as file:
+        file.write(str(number))
+print([open(f"ck_{number - apart * rank}").read() for number in (60, 61)])
+for number in 60, 61:
+    os.remove(f"ck_{number - apart * rank}")'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" 100
+    lacks "$(cat "$RANKS.err")" AR-FILE-NAMES
+    rm -rf "$PLAIN" "$RANKS" "$LOG"
+    mkdir "$PLAIN" "$RANKS"
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" 1
+    contains "$(cat "$RANKS.err")" "AR-FILE-NAMES: rank 1 reads"
+    contains "$(cat "$RANKS.err")" "by the name 'ck_60'"
+}

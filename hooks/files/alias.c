@@ -171,6 +171,17 @@ bool alias_is_rank_0s(const char *path) {
     return alias_is_known() && files_clean(path, absolute) && pairs_get(&by_rank_0s, key_of(absolute, strlen(absolute)));
 }
 
+bool alias_is_of_two(int directory, const char *path, char *other) {
+    char found[PATH_MAX];
+    size_t told;
+    if (!files_clean_told(directory, path, other, &told) || !find_told(other, told, found) || !strcmp(found, other))
+        return false;
+    for (size_t length = strlen(other); length > told; length--)
+        if ((!other[length] || other[length] == '/') && find_own(other, length, NULL))
+            return true;
+    return false;
+}
+
 const char *alias_for_all(const char *path, char *buffer) {
     bool is_spelled = *path && ((shim_rank() && alias_find(AT_FDCWD, path, buffer)) || files_clean(path, buffer));
     return is_spelled ? buffer : path;

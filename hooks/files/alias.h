@@ -16,6 +16,8 @@ bool alias_find(int directory, const char *path, char *buffer);
 const char *alias_of(const char *path, char *buffer);
 /* May rank 0 call a file so that this rank calls otherwise? By the letters alone: a cheap question. */
 bool alias_is_rank_0s(const char *path);
+/* Does rank 0 call another file by these letters than this rank? Then they are whole in other[PATH_MAX]. May change errno. */
+bool alias_is_of_two(int directory, const char *path, char *other);
 /* The same letters on all ranks, as far as is known: buffer[PATH_MAX]; see files_client. */
 const char *alias_for_all(const char *path, char *buffer);
 /* Rank 0's spelling of the program's name, in a child, too: path, or buffer[PATH_MAX], a whole path. What a link's text says of an open file is the program's.

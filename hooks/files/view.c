@@ -180,8 +180,29 @@ const char *view_of_name(int directory, const char *path, int flags, char *buffe
     return link ? link : viewed;
 }
 
+/* The name is what this rank calls a file, and rank 0 another one that is there. The program has it from itself, or from a file, which has rank 0's: nobody
+   can tell. */
+static void tell_of_two(int directory, const char *path, const char *viewed) {
+    static _Atomic bool is_told;
+    char other[PATH_MAX];
+    struct stat now;
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    if (!atomic_load(&is_told) && alias_is_of_two(directory, path, other) && !away_stat_disk(other, AT_SYMLINK_NOFOLLOW, &now) &&
+        !atomic_exchange(&is_told, true))
+        shim_warning(
+            "AR-FILE-NAMES",
+            "where the program has the name from a file, let a link say it, or name files by what is the same on all ranks (a step)",
+            "rank %u reads '%s', the file that it has made by the name '%s', by which rank 0 has made another one", shim_rank(), viewed,
+            path);
+    errno = saved_errno;
+}
+
 const char *view_to_open(int directory, const char *path, int *flags, char *buffer) {
     const char *viewed = view(directory, path, buffer);
+    bool is_read = !(*flags & (O_ACCMODE | O_DIRECTORY | O_PATH));
+    if (viewed != path && is_read && alias_is_known() && !view_is_copy(viewed) && !files_is_in_child())
+        tell_of_two(directory, path, viewed);
     if (viewed == path || !(*flags & O_NOFOLLOW) || !view_is_copy(viewed))
         return viewed;
     const char *link = link_itself(directory, path, buffer);
