@@ -123,6 +123,7 @@ void guard_stop(struct guard *guard) {
         return;
     guard_add(guard, 0);
     close(guard->pipe);
+    kill(guard->pid, SIGCONT); /* somebody may have stopped it: no signal would end that wait */
     waitpid(guard->pid, NULL, 0);
     guard->pid = 0;
 }

@@ -68,3 +68,12 @@ TEST("... and what somebody waits to see closed it has not open while the launch
     expect_closed(ends[0], guard.pid);
     guard_stop(&guard);
 }
+
+TEST("a guard that somebody has stopped is no one to wait for") {
+    struct guard guard = {0};
+    siginfo_t info;
+    EXPECT(guard_start(&guard, "guard-test") == 0);
+    EXPECT(kill(guard.pid, SIGSTOP) == 0 && waitid(P_PID, (id_t)guard.pid, &info, WSTOPPED | WNOWAIT) == 0);
+    guard_stop(&guard);
+    EXPECT(guard.pid == 0);
+}
