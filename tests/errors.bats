@@ -46,6 +46,22 @@ refused() {
     contains "$stderr" "that is Accelerate's"
 }
 
+@test "a Python file that may not be read: 126, and a word that is nearly a subcommand is told which there are" {
+    touch unreadable.py
+    chmod 000 unreadable.py
+    local ACCEL_RUN_HERE=$ACCEL_RUN
+    if [ "$(id -u)" -eq 0 ]; then # root may read all
+        printf '#!/bin/sh\nexec setpriv --bounding-set -dac_override,-dac_read_search %q "$@"\n' "$ACCEL_RUN_HERE" >as_user
+        chmod +x as_user
+        ACCEL_RUN=$PWD/as_user
+    fi
+    refused 126 AR-EXEC-NOT-EXECUTABLE -n 2 python3 unreadable.py
+    contains "$stderr" "chmod +r"
+    ACCEL_RUN=$ACCEL_RUN_HERE
+    refused 127 AR-EXEC-NOT-FOUND -n 2 doctr
+    contains "$stderr" "subcommands are config, doctor"
+}
+
 @test "a file that cannot be executed: 126" {
     mkdir folder
     printf '\0\1\2\3' >rubbish

@@ -8,6 +8,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "../../config/config.h"
 #include "elf_target.h"
 #include "interpret.h"
 
@@ -36,6 +37,8 @@ static const char *cure_of_name(const char *name) {
         return "that is Accelerate's: it stays 'accelerate' and this word; accel-run has nothing like it";
     if (!strcmp(name, "python"))
         return "write python3, as Debian and others call it, or leave the word out: accel-run -n 2 train.py";
+    if (config_is_near(name, "doctor") || config_is_near(name, "config") || config_is_near(name, "explain"))
+        return "check the spelling; subcommands are config, doctor, env, explain and test";
     return interpret_is_python_file(name) ? CURE_PYTHON : CURE_PATH;
 }
 
@@ -270,6 +273,9 @@ static int check_python_file(struct walk *walk) {
     const char *file = walk->words ? interpret_python(walk->words) : NULL;
     if (!file || !interpret_is_python_file(file) || access(file, R_OK) == 0)
         return 0;
+    if (errno == EACCES)
+        return problem_set(walk->problem, EXIT_NOT_EXECUTABLE, "AR-EXEC-NOT-EXECUTABLE",
+                           "chmod +r makes a file readable, chmod +x a folder", "'%s' cannot be read: %s", file, strerror(errno));
     return problem_set(walk->problem, EXIT_NOT_FOUND, "AR-EXEC-NOT-FOUND", CURE_PYTHON, "'%s' cannot be read: %s", file, strerror(errno));
 }
 

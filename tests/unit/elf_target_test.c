@@ -1,4 +1,4 @@
-// sources: launcher/program/elf_target.c launcher/program/preflight.c launcher/program/interpret.c launcher/problem.c
+// sources: launcher/program/elf_target.c launcher/program/preflight.c launcher/program/interpret.c launcher/problem.c config/*.c
 #define _GNU_SOURCE
 #include "unit.h"
 
