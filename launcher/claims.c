@@ -137,6 +137,8 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     rank->claimer = connection->pid;
     rank->claimer_started = process_started(connection->pid, NULL, NULL);
     rank->program_code = rank->program_signal = 0;
+    rank->program_is_known = false;
+    rank->program_ended_ms = 0;
     note_above(rank);
     rank->generation++;
 }

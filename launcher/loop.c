@@ -27,19 +27,26 @@ int loop_add(struct loop *loop, int descriptor, short events, loop_ready *ready,
     return 0;
 }
 
-int loop_round(struct loop *loop, int timeout_ms) {
+int loop_wait(struct loop *loop, int timeout_ms) {
+    loop->ready = poll(loop->descriptors, loop->count, timeout_ms);
+    return loop->ready < 0 && errno != EINTR ? -1 : 0;
+}
+
+void loop_call(struct loop *loop) {
     size_t count = loop->count;
-    int ready = poll(loop->descriptors, count, timeout_ms);
     loop->count = 0;
-    if (ready < 0)
-        return errno == EINTR ? 0 : -1;
-    for (size_t i = 0; ready > 0 && i < count; i++) {
+    for (size_t i = 0; loop->ready > 0 && i < count; i++) {
         if (!loop->descriptors[i].revents)
             continue;
-        ready--;
+        loop->ready--;
         loop->entries[i].ready(loop->entries[i].context, loop->entries[i].index, loop->descriptors[i].revents);
     }
-    return 0;
+}
+
+int loop_round(struct loop *loop, int timeout_ms) {
+    int result = loop_wait(loop, timeout_ms);
+    loop_call(loop);
+    return result;
 }
 
 void loop_clear(struct loop *loop) {

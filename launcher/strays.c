@@ -111,6 +111,7 @@ static void note_end(const struct strays *strays, const siginfo_t *end) {
             continue;
         rank->program_code = end->si_code == CLD_EXITED ? end->si_status : 0;
         rank->program_signal = end->si_code == CLD_EXITED ? 0 : end->si_status;
+        rank->program_is_known = true;
     }
 }
 
@@ -187,7 +188,7 @@ bool strays_may_train(const struct strays *strays, const struct rank *rank, bool
     pid_t pids[CHILDREN_MAX];
     int count = list_strays(strays, pids, CHILDREN_MAX);
     for (int i = 0; i < count; i++) {
-        if (has_waited(pids[i], rank) || (may_load && may_be_loading(pids[i], rank)))
+        if ((has_waited(pids[i], rank) && process_state(pids[i], 0) != 'Z') || (may_load && may_be_loading(pids[i], rank)))
             return true;
         count += list_children(pids[i], pids + count, CHILDREN_MAX - count);
     }

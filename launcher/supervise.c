@@ -158,9 +158,11 @@ static void settle_survivors(struct job *job) {
         if (!rank->is_survived || survivors_include(job, rank, job_clock_ms(job)))
             continue;
         rank->is_survived = false;
-        if (survivors_has_failed(rank)) {
-            rank->exit_code = rank->program_code;
-            rank->signal = rank->program_signal;
+        if (survivors_has_failed(job, rank, job_clock_ms(job))) {
+            if (!has_ended_badly(rank)) {
+                rank->exit_code = rank->program_code;
+                rank->signal = rank->program_signal;
+            }
             rank_ended(job, i);
         } else {
             rank->ended_by_us = job->state >= LIFECYCLE_STOPPING;
@@ -247,7 +249,8 @@ static enum streams_zero look_at_zero(const struct job *job) {
     bool is_asked =
         job->requests_to_end && zero->ended_ms >= job->requested_ms && zero->ended_ms - job->requested_ms < job->config->grace_ms;
     /* Of a script that has ended before its program, that one's end. */
-    int code = zero->survived_ms ? zero->program_code : zero->exit_code, signal = zero->survived_ms ? zero->program_signal : zero->signal;
+    bool is_programs = zero->survived_ms && zero->program_is_known;
+    int code = is_programs ? zero->program_code : zero->exit_code, signal = is_programs ? zero->program_signal : zero->signal;
     if (!is_asked)
         return signal ? STREAMS_DIED : STREAMS_WHOLE;
     return code || signal ? STREAMS_CUT : STREAMS_ANSWERED;
@@ -281,15 +284,23 @@ static void on_time(struct job *job, uint64_t now_ms) {
 }
 
 /* The job was suspended, or the machine paused: nobody was late meanwhile. */
-static void wait_for_events(struct job *job, int timeout_ms) {
-    uint64_t begin_ms = job_clock_ms(job);
-    loop_round(&job->loop, timeout_ms);
+static void note_pause(struct job *job, uint64_t begin_ms, int timeout_ms) {
     uint64_t took_ms = job_clock_ms(job) - begin_ms; /* but for Ctrl-Z's stop, which is known */
     if (timeout_ms < 0 || took_ms < (uint64_t)timeout_ms + CLOCK_PAUSE_MS)
         return;
     job->paused_ms += took_ms - (uint64_t)timeout_ms;
     together_resume(job);
     board_forget_clocks(job);
+}
+
+/* What was waited for comes after the pause, by the job's clock, too. */
+static void wait_for_events(struct job *job, int timeout_ms) {
+    uint64_t begin_ms = job_clock_ms(job);
+    loop_wait(&job->loop, timeout_ms);
+    note_pause(job, begin_ms, timeout_ms);
+    begin_ms = job_clock_ms(job);
+    loop_call(&job->loop);
+    note_pause(job, begin_ms, 0);
 }
 
 static void one_round(struct job *job) {

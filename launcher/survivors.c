@@ -12,21 +12,24 @@
 #include "strays.h"
 
 #define IMPORT_MS 60000 /* for a program that a script has left in the background to load libtorch */
+#define TOLD_MS 10000   /* between a script that tells its program to end, and that one's end: a device, and memory, take their time */
 
-bool survivors_has_failed(const struct rank *rank) {
-    return rank->program_code || rank->program_signal;
+/* A script tells its program to end, and returns. */
+static bool was_told(const struct rank *rank) {
+    uint64_t limit_ms = rank->program_signal == SIGKILL ? LIFECYCLE_MOMENT_MS : rank_is_asked_to_end(rank->program_signal) ? TOLD_MS : 0;
+    return !rank->exit_code && !rank->signal && rank->program_ended_ms - rank->survived_ms < limit_ms;
+}
+
+bool survivors_has_failed(struct job *job, const struct rank *rank, uint64_t now_ms) {
+    bool is_bad = rank->program_is_known && (rank->program_code || rank->program_signal);
+    bool is_asked = job->requests_to_end && signals_ask_to_end(job, now_ms); /* what the script died of says how the rank ends, as alone */
+    return is_bad && !is_asked && !was_told(rank);
 }
 
 /* It closes its connection before it is a zombie, and before its end can be asked for. One that was a zombie when its script ended has not outlived that. */
 static bool is_exiting(const struct rank *rank, uint64_t since_ms) {
     char state = rank->has_claimed && since_ms < LIFECYCLE_MOMENT_MS ? process_state(rank->claimer, rank->claimer_started) : 0;
     return state && (rank->is_survived || state != 'Z');
-}
-
-/* A script that tells its program to end, and returns. */
-static void forget_told(struct rank *rank, uint64_t now_ms) {
-    if (now_ms - rank->survived_ms < LIFECYCLE_MOMENT_MS && (rank_is_asked_to_end(rank->program_signal) || rank->program_signal == SIGKILL))
-        rank->program_signal = 0;
 }
 
 bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms) {
@@ -37,10 +40,11 @@ bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms) {
         rank->ended_ms = now_ms;
         return true;
     }
-    forget_told(rank, now_ms);
+    if (rank->program_is_known && !rank->program_ended_ms)
+        rank->program_ended_ms = now_ms;
     uint64_t since_ms = now_ms - rank->ended_ms;
-    if (survivors_has_failed(rank) || is_exiting(rank, since_ms))
-        return !survivors_has_failed(rank);
+    if (survivors_has_failed(job, rank, now_ms) || is_exiting(rank, since_ms))
+        return !survivors_has_failed(job, rank, now_ms);
     if (rank->exit_code || rank->signal || signals_ask_to_end(job, now_ms))
         return false;
     return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || strays_may_train(&job->strays, rank, since_ms < IMPORT_MS);

@@ -283,6 +283,18 @@ os.execv(sys.argv[1], sys.argv[1:])' >>late.py
     done
 }
 
+@test "a rank that is killed with its script is named, though the script's end is seen first" {
+    # shellcheck disable=SC2016 # for the inner shell
+    spawn_bg "$ACCEL_RUN" -n 2 sh -c 'echo $$ >script.$ACCEL_RUN_RANK
+        "$0" claim meet step=7 only=0 collective=6 waiting=1 all touch=began.%r pause; echo further' "$CLAIMER"
+    await_files began.0 began.1
+    kill -9 "$(cat script.1)" "$(cat began.1)"
+    job_ends
+    [ "$status" -eq 137 ]
+    contains "$(cat err)" "AR-RANK-KILLED: rank 1 of 2"
+    lacks "$(cat err)" AR-RANK-EARLY
+}
+
 @test "what a script itself has ended before it returns is no failure" {
     # shellcheck disable=SC2016 # for the inner shells
     local end begin='"$0" claim meet touch=began.%r pause & until [ -e began.0 ] && [ -e began.1 ]; do sleep 0.05; done'

@@ -184,6 +184,26 @@ EOF
     contains "$(cat err)" "[rank 1] report of the second"
 }
 
+@test "... not where both die of it; and a program that answers with a code does not take the place of what its script has died of" {
+    # shellcheck disable=SC2016 # for the inner shells
+    spawn_bg "$ACCEL_RUN" -n 2 sh -c '"$0" claim only=1 out:further all touch=ready.%r pause; echo went on' "$CLAIMER"
+    await_files ready.0 ready.1
+    kill -TERM "$bg_pid"
+    job_ends
+    [ "$status" -eq 143 ]
+    lacks "$(cat err)" "[rank 1]"
+    # shellcheck disable=SC2016
+    spawn_bg "$ACCEL_RUN" -n 2 sh -c 'echo $$ >script.$ACCEL_RUN_RANK
+        (trap "" TERM; exec "$0" claim touch=there.%r await=go exit=1); echo went on' "$CLAIMER"
+    await_files there.0 there.1
+    kill -TERM "$bg_pid"
+    wait_pids_gone "$(cat script.0)" "$(cat script.1)"
+    touch go
+    job_ends
+    [ "$status" -eq 143 ]
+    lacks "$(cat err)" AR-RANK
+}
+
 @test "where all die of a signal that nobody has sent, what they have said differently is shown, and not who has come further" {
     # shellcheck disable=SC2016 # for the inner shell
     run -139 --separate-stderr "$ACCEL_RUN" -n 2 sh -c '"$0" claim; rank=$ACCEL_RUN_RANK; printf "accuracy 9%s\nend\n" $rank; [ $rank = 0 ] || printf "bye\nsee you"
