@@ -255,7 +255,7 @@ static bool is_early(int number, struct handled *signal, const siginfo_t *info, 
         return false;
     if (!is_again && (info->si_code != SI_USER || sender_look(info->si_pid, signals_worker_rank()) == SENDER_OWN))
         return false;
-    if (!signals_worker_waits(!is_again))
+    if (!signals_worker_waits(!is_again, info->si_code == SI_USER && info->si_pid == link_launcher()))
         return false;
     if (!is_again) {
         atomic_store(&signal->thread, own_thread());

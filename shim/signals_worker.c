@@ -20,7 +20,7 @@ static struct handlers {
 static pid_t rank;
 static struct {
     _Atomic uint32_t run, naps; /* when it came; since then */
-    _Atomic bool waits;
+    _Atomic bool waits, is_for_all;
 } here; /* a worker's */
 
 static int64_t now_ms(void) {
@@ -77,13 +77,15 @@ static bool begin(void) {
     return true;
 }
 
-/* A signal to this worker alone is none that the rank keeps. */
+/* A signal to this worker alone is none that the rank keeps; one that has it, too, may have been in a system call until now. */
 static bool has_naps_left(void) {
     uint32_t naps = atomic_fetch_add(&here.naps, 1);
-    return naps < (atomic_load(&handlers->is_kept) ? NAPS_MOST : NAPS_UNKEPT);
+    return naps < (atomic_load(&here.is_for_all) || atomic_load(&handlers->is_kept) ? NAPS_MOST : NAPS_UNKEPT);
 }
 
-bool signals_worker_waits(bool is_new) {
+bool signals_worker_waits(bool is_new, bool is_for_all) {
+    if (is_new && is_for_all)
+        atomic_store(&here.is_for_all, true);
     bool may_wait = handlers && atomic_load(&handlers->is_there) && !is_orphan() && (is_new ? begin() : atomic_load(&here.waits));
     bool waits = may_wait && atomic_load(&handlers->run) == atomic_load(&here.run) && has_naps_left();
     atomic_store(&here.waits, waits);
