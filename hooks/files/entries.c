@@ -146,7 +146,8 @@ bool entries_spell(struct entries *entries, const struct alias_folder *folder) {
         return !count;
     entries_find_here(folder->rank_0s, here);
     bool differ = find_names(entries, folder, here, names), are_spelled = differ && are_in_order(names, count, names + count);
-    if ((*here || (differ && !are_spelled)) && is_one_hidden(names, count, folder))
+    bool is_spelled_as_first = differ && !are_spelled;
+    if ((*here && alias_hides_entry(folder, here)) || (is_spelled_as_first && is_one_hidden(names, count, folder)))
         are_spelled = find_names(entries, folder, "", names);
     bool has_memory = !are_spelled || spell_all(entries, names);
     free(names);
