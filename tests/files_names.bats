@@ -38,6 +38,7 @@ for link in "latest.log", f"latest_{os.getpid()}.log":
     os.symlink(log.name, link)
     print(os.path.getsize(link) == len(own), open(link).read() == own, os.stat(link).st_size == len(own), os.path.islink(link))
     os.remove(link)
+    print(os.path.getsize(log.name) == len(own), open(log.name).read() == own) # the link alone is gone
 log.close()
 print(len(open(log.name).read().split()))
 os.remove(log.name)
@@ -179,4 +180,31 @@ for number in 60, 61:
     both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" 1
     contains "$(cat "$RANKS.err")" "AR-FILE-NAMES: rank 1 reads"
     contains "$(cat "$RANKS.err")" "by the name 'ck_60'"
+}
+
+@test "in a folder that is named by the process number a log is one file by its relative and its whole name, and what leads to it is not the log" {
+    program '
+run = f"run_{os.getpid()}"
+os.makedirs(run)
+os.chdir(run)
+own = f"{os.getpid()}\n" # as long as the log is open each rank reads its own
+log = open(os.path.abspath("train.log"), "a")
+log.write(own)
+log.flush()
+os.symlink("train.log", "latest.log")
+os.remove("latest.log")
+print(os.path.getsize("train.log") == len(own), open("train.log").read() == own)
+os.symlink("train.log", "latest.tmp")
+os.replace("latest.tmp", "latest.log")
+for name in "train.log", "latest.log":
+    with open(name, "a") as file:
+        file.write("relative\n")
+        print(file.tell() - len(own))
+print(open("train.log").read() == own + 2 * "relative\n", open(log.name).read() == own + 2 * "relative\n")
+log.close()
+print(len(open("latest.log").read().split()), sorted(os.listdir(".")))
+os.chdir("..")
+import shutil
+shutil.rmtree(run)'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }

@@ -196,11 +196,18 @@ const char *alias_spelled(int directory, const char *path, char *buffer) {
     return is_found ? buffer : path;
 }
 
+/* Is the folder that the system has told of, by its letters, another one to this rank? */
+static bool is_misread(const char *path, size_t told) {
+    char folder[PATH_MAX], found[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", (int)told, path);
+    return find_clean(folder, found) && strcmp(folder, found);
+}
+
 const char *alias_whole_path(int directory, const char *path, char *buffer) {
     char absolute[PATH_MAX];
     size_t told;
-    bool is_found =
-        path[0] != '/' && alias_is_known() && files_clean_told(directory, path, absolute, &told) && find_own_folder(absolute, told, buffer);
+    bool is_found = path[0] != '/' && alias_is_known() && files_clean_told(directory, path, absolute, &told) &&
+                    is_misread(absolute, told) && find_own_folder(absolute, told, buffer);
     return is_found ? buffer : files_whole_path(directory, path, buffer);
 }
 

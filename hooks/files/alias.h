@@ -23,7 +23,8 @@ const char *alias_for_all(const char *path, char *buffer);
 /* Rank 0's spelling of the program's name, in a child, too: path, or buffer[PATH_MAX], a whole path. What a link's text says of an open file is the program's.
    Keeps errno. */
 const char *alias_spelled(int directory, const char *path, char *buffer);
-/* As files_whole_path(); where that begins with what the system has told, this rank's name for it, if there is one. buffer[PATH_MAX]. May change errno. */
+/* As files_whole_path(); where that begins with what the system has told, and this rank calls another folder so, with this rank's name for it. Others are one
+   file by a relative and by a whole path, and have links that can be followed. buffer[PATH_MAX]. May change errno. */
 const char *alias_whole_path(int directory, const char *path, char *buffer);
 /* What rank 0 calls the youngest file or folder that this rank calls so, wherever it lies: length characters of a name without a folder. NULL: none, or the
    same. Borrowed, for ever. */

@@ -26,6 +26,17 @@ static void locate_name(enum meeting_kind kind, const char *path, char *real) {
         files_locate(path, real);
 }
 
+/* Open files below it are known by the name that is changed, which may be another one of rank 0's name. */
+static void respell_open(enum meeting_kind kind, const char *path, const char *real) {
+    char spelled[PATH_MAX], name[PATH_MAX];
+    if (!alias_is_known())
+        return;
+    locate_name(kind, alias_of(path, spelled), name);
+    if (!strcmp(name, real))
+        locate_name(kind, alias_of(real, spelled), name);
+    view_respell(real, name);
+}
+
 static bool is_everybodys_own(const char *path, const char *real) {
     char rank_0s[PATH_MAX];
     struct stat now;
@@ -76,7 +87,7 @@ static bool prepare(struct change *change, int directory, const char *path, int 
         written_publish_below(change->real[i]);
     bool moves = change->kind == MEETING_REMOVE || change->kind == MEETING_RENAME || change->kind == MEETING_TRUNCATE;
     for (int i = 0; i < 2 && change->paths[i] && shim_rank() && moves; i++)
-        view_respell(change->real[i]);
+        respell_open(change->kind, change->paths[i], change->real[i]);
     int last = change->paths[1] ? 1 : 0; /* what is made, or the only one */
     if (!is_everybodys_own(change->paths[last], change->real[last]))
         return true;

@@ -394,8 +394,8 @@ static inline bool view_is_copy(const char *path) {
 }
 /* beside_name() by what rank 0 calls them, where this rank knows. */
 void view_name_beside(struct beside *beside, enum beside_kind kind, const char *path, const char *second);
-/* What is open there, or below it, by another name of this rank's goes by this one from now on. Inside SHIM_FILES_ASIDE. */
-void view_respell(const char *real);
+/* What is open there, or below it, by another name of this rank's goes by this one from now on. name: rank 0's. Inside SHIM_FILES_ASIDE. */
+void view_respell(const char *real, const char *name);
 /* A file has taken the place of another one. */
 void view_replaced(const char *own, const char *rank_0s);
 

@@ -83,12 +83,8 @@ static void respell(struct written *file, const void *what) {
         strcpy(file->path, moved);
 }
 
-void view_respell(const char *real) {
-    char name[PATH_MAX];
+void view_respell(const char *real, const char *name) {
     struct search search = {real, name, NULL}, *its = &search;
-    if (!alias_is_known())
-        return;
-    name_of_first(real, name);
     written_each(respell, &its);
 }
 
