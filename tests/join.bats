@@ -158,12 +158,13 @@ END
 }
 
 @test "of nested launchers the nearest one is followed, and what is outside of it is said" {
-    # Hydra's mpirun dies of SIGPIPE now and then where its program ends at once: of 16 runs of /bin/true, two at a time, 2 did.
+    # Hydra's mpirun dies of SIGPIPE now and then where its program ends at once: of 16 runs of /bin/true, two at a time, 2 did. Two of Open MPI's that begin at once
+    # both make their folder in /tmp, and the later one ends.
     ends_well() {
         local attempt
         for attempt in 1 2 3 4 5; do
             run --separate-stderr "$@"
-            [ "$status" -eq 13 ] || break
+            [ "$status" -eq 13 ] || [[ $stderr == *"unable to create the desired directory"* ]] || break
         done
         [ "$status" -eq 0 ] || { echo "attempt $attempt: status $status: $stderr" >&2 && return 1; }
     }
