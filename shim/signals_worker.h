@@ -18,8 +18,8 @@ void signals_worker_note_kept(void);
 void signals_worker_note_run(void);
 /* Whose worker this is. */
 pid_t signals_worker_rank(void);
-/* In a worker that has it: is its rank's handler still to run? To be asked again and again; is_new: it has just come, is_for_all: to the rank, too. A second one is not kept, nor, after
-   a second, one that has not come to the rank, nor, in the end, any. */
+/* In a worker that has it: is its rank's handler still to run? To be asked again and again; is_new: it has just come, is_for_all: to the rank, too. A second
+   one is not kept, nor, after a second, one that has not come to the rank, nor, in the end, any. */
 bool signals_worker_waits(bool is_new, bool is_for_all);
 
 #endif
