@@ -189,8 +189,7 @@ static void tell_of_two(int directory, const char *path, const char *viewed) {
         shim_warning(
             "AR-FILE-NAMES",
             "where the program has the name from a file, let a link say it, or name files by what is the same on all ranks (a step)",
-            "rank %u reads '%s', the file that it has made by the name '%s', by which rank 0 has made another one", shim_rank(), viewed,
-            path);
+            "rank %u reads '%s', the file that it has made by the name '%s', by which there is another one", shim_rank(), viewed, path);
     errno = saved_errno;
 }
 
