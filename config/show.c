@@ -23,9 +23,11 @@ static void print_origin(const struct config *config, enum config_id id, FILE *o
     }
 }
 
-/* Has YAML the character as it is between double quotes? (YAML 1.1, c-printable; libyaml refuses the others) */
+/* Has YAML the character as it is between double quotes? (YAML 1.1, c-printable; libyaml refuses the others, and folds the three ends of lines that are not in
+   ASCII: U+0085, U+2028, U+2029) */
 static bool is_plain(uint32_t code) {
-    return (code >= 0x20 && code < 0x7f) || code == 0x85 || (code >= 0xa0 && code <= 0xfffd && code != 0xfeff) || code >= 0x10000;
+    bool is_line_end = code == 0x2028 || code == 0x2029;
+    return (code >= 0x20 && code < 0x7f) || (code >= 0xa0 && code <= 0xfffd && code != 0xfeff && !is_line_end) || code >= 0x10000;
 }
 
 /* Between double quotes, with what YAML wants to be written otherwise there. What is no character becomes U+FFFD. */

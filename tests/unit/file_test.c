@@ -186,7 +186,7 @@ TEST("a file that leaves the number of processes to the command line says so, as
 TEST("what is shown can be read again and says the same") {
     char text[4096], again[4096];
     EXPECT(READ("ranks: 3\nlog_level: debug\ngrace: 0.25\nallow_unsupported: yes\n") == 0);
-    config.log_dir = "a\"b\\c\td: #e";
+    config.log_dir = "a\"b\\c\td: #e \xe2\x80\xa8 f \xe2\x80\xa9 \xc2\x85 g"; /* ends of lines to YAML, too */
     FILE *out = fmemopen(text, sizeof text, "w");
     config_print(&config, out);
     fclose(out);
@@ -194,7 +194,7 @@ TEST("what is shown can be read again and says the same") {
     EXPECT(yaml_read(&yaml, text, strlen(text), fault) == 0);
     config_defaults(&config);
     EXPECT(config_read_file(&config, &yaml, "f.yaml", &foreign, &notes, fault) == 0);
-    EXPECT_TEXT(config.log_dir, "a\"b\\c\td: #e");
+    EXPECT_TEXT(config.log_dir, "a\"b\\c\td: #e \xe2\x80\xa8 f \xe2\x80\xa9 \xc2\x85 g");
     EXPECT(config.ranks == 3 && config.grace_ms == 250 && config.allow_unsupported && config.log_level == CONFIG_LEVEL_DEBUG);
     out = fmemopen(again, sizeof again, "w");
     config_print(&config, out);
