@@ -102,7 +102,7 @@ static void judge_kind(struct judge *judge, const struct foreign_given *given) {
     if (!strcasecmp(judge->kind, "MPS"))
         say(judge, given, CONFIG_REFUSED, foreign_rows[FOREIGN_ID_use_mps_device].words);
     if (!strncasecmp(judge->kind, "MULTI_", 6) && strcasecmp(judge->kind, "MULTI_CPU") != 0)
-        say(judge, given, CONFIG_NOTICE, "all ranks of a host share the device that the program chooses; GPUs are not given to ranks yet");
+        say(judge, given, CONFIG_NOTICE, foreign_rows[FOREIGN_ID_multi_gpu].words);
 }
 
 /* A dictionary of an engine that the job does not use, as Accelerate leaves behind: one line for all of it. */

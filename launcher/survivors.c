@@ -43,8 +43,9 @@ bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms) {
     if (rank->program_is_known && !rank->program_ended_ms)
         rank->program_ended_ms = now_ms;
     uint64_t since_ms = now_ms - rank->ended_ms;
-    if (survivors_has_failed(job, rank, now_ms) || is_exiting(rank, since_ms))
-        return !survivors_has_failed(job, rank, now_ms);
+    bool has_failed = survivors_has_failed(job, rank, now_ms);
+    if (has_failed || is_exiting(rank, since_ms))
+        return !has_failed;
     if (rank->exit_code || rank->signal || signals_ask_to_end(job, now_ms))
         return false;
     return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || strays_may_train(&job->strays, rank, since_ms < IMPORT_MS);

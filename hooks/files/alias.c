@@ -93,24 +93,25 @@ static const struct alias *find_own(const char *rank_0s, size_t length, const st
     return alias;
 }
 
-/* The path by what this rank calls the folder that its first `told` characters are, or one above that: own[PATH_MAX]. False: as rank 0 does, or it is too
-   long. */
+/* What this rank calls the folder that the path's first characters are, or one above that, whose length it is then. NULL: as rank 0 does. */
+static const struct alias *find_folder(const char *path, size_t *length) {
+    const struct alias *found = NULL;
+    while (*length && ((path[*length] && path[*length] != '/') || !(found = find_own(path, *length, NULL))))
+        (*length)--;
+    return found;
+}
+
+/* The path by that: own[PATH_MAX]. False: as rank 0 does, or it is too long. */
 static bool find_own_folder(const char *path, size_t told, char *own) {
-    for (size_t length = told; length; length--) {
-        const struct alias *found = !path[length] || path[length] == '/' ? find_own(path, length, NULL) : NULL;
-        if (found)
-            return snprintf(own, PATH_MAX, "%s%s", found->own, path + length) < PATH_MAX;
-    }
-    return false;
+    const struct alias *found = find_folder(path, &told);
+    return found && snprintf(own, PATH_MAX, "%s%s", found->own, path + told) < PATH_MAX;
 }
 
 /* The first `told` characters of the path are rank 0's name already, what follows is as this rank calls it. Returns as find_behind(). */
 static size_t find_told(const char *path, size_t told, char *buffer) {
     char own[PATH_MAX];
     size_t known, length = told;
-    const struct alias *alias = NULL;
-    while (length && ((path[length] && path[length] != '/') || !(alias = find_own(path, length, NULL))))
-        length--;
+    const struct alias *alias = find_folder(path, &length);
     if (!alias)
         return find_behind(path, told, buffer);
     for (; alias; alias = find_own(path, length, alias)) /* the folder may have several */

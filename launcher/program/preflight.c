@@ -27,18 +27,19 @@ static bool file_exists(const char *path) {
 
 /* What to do when there is no such program; words of accelerate's command line are not ours. */
 static const char *cure_of_name(const char *name) {
+    static const char *const subcommands[] = {"config", "doctor", "explain"};
     if (!strcmp(name, "launch"))
         return "leave the word out: accel-run -n 4 train.py is what 'accelerate launch --num_processes 4 train.py' was";
-    if (!strcmp(name, "doctor") || !strcmp(name, "config") || !strcmp(name, "explain"))
-        return CURE_SUBCOMMAND;
+    for (size_t i = 0; i < sizeof subcommands / sizeof *subcommands; i++)
+        if (config_is_near(name, subcommands[i]))
+            return strcmp(name, subcommands[i]) ? "check the spelling; subcommands are config, doctor, env, explain and test"
+                                                : CURE_SUBCOMMAND;
     if (!strcmp(name, "to-fsdp2"))
         return "write 'accel-run config to-fsdp2'";
     if (!strcmp(name, "estimate-memory") || !strcmp(name, "merge-weights") || !strcmp(name, "tpu-config"))
         return "that is Accelerate's: it stays 'accelerate' and this word; accel-run has nothing like it";
     if (!strcmp(name, "python"))
         return "write python3, as Debian and others call it, or leave the word out: accel-run -n 2 train.py";
-    if (config_is_near(name, "doctor") || config_is_near(name, "config") || config_is_near(name, "explain"))
-        return "check the spelling; subcommands are config, doctor, env, explain and test";
     return interpret_is_python_file(name) ? CURE_PYTHON : CURE_PATH;
 }
 

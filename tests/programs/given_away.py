@@ -173,8 +173,8 @@ show("named", found)
 
 
 # the next job is given away by the callback of whichever has ended (joblib's threads)
-def chained(give):
-    found, lock, jobs, done = {}, threading.Lock(), iter(range(24)), threading.Semaphore(0)
+def chain(give, count):
+    found, lock, jobs, done = {}, threading.Lock(), iter(range(count)), threading.Semaphore(0)
 
     def score_late(index):
         later()
@@ -193,13 +193,13 @@ def chained(give):
         time.sleep(slow)  # one of them has ended by then, on one rank
     for _ in range(3):
         done.acquire()
-    show("chained", found)
+    return found
 
 
 with ThreadPool(3) as own:
-    chained(lambda function, index, more: own.apply_async(function, (index,), callback=more))
+    show("chained", chain(lambda function, index, more: own.apply_async(function, (index,), callback=more), 24))
 with ThreadPoolExecutor(3) as pool:
-    chained(lambda function, index, more: pool.submit(function, index).add_done_callback(more))
+    show("chained", chain(lambda function, index, more: pool.submit(function, index).add_done_callback(more), 24))
 
 
 # by threads that take what begins such a chain from a queue: which one has which is another on each rank
@@ -208,37 +208,14 @@ def dispatch(begins):
         begin()
 
 
-def chains(pool, found):
-    def chain(name):
-        lock, jobs, done = threading.Lock(), iter(range(8)), threading.Semaphore(0)
-        found[name] = {}
-
-        def more(_):
-            with lock:
-                index = next(jobs, None)
-            if index is None:
-                done.release()
-            else:
-                pool.submit(score_late, index, found[name]).add_done_callback(more)
-
-        for _ in range(3):
-            more(None)
-            time.sleep(slow)
-        for _ in range(3):
-            done.acquire()
-
-    return chain
-
-
-def score_late(index, found):
-    later()
-    score(index, found)
+def chains(pool, found, name):
+    found[name] = chain(lambda function, index, more: pool.submit(function, index).add_done_callback(more), 8)
 
 
 found, begins = {}, queue.Queue()
 with ThreadPoolExecutor(3) as pool:
     for name in "first", "second":
-        begins.put(functools.partial(chains(pool, found), name))
+        begins.put(functools.partial(chains, pool, found, name))
     threads = [threading.Thread(target=dispatch, args=(begins,)) for _ in range(2)]
     for thread in threads:
         begins.put(None)
