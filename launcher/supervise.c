@@ -184,8 +184,9 @@ static int round_timeout(const struct job *job, uint64_t now_ms) {
     bool awaiting = some_rank(job, is_awaited);
     bool waiting =
         notices_is_waiting(&job->notices) || output_is_waiting(job->streams.outputs[0]) || output_is_waiting(job->streams.outputs[1]);
-    /* Nobody says when a job of a shell's background has become that of the foreground. */
-    if ((looking || waiting || awaiting || input_is_shut_out(&job->input)) && timeout > BOARD_LOOK_MS)
+    /* Nobody says when a job of a shell's background has become that of the foreground, nor how much of a long wait a frozen machine has slept through. */
+    bool is_brief = looking || waiting || awaiting || job->deadline_ms || input_is_shut_out(&job->input);
+    if (is_brief && timeout > BOARD_LOOK_MS)
         timeout = BOARD_LOOK_MS;
     if (job->hosts && timeout > HOSTS_BEAT_MS)
         timeout = HOSTS_BEAT_MS;
@@ -283,21 +284,21 @@ static void on_time(struct job *job, uint64_t now_ms) {
     streams_settle(&job->streams, look_at_zero(job), now_ms);
 }
 
-/* The job was suspended, or the machine paused: nobody was late meanwhile. */
-static void note_pause(struct job *job, uint64_t begin_ms, int timeout_ms) {
+/* The job was suspended, or the machine paused: nobody was late meanwhile. Returns for how long. */
+static uint64_t note_pause(struct job *job, uint64_t begin_ms, int timeout_ms) {
     uint64_t took_ms = job_clock_ms(job) - begin_ms; /* but for Ctrl-Z's stop, which is known */
     if (timeout_ms < 0 || took_ms < (uint64_t)timeout_ms + CLOCK_PAUSE_MS)
-        return;
-    job->paused_ms += took_ms - (uint64_t)timeout_ms;
+        return 0;
     together_resume(job);
     board_forget_clocks(job);
+    return took_ms - (uint64_t)timeout_ms;
 }
 
-/* What was waited for comes after the pause, by the job's clock, too. */
+/* What was waited for comes after the pause, by the job's clock, too. A pause amid the calls it counts: what they have noted may be later than that. */
 static void wait_for_events(struct job *job, int timeout_ms) {
     uint64_t begin_ms = job_clock_ms(job);
     loop_wait(&job->loop, timeout_ms);
-    note_pause(job, begin_ms, timeout_ms);
+    job->paused_ms += note_pause(job, begin_ms, timeout_ms);
     begin_ms = job_clock_ms(job);
     loop_call(&job->loop);
     note_pause(job, begin_ms, 0);
