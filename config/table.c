@@ -2,6 +2,8 @@
 
 #include "config.h"
 
+#define DISTANCE_MOST 40 /* letters of a name that are compared */
+
 const struct config_option config_options[CONFIG_OPTIONS] = {
 #define OPTION(field, type, initial, name, letter, key, variable, argument, group, shown, since, help)                                     \
     {CONFIG_##type,        offsetof(struct config, field), initial, name, letter, key, variable, argument,                                 \
@@ -51,11 +53,11 @@ static bool differ(char a, char b) {
 }
 
 int config_distance(const char *a, const char *b) {
-    int row[42];
-    int nb = (int)strnlen(b, 40);
+    int row[DISTANCE_MOST + 1];
+    int nb = (int)strnlen(b, DISTANCE_MOST);
     for (int j = 0; j <= nb; j++)
         row[j] = j;
-    for (int i = 1; i <= 40 && a[i - 1]; i++) {
+    for (int i = 1; i <= DISTANCE_MOST && a[i - 1]; i++) {
         int diagonal = row[0];
         row[0] = i;
         for (int j = 1; j <= nb; j++) {
@@ -77,5 +79,6 @@ const char *config_nearest(const char *name) {
 }
 
 bool config_is_near(const char *misspelt, const char *name) {
-    return config_distance(misspelt, name) <= 1 + (int)strlen(misspelt) / 4;
+    size_t length = strlen(misspelt);
+    return length <= DISTANCE_MOST && config_distance(misspelt, name) <= 1 + (int)length / 4;
 }

@@ -60,6 +60,8 @@ refused() {
     ACCEL_RUN=$ACCEL_RUN_HERE
     refused 127 AR-EXEC-NOT-FOUND -n 2 doctr
     contains "$stderr" "subcommands are config, doctor"
+    refused 127 AR-EXEC-NOT-FOUND -n 2 "$(printf '%0200d' 0)"
+    lacks "$stderr" "subcommands are"
 }
 
 @test "a file that cannot be executed: 126" {
