@@ -124,7 +124,8 @@ static void note_above(struct rank *rank) {
         pid_t parent = 0;
         if (pid > 1 && pid != getpid())
             process_started(pid, &parent, NULL);
-        rank->above[i] = pid = parent;
+        pid = parent;
+        rank->above[i] = (struct rank_ancestor){pid, pid ? process_started(pid, NULL, NULL) : 0};
     }
 }
 

@@ -15,6 +15,7 @@
 
 #include "../config/board.h"
 #include "../config/protocol.h"
+#include "process.h"
 #include "shared_names.h"
 
 #define ENVIRONMENT_BYTES (1 << 20)
@@ -38,7 +39,7 @@ static int carries(const char *pid, const char *variable, char *buffer) {
 
 static void kill_carriers(const char *variable) {
     char *buffer = malloc(ENVIRONMENT_BYTES);
-    DIR *processes = opendir("/proc");
+    DIR *processes = process_are_shown() ? opendir("/proc") : NULL;
     struct dirent *entry;
     while (buffer && processes && (entry = readdir(processes)))
         if (isdigit((unsigned char)entry->d_name[0]) && atoi(entry->d_name) != getpid() && carries(entry->d_name, variable, buffer))

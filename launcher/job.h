@@ -78,6 +78,7 @@ struct job {
     uint64_t helpers_ms;      /* only strays that end by themselves were left; 0: not yet */
     uint64_t looked_ms;       /* last look at the board, and at what outlives scripts */
     uint64_t lines_ms;        /* it was told to the other hosts */
+    bool has_told_of_script;  /* that is waited for in the background */
     struct heard heard[NSIG]; /* by a signal's number */
     uint32_t ended;           /* ranks */
     int first_failed;         /* -1: none */

@@ -5,16 +5,22 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+bool process_are_shown(void) {
+    char self[32] = "";
+    return readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid();
+}
 
 uint64_t process_started(pid_t pid, pid_t *parent, char *state) {
     char path[40], text[1024], letter = 0;
     unsigned long long started = 0;
     int above = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = process_are_shown() ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
@@ -49,5 +55,6 @@ char process_state(pid_t pid, uint64_t started) {
 bool process_is_exiting(pid_t pid) {
     char path[40], first;
     snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    return readlink(path, &first, 1) < 0 && errno == ENOENT;
+    bool has_no_file = readlink(path, &first, 1) < 0 && errno == ENOENT;
+    return has_no_file && process_started(pid, NULL, NULL);
 }

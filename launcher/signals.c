@@ -86,7 +86,10 @@ static bool has_gone_on(const struct job *job, uint64_t now_ms, uint64_t since_m
 }
 
 bool signals_ask_to_end(struct job *job, uint64_t now_ms) {
-    return job->state != LIFECYCLE_RUNNING && !has_gone_on(job, now_ms, job->requested_ms, board_progress(job) > job->requested_at);
+    if (job->state == LIFECYCLE_RUNNING)
+        return false;
+    bool may_have_gone_on = has_gone_on(job, now_ms, job->requested_ms, true); /* how far the ranks are is read where it matters alone */
+    return !may_have_gone_on || !has_gone_on(job, now_ms, job->requested_ms, board_progress(job) > job->requested_at);
 }
 
 static void ask_to_end(struct job *job, int requests) {

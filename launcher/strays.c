@@ -39,12 +39,6 @@ static int take_children(const char *text, pid_t *pids, int most) {
     return count;
 }
 
-/* The numbers in a /proc of another name space are others'. */
-static bool proc_is_ours(void) {
-    char self[32] = "";
-    return readlink("/proc/self", self, sizeof self - 1) > 0 && atoi(self) == getpid();
-}
-
 /* Whose parent it is, where the kernel has no list of them (CONFIG_PROC_CHILDREN, gVisor). */
 static int find_children(pid_t of, pid_t *pids, int most) {
     int count = 0;
@@ -66,7 +60,7 @@ static int list_children(pid_t of, pid_t *pids, int most) {
     char path[64], *text = NULL;
     size_t capacity = 0;
     int count = 0;
-    if (!proc_is_ours())
+    if (!process_are_shown())
         return 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)of, (int)of);
     FILE *file = fopen(path, "re");
@@ -95,8 +89,8 @@ void strays_note_earlier(struct strays *strays) {
 /* A script that has waited for the rank's last program. It may become the next one itself: a shell's last command. */
 static bool has_waited(pid_t pid, const struct rank *rank) {
     for (int i = 0; i < RANK_ABOVE_MAX; i++)
-        if (rank->above[i] == pid)
-            return true;
+        if (rank->above[i].pid == pid)
+            return rank->above[i].started == process_started(pid, NULL, NULL);
     return false;
 }
 
@@ -184,15 +178,22 @@ static bool may_be_loading(pid_t pid, const struct rank *rank) {
     return is_younger && !ends_by_itself(pid) && (is_python(pid) || has_libtorch(pid));
 }
 
-bool strays_may_train(const struct strays *strays, const struct rank *rank, bool may_load) {
+static bool goes_on_waiting(pid_t pid, const struct rank *rank) {
+    return has_waited(pid, rank) && process_state(pid, 0) != 'Z';
+}
+
+pid_t strays_find_trainer(const struct strays *strays, const struct rank *rank, bool may_load) {
     pid_t pids[CHILDREN_MAX];
     int count = list_strays(strays, pids, CHILDREN_MAX);
+    for (int i = 0; i < count; i++) /* first: with many ranks, each of which has one, the others need not be looked at */
+        if (goes_on_waiting(pids[i], rank))
+            return pids[i];
     for (int i = 0; i < count; i++) {
-        if ((has_waited(pids[i], rank) && process_state(pids[i], 0) != 'Z') || (may_load && may_be_loading(pids[i], rank)))
-            return true;
+        if (goes_on_waiting(pids[i], rank) || (may_load && may_be_loading(pids[i], rank)))
+            return pids[i];
         count += list_children(pids[i], pids + count, CHILDREN_MAX - count);
     }
-    return false;
+    return 0;
 }
 
 bool strays_end_by_themselves(const struct strays *strays) {
@@ -204,7 +205,7 @@ bool strays_end_by_themselves(const struct strays *strays) {
     return true;
 }
 
-static void add_name(pid_t pid, char *names, size_t size) {
+void strays_add_name(pid_t pid, char *names, size_t size) {
     char name[64];
     size_t used = strlen(names);
     if (read_name(pid, name, sizeof name) && used + 100 <= size)
@@ -217,10 +218,10 @@ void strays_names(const struct strays *strays, int signal, char *names, size_t s
     names[0] = 0;
     for (uint32_t i = 0; i < strays->world_size; i++)
         if (!strays->ranks[i].has_ended)
-            add_name(strays->ranks[i].pid, names, size);
+            strays_add_name(strays->ranks[i].pid, names, size);
     for (int i = 0; i < count; i++)
         if (is_meant(pids[i], signal))
-            add_name(pids[i], names, size);
+            strays_add_name(pids[i], names, size);
 }
 
 void strays_signal(const struct strays *strays, int signal) {

@@ -29,12 +29,15 @@ void strays_note_earlier(struct strays *strays);
 /* Reaps orphans that have ended, and notes how ranks' programs have. Returns how many children are left that are neither ranks nor the guard. */
 int strays_reap(const struct strays *strays);
 
-/* Is one of them, or of what they have started, perhaps about to be the rank's next program: a script that has run the last one; or, where `may_load`, a
-   Python, or one that has libtorch, that was not there before the last one ended? */
-bool strays_may_train(const struct strays *strays, const struct rank *rank, bool may_load);
+/* One of them, or of what they have started, that is perhaps about to be the rank's next program: a script that has run the last one; or, where `may_load`, a
+   Python, or one that has libtorch, that was not there before the last one ended. 0: none. */
+pid_t strays_find_trainer(const struct strays *strays, const struct rank *rank, bool may_load);
 
 /* Are all that are left helpers of libtorch's, which end two seconds after who needs them, and clean up after it then? */
 bool strays_end_by_themselves(const struct strays *strays);
+
+/* Adds "name (pid)" to the list of names, at most size bytes. */
+void strays_add_name(pid_t pid, char *names, size_t size);
 
 /* "name (pid), name (pid)" of every stray that the signal is for and of every rank that has not ended, at most size bytes. */
 void strays_names(const struct strays *strays, int signal, char *names, size_t size);

@@ -13,6 +13,7 @@
 
 #define IMPORT_MS 60000 /* for a program that a script has left in the background to load libtorch */
 #define TOLD_MS 10000   /* between a script that tells its program to end, and that one's end: a device, and memory, take their time */
+#define SCRIPT_MS 10000 /* after a program's end without the next one: its script is named, for whom may expect the end of it all */
 
 /* A script tells its program to end, and returns. */
 static bool was_told(const struct rank *rank) {
@@ -28,8 +29,23 @@ bool survivors_has_failed(struct job *job, const struct rank *rank, uint64_t now
 
 /* It closes its connection before it is a zombie, and before its end can be asked for. One that was a zombie when its script ended has not outlived that. */
 static bool is_exiting(const struct rank *rank, uint64_t since_ms) {
-    char state = rank->has_claimed && since_ms < LIFECYCLE_MOMENT_MS ? process_state(rank->claimer, rank->claimer_started) : 0;
-    return state && (rank->is_survived || state != 'Z');
+    char state = rank->has_claimed && since_ms < TOLD_MS ? process_state(rank->claimer, rank->claimer_started) : 0;
+    if (since_ms < LIFECYCLE_MOMENT_MS)
+        return state && (rank->is_survived || state != 'Z');
+    return state && state != 'Z' && rank->is_survived && process_is_exiting(rank->claimer);
+}
+
+/* Whoever thinks that the job is over would wait for it in vain. */
+static void tell_of_script(struct job *job, const struct rank *rank) {
+    char name[128] = "";
+    pid_t script = job->has_told_of_script ? 0 : strays_find_trainer(&job->strays, rank, false);
+    if (!script)
+        return;
+    job->has_told_of_script = true;
+    strays_add_name(script, name, sizeof name);
+    if (job->config->log_level >= CONFIG_LEVEL_WARN)
+        notices_say(&job->notices, "rank %u's program has ended; the script that ran it in the background goes on, and is waited for: %s",
+                    rank->number, name);
 }
 
 bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms) {
@@ -48,5 +64,9 @@ bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms) {
         return !has_failed;
     if (rank->exit_code || rank->signal || signals_ask_to_end(job, now_ms))
         return false;
-    return (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays)) || strays_may_train(&job->strays, rank, since_ms < IMPORT_MS);
+    if (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays))
+        return true;
+    if (since_ms >= SCRIPT_MS)
+        tell_of_script(job, rank);
+    return strays_find_trainer(&job->strays, rank, since_ms < IMPORT_MS);
 }

@@ -201,6 +201,19 @@ END
     done
 }
 
+@test "a script in the background that goes on behind its program is named, and what it trains next counts" {
+    # shellcheck disable=SC2016 # for the inner shells
+    spawn_bg ACCEL_RUN_LOG_LEVEL=warn "$ACCEL_RUN" -n 2 sh -c 'nohup sh -c "\"$0\" claim meet; until [ -e go ]; do sleep 0.1; done; \"$0\" claim meet touch=second.%r; exit" & exit 0' "$CLAIMER"
+    retry 150 0.1 grep -q "the script that ran it in the background goes on, and is waited for: sh (" err
+    kill -0 "$bg_pid"
+    touch go
+    job_ends
+    [ "$status" -eq 0 ]
+    [ "$(grep -c "is waited for" err)" -eq 1 ]
+    [ -e second.0 ]
+    [ -e second.1 ]
+}
+
 @test "what a script has left behind has the time to load libtorch before it is taken for a leftover, also behind a training; what was beside that has not" {
     # shellcheck disable=SC2016 # for the inner shells
     local ways=('nohup python3 late.py ./train claim meet touch=trained.%r &' './train claim meet; nohup python3 late.py ./train claim meet touch=trained.%r &'

@@ -1,4 +1,4 @@
-// sources: launcher/guard.c launcher/shared_names.c launcher/tree.c
+// sources: launcher/guard.c launcher/process.c launcher/shared_names.c launcher/tree.c
 #define _GNU_SOURCE
 #include "unit.h"
 

@@ -85,29 +85,33 @@ static void start_program(struct rank *rank, int code) {
 
 TEST("how a rank's program has ended is known when it was reaped, or how a script has that had run it; not by another process that has its "
      "number") {
-    struct rank ranks[4];
-    struct strays strays = {.ranks = ranks, .world_size = 4};
-    for (int i = 0; i < 4; i++)
+    struct rank ranks[5];
+    struct strays strays = {.ranks = ranks, .world_size = 5};
+    for (int i = 0; i < 5; i++)
         start_program(&ranks[i], 4 + i);
     ranks[1].claimer_started--; /* it was another one */
-    ranks[2].above[1] = ranks[2].claimer;
-    ranks[2].claimer = INT32_MAX; /* gone */
-    ranks[3].is_survived = false; /* its script has not ended yet */
+    ranks[2].above[1] = (struct rank_ancestor){ranks[2].claimer, ranks[2].claimer_started};
+    ranks[3].above[1] = (struct rank_ancestor){ranks[3].claimer, ranks[3].claimer_started - 1};
+    ranks[2].claimer = ranks[3].claimer = INT32_MAX; /* gone */
+    ranks[4].is_survived = false;                    /* its script has not ended yet */
     EXPECT(strays_reap(&strays) == 0);
-    EXPECT(ranks[0].program_code == 4 && ranks[1].program_code == 0 && ranks[2].program_code == 6 && ranks[3].program_code == 0);
-    for (int i = 0; i < 4; i++)
+    EXPECT(ranks[0].program_code == 4 && ranks[1].program_code == 0 && ranks[2].program_code == 6);
+    EXPECT(!ranks[3].program_is_known && !ranks[4].program_is_known);
+    for (int i = 0; i < 5; i++)
         kill(ranks[i].pid, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0)
         ;
 }
 
-TEST("in a /proc of another name space nobody is taken for a child") {
+TEST("in a /proc of another name space nobody is taken for a child, nor for one that is about to end") {
     struct strays strays = {0};
     pid_t child = start_child();
     EXPECT(strays_reap(&strays) == 1);
     own_number = "1";
     for (int way = 0; way < 2; way++, hidden = "/children")
         EXPECT(strays_reap(&strays) == 0);
+    EXPECT(!process_started(child, NULL, NULL) && process_state(child, 0) == '?');
+    EXPECT(!process_is_exiting(child) && !process_is_exiting(INT32_MAX));
     own_number = NULL;
     strays_signal(&strays, SIGKILL);
     waitpid(child, NULL, 0);
@@ -181,14 +185,15 @@ TEST(
     pid_t second;
     EXPECT(mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/libtorch_cpu.so", folder);
-    EXPECT(!strays_may_train(&strays, &never, true));
+    EXPECT(!strays_find_trainer(&strays, &never, true));
     pid_t first = start_mapping(path, &second);
-    EXPECT(strays_may_train(&strays, &never, true));
-    EXPECT(!strays_may_train(&strays, &never, false));
-    EXPECT(!strays_may_train(&strays, &later, true));
-    later.above[1] = first;
-    EXPECT(strays_may_train(&strays, &later, true));
-    EXPECT(strays_may_train(&strays, &later, false));
+    EXPECT(strays_find_trainer(&strays, &never, true) == second);
+    EXPECT(!strays_find_trainer(&strays, &never, false));
+    EXPECT(!strays_find_trainer(&strays, &later, true));
+    later.above[1] = (struct rank_ancestor){first, process_started(first, NULL, NULL)};
+    EXPECT(strays_find_trainer(&strays, &later, true) == first && strays_find_trainer(&strays, &later, false) == first);
+    later.above[1].started--; /* another one has its number */
+    EXPECT(!strays_find_trainer(&strays, &later, false));
     unlink(path);
     rmdir(folder);
     kill(second, SIGKILL);
