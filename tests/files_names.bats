@@ -103,6 +103,29 @@ for name in names.values():
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "a log that is open in the folder of a run is looked at by its bare name, though rank 0 calls that folder as this rank calls another one, whose log is open, too" {
+    program '
+rank = int(os.environ.get("ACCEL_RUN_RANK", "0"))
+runs = [f"run_{number + rank}" for number in (100, 101)]
+os.mkdir(runs[0])
+first = open(f"{runs[0]}/log", "w")
+first.write("the first run")
+first.flush()
+os.mkdir(runs[1])
+os.chdir(runs[1])
+with open("log", "w") as second:
+    second.write("the next")
+    second.flush()
+    os.utime("log", (1e9, 1e9))
+    os.symlink("log", "latest")
+    print(os.path.getsize("log"), open("log").read(), os.path.getmtime("log"), os.readlink("latest"), os.stat("latest").st_size)
+    print(open(f"../{runs[0]}/log").read(), os.path.getmtime(f"../{runs[0]}/log") == 1e9)
+first.close()
+os.chdir("..")
+print([open(f"{run}/log").read() for run in runs])'
+    both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "from within the folder of a run, and by its descriptor, a rank finds what is in it, also where its name is what another rank calls the next run" {
     program '
 import shutil

@@ -47,7 +47,7 @@ static long read_spelled(int directory, const char *path, char *text, size_t roo
         return length;
     int saved_errno = errno;
     read[length] = 0;
-    path = files_whole_path(directory, path, whole);
+    path = alias_whole_path(directory, path, whole);
     snprintf(folder, sizeof folder, "%.*s", (int)(shim_base_of(path) - path), path);
     const char *shown = alias_respell(read, own_part, folder, own) ? own : read;
     size_t bytes = strlen(shown);

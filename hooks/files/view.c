@@ -130,7 +130,7 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
     bool is_met = files_place() >= FILES_MEET;
     if (is_met || files_is_in_child()) { /* a loader's worker knows what its parent calls by another name */
         SHIM_FILES_ASIDE;
-        const char *viewed = files_whole_path(directory, path, whole), *spelled = alias_find(directory, path, rank_0s) ? rank_0s : viewed;
+        const char *viewed = alias_whole_path(directory, path, whole), *spelled = alias_find(directory, path, rank_0s) ? rank_0s : viewed;
         const char *found = is_met ? find_written(viewed, spelled, buffer) : find_mapped(viewed, buffer);
         if (found == viewed && spelled != viewed)
             found = strcpy(buffer, spelled);
