@@ -154,6 +154,13 @@ static struct tensor *history_of(struct shard_call *call, const struct argument 
     return rows;
 }
 
+/* A leaf that wants a gradient is refused, as any write to it is, and so are its views, and views of several results: before numbers are drawn, which later
+   draws would miss. Nothing says which they are but a write. */
+static void refuse_early(struct tensor *self) {
+    if (tensor_is_recorded(self))
+        value_drop(TORCH_CALL("aten::copy_", "", value_tensor(self), value_tensor(self), value_bool(false)));
+}
+
 /* bernoulli_, normal_, uniform_... (self, numbers..., generator). Probabilities in a tensor: whole ones meet the whole draw. */
 RULE_FUNCTION(random_in_place) {
     if (!lead_is_first(call))
@@ -165,9 +172,7 @@ RULE_FUNCTION(random_in_place) {
     HELD_TENSOR history = history_of(call, probability);
     if (probability && probability->record.kind == RECORD_SHARD)
         value_replace(probability->slot, value_tensor(whole_values(call, argument_tensor(probability), &probability->record)));
-    /* A leaf that wants a gradient is refused, as any write to it is: before numbers are drawn, which later draws would miss. */
-    if (tensor_is_recorded(self) && !tensor_node(self))
-        value_drop(TORCH_CALL("aten::copy_", "", value_tensor(self), value_tensor(self), value_bool(false)));
+    refuse_early(self);
     struct tensor *whole = draw(call, random_whole(self, &call->record));
     struct value rows = value_tensor(rows_take(whole, &call->record, call->record.dim));
     if (history)
@@ -258,6 +263,8 @@ RULE_FUNCTION(rrelu) {
     HELD_TENSOR slopes = argument_tensor(noise);
     tensor_retain(self);
     tensor_retain(slopes);
+    if (call->op->is_in_place)
+        refuse_early(self);
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(self));
     record_clear(plain.tensor);
     HELD_TENSOR whole_noise = random_whole(slopes, &call->record);

@@ -33,18 +33,25 @@ def own(m, t):
     return m.other(t.flat)
 
 
-def draw_refused(h, m, t):
-    """A draw into a leaf that wants a gradient: the stream, shown by "next", stays where it was."""
-    try:
-        h.detach().requires_grad_().normal_()
-    except RuntimeError:
-        return h * 2
+def refused(draw):
+    """A draw into what may not be written to, a leaf that wants a gradient for one: the stream, shown by "next", stays where it was."""
+
+    def write(h, m, t):
+        try:
+            draw(h)
+        except RuntimeError:
+            return h * 2
+
+    return write
 
 
 # ---- order and running results
 table(
     "flat",
-    draw_refused=draw_refused,
+    draw_refused=refused(lambda h: h.detach().requires_grad_().normal_()),
+    draw_refused_view=refused(lambda h: h.detach().requires_grad_()[:, :3].uniform_()),
+    draw_refused_piece=refused(lambda h: h.chunk(2, 1)[0].normal_()),
+    rrelu_refused=refused(lambda h: F.rrelu(h.detach().requires_grad_(), training=True, inplace=True)),
     cumprod=lambda h, m, t: h.cumprod(0),
     cumprod_from_last=lambda h, m, t: h.cumprod(-2),
     cumprod_in_place=written(lambda x, m, t: x.cumprod_(0)),
