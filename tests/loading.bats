@@ -224,6 +224,14 @@ setup_file() {
     done
 }
 
+@test "an exception that a data set handles itself gives up no batch, whatever else the program is given" {
+    # shellcheck disable=SC2034 # read by loaders
+    program=loader_traces
+    loaders 2 debian-O2 -- mended 2
+    same_status
+    "$COMPARE" "$plain/out" "$ranks/out"
+}
+
 @test "a data set that a worker leaves as it was after a whole batch, but not after a rank's rows, stops by name" {
     program=loader_traces
     loaders 3 debian-O2 -- turning 2

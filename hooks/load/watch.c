@@ -37,8 +37,30 @@ void watch_begin(struct loader *loader, struct list_rows rows, size_t length, in
     atomic_store(&watch.open, observe || watch.divided);
 }
 
-static struct loader *_Atomic thrown; /* whose worker's get() has thrown last, of a list that may have been cut; NULL: none has */
-static struct loader *given_up;       /* whose exception the program was given; main thread */
+#define THROWN_MOST 64
+
+/* What workers' get() have thrown last, of lists that may have been cut; some of it they have caught themselves. A ring. */
+static struct {
+    struct loader *_Atomic loader;
+    void *_Atomic what; /* the exception's object, alive while somebody has it */
+} thrown[THROWN_MOST];
+static _Atomic uint32_t thrown_count;
+static struct loader *given_up; /* whose exception the program was given; main thread */
+
+static void note_thrown(struct loader *loader, void *what) {
+    uint32_t place = atomic_fetch_add(&thrown_count, 1) % THROWN_MOST;
+    atomic_store(&thrown[place].loader, loader);
+    atomic_store(&thrown[place].what, what);
+}
+
+/* Of so many that the ring has lost some, perhaps any. */
+static struct loader *find_thrown(const void *what) {
+    uint32_t count = atomic_load(&thrown_count);
+    for (uint32_t i = 0; i < count && i < THROWN_MOST; i++)
+        if (atomic_load(&thrown[i].what) == what)
+            return atomic_load(&thrown[i].loader);
+    return count > THROWN_MOST ? atomic_load(&thrown[0].loader) : NULL;
+}
 
 /* Nothing but an exception of get() that the program has caught leads from a list past its batch to the next list. The other ranks, which have not read that
    example, go on. One that the program does not catch ends it in its own words: so workers' exceptions are no matter before the next list, either. */
@@ -53,16 +75,18 @@ void watch_check_left(void) {
 void *hook_current_exception(void *result) {
     struct worker *worker;
     struct loader *loader = shim_active() && !threads_is_main() ? loaders_of_thread(&worker) : NULL;
-    if (loader && atomic_load(&loader->state) == LOADER_DIVIDED)
-        atomic_store(&thrown, loader);
     if (loader)
         atomic_store(&loader->spoilt, true); /* the batch never comes */
-    return ORIGINAL(current_exception)(result);
+    result = ORIGINAL(current_exception)(result);
+    if (loader && atomic_load(&loader->state) == LOADER_DIVIDED)
+        note_thrown(loader, *(void **)result); /* a std::exception_ptr is the object's address */
+    return result;
 }
 
 void hook_rethrow_exception(void *exception) {
-    if (shim_active() && threads_is_main())
-        given_up = atomic_load(&thrown);
+    struct loader *loader = shim_active() && threads_is_main() ? find_thrown(*(void **)exception) : NULL;
+    if (loader)
+        given_up = loader;
     ORIGINAL(rethrow_exception)(exception);
 }
 

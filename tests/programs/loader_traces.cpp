@@ -338,6 +338,8 @@ int main(int argc, char **argv) {
         handed_over();
     else if (kind == "caught")
         caught(workers);
+    else if (kind == "mended")
+        mended(workers);
     else if (kind == "turning")
         two_epochs<Turning>(workers);
     else if (kind == "few_bad" || kind == "few_bad_bare")

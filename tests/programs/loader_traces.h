@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <cstdlib>
+#include <exception>
 #include <map>
 #include <new>
 #include <stdexcept>
@@ -69,6 +70,32 @@ inline void caught(size_t workers) {
     }
     trainer.tell("caught", batches);
     std::cout << "skipped " << skipped << std::endl;
+}
+
+// One example, late, is read by other means where the first ones fail; later the program itself is given an exception that is no example's.
+struct Mended : Blobs {
+    using Blobs::Blobs;
+    Example<> get(size_t index) override {
+        try {
+            if (index == 293)
+                throw std::runtime_error("the example is bad");
+        } catch (...) {
+            auto why = std::current_exception();
+        }
+        return Blobs::get(index);
+    }
+};
+inline void mended(size_t workers) {
+    Trainer trainer;
+    auto loader = make_data_loader<samplers::SequentialSampler>(datasets::map<Mended, transforms::Stack<>>(Mended(310, 1), {}),
+                                                                DataLoaderOptions(25).workers(workers));
+    for (int epoch = 0; epoch < 2; epoch++) {
+        trainer.tell("mended", trainer.pass(*loader));
+        try {
+            std::rethrow_exception(std::make_exception_ptr(std::runtime_error("of something else")));
+        } catch (const std::exception &) {
+        }
+    }
 }
 
 // Each example is turned by another angle than the last one; after a whole batch it is as it was.
