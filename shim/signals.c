@@ -143,9 +143,9 @@ static bool keep(int number, struct handled *signal, const siginfo_t *info) {
     if (!timer_start(signal, number, patience))
         return false;
     signal->info = *info;
-    atomic_store(&signal->is_kept, true);
     if (number == SIGINT)
-        signals_worker_note_kept();
+        signals_worker_note_kept(); /* first: who takes it from another thread notes that it has run */
+    atomic_store(&signal->is_kept, true);
     comm_wish(1u << (signal - handled), signal->is_of_main);
     return true;
 }

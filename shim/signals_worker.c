@@ -84,8 +84,8 @@ static bool has_naps_left(void) {
 }
 
 bool signals_worker_waits(bool is_new, bool is_for_all) {
-    if (is_new && is_for_all)
-        atomic_store(&here.is_for_all, true);
+    if (is_new)
+        atomic_store(&here.is_for_all, is_for_all);
     bool may_wait = handlers && atomic_load(&handlers->is_there) && !is_orphan() && (is_new ? begin() : atomic_load(&here.waits));
     bool waits = may_wait && atomic_load(&handlers->run) == atomic_load(&here.run) && has_naps_left();
     atomic_store(&here.waits, waits);
