@@ -10,8 +10,9 @@
 
 #include "dump.h"
 
-#if __has_include(<torch/optim/schedulers/reduce_on_plateau_scheduler.h>) /* since 2.0 */
+#if __has_include(<torch/optim/schedulers/reduce_on_plateau_scheduler.h>) /* since 2.0; torch.h has it since 2.2 */
 #define SCHEDULER
+#include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
 #endif
 
 struct Tower : torch::nn::Module {
