@@ -191,6 +191,13 @@ END
     done
 }
 
+@test "little shared memory, which loaders with workers need, is said" {
+    requires root
+    unshare -m mount -t tmpfs none /dev/shm || skip "needs the right to mount"
+    run -0 unshare -m sh -c 'mount -t tmpfs -o size=1m none /dev/shm; exec "$0" doctor' "$ACCEL_RUN"
+    finding WARN /dev/shm AR-SHM
+}
+
 @test "the doctor uses what the user's environment says, but for his settings of a run" {
     ACCEL_RUN_RANKS=7 ACCEL_RUN_LOG_LEVEL=error ACCEL_RUN_LOG_DIR=$T/logs run -0 "$ACCEL_RUN" doctor
     finding PASS ranks "over 2 ranks"

@@ -309,3 +309,25 @@ train()'
 @test "a package that puts its files in their place by system calls of its own" {
     both_builds own_calls.py
 }
+
+@test "what cannot be saved or kept in mind alike by all ranks stops by name: a save that is one rank's own, more files for writing than are known" {
+    program '
+import resource, tempfile
+if sys.argv[1] == "save":
+    torch.save(model.state_dict(), tempfile.mkstemp()[1] if os.environ["ACCEL_RUN_RANK"] == "1" else "model.pt")
+else:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (9000, 9000))
+    files = [open(f"file_{number}", "w") for number in range(8300)]
+print("further")'
+    cd "$RANKS"
+    local kind kinds=(save)
+    (ulimit -n 9000) && kinds+=(many)
+    for kind in "${kinds[@]}"; do
+        run -125 env TMPDIR="$BATS_TEST_TMPDIR" "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" "$kind"
+        lacks "$output" further
+        case $kind in
+        save) contains "$output" "AR-SAVE-PARTED: rank 1 saves to a temporary file of its own, rank 0 does not: model.pt" ;;
+        many) contains "$output" "AR-FILE-MANY: rank 0 cannot open '$RANKS/file_8192'" ;;
+        esac
+    done
+}
