@@ -119,13 +119,12 @@ static bool pass(struct claims *claims, struct claims_connection *connection, ui
 }
 
 static void note_above(struct rank *rank) {
-    pid_t pid = rank->claimer;
+    pid_t pid, parent = 0;
+    process_started(rank->claimer, &parent, NULL);
     for (int i = 0; i < RANK_ABOVE_MAX; i++) {
-        pid_t parent = 0;
-        if (pid > 1 && pid != getpid())
-            process_started(pid, &parent, NULL);
-        pid = parent;
-        rank->above[i] = (struct rank_ancestor){pid, pid ? process_started(pid, NULL, NULL) : 0};
+        pid = parent > 1 && parent != getpid() ? parent : 0;
+        parent = 0;
+        rank->above[i] = (struct rank_ancestor){pid, pid ? process_started(pid, &parent, NULL) : 0};
     }
 }
 

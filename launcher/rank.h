@@ -41,7 +41,7 @@ struct rank {
     int program_code;                           /* as exit_code and signal: of that process, or a script that has waited for it, */
     int program_signal;                         /* where it was an orphan that has outlived the first process: */
     bool program_is_known;                      /* how it has ended is known */
-    uint64_t program_ended_ms;                  /* when that was first looked at; 0: not yet */
+    uint64_t program_ended_ms;                  /* when its end was first seen to have begun; 0: not yet */
     struct rank_ancestor above[RANK_ABOVE_MAX]; /* its parent, that one's parent... : shells that wait for it */
     uint64_t released;         /* when its connection was closed, as process_started() counts, or a moment before; 0: never */
     uint64_t unreaped_ms;      /* since when the claimer has been seen to be a zombie; 0: it is none */

@@ -88,8 +88,9 @@ static bool has_gone_on(const struct job *job, uint64_t now_ms, uint64_t since_m
 bool signals_ask_to_end(struct job *job, uint64_t now_ms) {
     if (job->state == LIFECYCLE_RUNNING)
         return false;
-    bool may_have_gone_on = has_gone_on(job, now_ms, job->requested_ms, true); /* how far the ranks are is read where it matters alone */
-    return !may_have_gone_on || !has_gone_on(job, now_ms, job->requested_ms, board_progress(job) > job->requested_at);
+    if (!has_gone_on(job, now_ms, job->requested_ms, true)) /* however far the ranks are, which takes a look at each */
+        return true;
+    return !has_gone_on(job, now_ms, job->requested_ms, board_progress(job) > job->requested_at);
 }
 
 static void ask_to_end(struct job *job, int requests) {

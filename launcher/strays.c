@@ -87,7 +87,7 @@ void strays_note_earlier(struct strays *strays) {
 }
 
 /* A script that has waited for the rank's last program. It may become the next one itself: a shell's last command. */
-static bool has_waited(pid_t pid, const struct rank *rank) {
+bool strays_is_script(pid_t pid, const struct rank *rank) {
     for (int i = 0; i < RANK_ABOVE_MAX; i++)
         if (rank->above[i].pid == pid)
             return rank->above[i].started == process_started(pid, NULL, NULL);
@@ -100,7 +100,7 @@ static void note_end(const struct strays *strays, const siginfo_t *end) {
     for (uint32_t i = 0; i < strays->world_size; i++) {
         struct rank *rank = &strays->ranks[i];
         bool is_program = rank->claimer == end->si_pid && rank->claimer_started == process_started(end->si_pid, NULL, NULL);
-        bool is_script = has_waited(end->si_pid, rank) && !process_state(rank->claimer, rank->claimer_started);
+        bool is_script = strays_is_script(end->si_pid, rank) && !process_state(rank->claimer, rank->claimer_started);
         if (!rank->is_survived || (!is_program && !is_script))
             continue;
         rank->program_code = end->si_code == CLD_EXITED ? end->si_status : 0;
@@ -179,7 +179,7 @@ static bool may_be_loading(pid_t pid, const struct rank *rank) {
 }
 
 static bool goes_on_waiting(pid_t pid, const struct rank *rank) {
-    return has_waited(pid, rank) && process_state(pid, 0) != 'Z';
+    return strays_is_script(pid, rank) && process_state(pid, 0) != 'Z';
 }
 
 pid_t strays_find_trainer(const struct strays *strays, const struct rank *rank, bool may_load) {

@@ -36,6 +36,9 @@ pid_t strays_find_trainer(const struct strays *strays, const struct rank *rank, 
 /* Are all that are left helpers of libtorch's, which end two seconds after who needs them, and clean up after it then? */
 bool strays_end_by_themselves(const struct strays *strays);
 
+/* Is it a script that has run the rank's last program? */
+bool strays_is_script(pid_t pid, const struct rank *rank);
+
 /* Adds "name (pid)" to the list of names, at most size bytes. */
 void strays_add_name(pid_t pid, char *names, size_t size);
 

@@ -294,7 +294,7 @@ static uint64_t note_pause(struct job *job, uint64_t begin_ms, int timeout_ms) {
     return took_ms - (uint64_t)timeout_ms;
 }
 
-/* What was waited for comes after the pause, by the job's clock, too. A pause amid the calls it counts: what they have noted may be later than that. */
+/* What was waited for comes after the pause, by the job's clock, too. From a pause amid the calls it is not taken back: they have noted times by it. */
 static void wait_for_events(struct job *job, int timeout_ms) {
     uint64_t begin_ms = job_clock_ms(job);
     loop_wait(&job->loop, timeout_ms);

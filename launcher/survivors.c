@@ -28,19 +28,18 @@ bool survivors_has_failed(struct job *job, const struct rank *rank, uint64_t now
 }
 
 /* It closes its connection before it is a zombie, and before its end can be asked for. One that was a zombie when its script ended has not outlived that. */
-static bool is_exiting(const struct rank *rank, uint64_t since_ms) {
+static bool is_exiting(struct rank *rank, uint64_t now_ms) {
+    uint64_t since_ms = now_ms - rank->ended_ms;
     char state = rank->has_claimed && since_ms < TOLD_MS ? process_state(rank->claimer, rank->claimer_started) : 0;
-    if (since_ms < LIFECYCLE_MOMENT_MS)
-        return state && (rank->is_survived || state != 'Z');
-    return state && state != 'Z' && rank->is_survived && process_is_exiting(rank->claimer);
+    bool has_begun = state && state != 'Z' && rank->is_survived && process_is_exiting(rank->claimer);
+    if (has_begun && !rank->program_ended_ms)
+        rank->program_ended_ms = now_ms;
+    return has_begun || (state && since_ms < LIFECYCLE_MOMENT_MS && (rank->is_survived || state != 'Z'));
 }
 
 /* Whoever thinks that the job is over would wait for it in vain. */
-static void tell_of_script(struct job *job, const struct rank *rank) {
+static void tell_of_script(struct job *job, const struct rank *rank, pid_t script) {
     char name[128] = "";
-    pid_t script = job->has_told_of_script ? 0 : strays_find_trainer(&job->strays, rank, false);
-    if (!script)
-        return;
     job->has_told_of_script = true;
     strays_add_name(script, name, sizeof name);
     if (job->config->log_level >= CONFIG_LEVEL_WARN)
@@ -60,13 +59,14 @@ bool survivors_include(struct job *job, struct rank *rank, uint64_t now_ms) {
         rank->program_ended_ms = now_ms;
     uint64_t since_ms = now_ms - rank->ended_ms;
     bool has_failed = survivors_has_failed(job, rank, now_ms);
-    if (has_failed || is_exiting(rank, since_ms))
+    if (has_failed || is_exiting(rank, now_ms))
         return !has_failed;
     if (rank->exit_code || rank->signal || signals_ask_to_end(job, now_ms))
         return false;
     if (since_ms < LIFECYCLE_MOMENT_MS && strays_reap(&job->strays))
         return true;
-    if (since_ms >= SCRIPT_MS)
-        tell_of_script(job, rank);
-    return strays_find_trainer(&job->strays, rank, since_ms < IMPORT_MS);
+    pid_t next = strays_find_trainer(&job->strays, rank, since_ms < IMPORT_MS);
+    if (next && since_ms >= SCRIPT_MS && !job->has_told_of_script && strays_is_script(next, rank))
+        tell_of_script(job, rank, next);
+    return next;
 }
