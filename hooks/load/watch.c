@@ -37,12 +37,13 @@ void watch_begin(struct loader *loader, struct list_rows rows, size_t length, in
     atomic_store(&watch.open, observe || watch.divided);
 }
 
-#define THROWN_MOST 64
+#define THROWN_MOST 1024
 
-/* What workers' get() have thrown last, of lists that may have been cut; some of it they have caught themselves. A ring. */
+/* What workers' get() have thrown last, of lists that may have been cut; some of it they have caught themselves. A ring, which nothing empties: what a
+   worker has read ahead may be given to the program in the next epoch. */
 static struct {
     struct loader *_Atomic loader;
-    void *_Atomic what; /* the exception's object, alive while somebody has it */
+    void *_Atomic what; /* the exception's object; another one of the program's may have its place later, and stops the job */
 } thrown[THROWN_MOST];
 static _Atomic uint32_t thrown_count;
 static struct loader *given_up; /* whose exception the program was given; main thread */
@@ -76,9 +77,9 @@ void *hook_current_exception(void *result) {
     struct worker *worker;
     struct loader *loader = shim_active() && !threads_is_main() ? loaders_of_thread(&worker) : NULL;
     if (loader)
-        atomic_store(&loader->spoilt, true); /* the batch never comes */
+        atomic_store(&loader->spoilt, true); /* the batch may never come */
     result = ORIGINAL(current_exception)(result);
-    if (loader && atomic_load(&loader->state) == LOADER_DIVIDED)
+    if (loader && atomic_load(&loader->state) == LOADER_DIVIDED && *(void **)result)
         note_thrown(loader, *(void **)result); /* a std::exception_ptr is the object's address */
     return result;
 }
