@@ -11,6 +11,8 @@ struct tensor **hook_cross_map_forward(struct tensor **result, void *module, str
     enum record_kind kind = is_unseen ? record_get(*input).kind : RECORD_NONE;
     if (kind != RECORD_SHARD && kind != RECORD_PARTIAL)
         return ORIGINAL(cross_map_forward)(result, module, input);
+    report_gather();
+    dispatch_client.settle(); /* what the program has written through pointers */
     HELD_TENSOR whole = dispatch_client.whole(*input);
     ORIGINAL(cross_map_forward)(result, module, (struct tensor *const *)&whole);
     mark_gathered(*result, false);

@@ -155,9 +155,9 @@ static struct tensor *history_of(struct shard_call *call, const struct argument 
 }
 
 /* A leaf that wants a gradient is refused, as any write to it is, and so are its views, and views of several results: before numbers are drawn, which later
-   draws would miss. Nothing says which they are but a write. */
+   draws would miss. Which views are nothing says but a write: others have a node more, and a version. */
 static void refuse_early(struct tensor *self) {
-    if (tensor_is_recorded(self))
+    if (tensor_is_recorded(self) && (!tensor_node(self) || tensor_is_view(self)))
         value_drop(TORCH_CALL("aten::copy_", "", value_tensor(self), value_tensor(self), value_bool(false)));
 }
 

@@ -289,6 +289,10 @@ void *tensor_node(struct tensor *tensor) {
     return torch_functions.grad_fn(&cell);
 }
 
+bool tensor_is_view(struct tensor *tensor) {
+    return torch_functions.view_meta(&tensor);
+}
+
 struct tensor **tensor_grad_slot(struct tensor *tensor) {
     return torch_functions.mutable_grad(tensor);
 }

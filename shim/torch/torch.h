@@ -176,6 +176,7 @@ bool tensor_is_dense(struct tensor *tensor);      /* elements fill their memory 
 bool tensor_same_layout(struct tensor *one, struct tensor *other); /* the same type, sizes and strides */
 bool tensor_requires_grad(struct tensor *tensor);
 void *tensor_node(struct tensor *tensor);                /* grad_fn's Node*, or NULL */
+bool tensor_is_view(struct tensor *tensor);              /* as autograd has it: a write to it changes the history of what it is a view of */
 struct tensor **tensor_grad_slot(struct tensor *tensor); /* .grad in place */
 void tensor_retain(struct tensor *tensor);
 bool tensor_retain_living(struct tensor *tensor); /* false: nobody owns it; its end waits for us, without Python's lock, which this takes */
