@@ -321,13 +321,13 @@ else:
 print("further")'
     cd "$RANKS"
     local kind kinds=(save)
-    (ulimit -n 9000) && kinds+=(many)
+    if (ulimit -n 9000); then kinds+=(many); else echo "# open files are limited: not tried with many" >&3; fi
     for kind in "${kinds[@]}"; do
         run -125 env TMPDIR="$BATS_TEST_TMPDIR" "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" "$kind"
         lacks "$output" further
         case $kind in
-        save) contains "$output" "AR-SAVE-PARTED: rank 1 saves to a temporary file of its own, rank 0 does not: model.pt" ;;
-        many) contains "$output" "AR-FILE-MANY: rank 0 cannot open '$RANKS/file_8192'" ;;
+        save) contains "$output" "AR-SAVE-PARTED: rank 1 saves to a temporary file of its own, rank 0 does not: " ;;
+        many) [[ $output =~ "AR-FILE-MANY: rank "[01]" cannot open '$RANKS/file_8192'" ]] ;;
         esac
     done
 }

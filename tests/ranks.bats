@@ -204,7 +204,7 @@ END
 @test "a script in the background that goes on behind its program is named, and what it trains next counts" {
     # shellcheck disable=SC2016 # for the inner shells
     spawn_bg ACCEL_RUN_LOG_LEVEL=warn "$ACCEL_RUN" -n 2 sh -c 'nohup sh -c "\"$0\" claim meet; until [ -e go ]; do sleep 0.1; done; \"$0\" claim meet touch=second.%r; exit" & exit 0' "$CLAIMER"
-    retry 150 0.1 grep -q "the script that ran it in the background goes on, and is waited for: sh (" err
+    retry 300 0.1 grep -q "the script that ran it in the background goes on, and is waited for: sh (" err
     kill -0 "$bg_pid"
     touch go
     job_ends

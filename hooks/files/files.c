@@ -204,7 +204,7 @@ bool files_absolute(int directory, const char *path, char *out) {
     char whole[PATH_MAX];
     path = files_whole_path(directory, path, whole);
     if (path[0] == '/')
-        return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX - 1; /* the longest may have been cut */
+        return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX - (path == whole); /* the longest that was put together may have been cut */
     SHIM_FILES_ASIDE;
     if (!getcwd(out, PATH_MAX))
         return false;
