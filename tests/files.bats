@@ -310,23 +310,28 @@ train()'
     both_builds own_calls.py
 }
 
-@test "what cannot be saved or kept in mind alike by all ranks stops by name: a save that is one rank's own, more files for writing than are known" {
+@test "what cannot be saved or kept in mind alike by all ranks stops by name: a save that is one rank's own, more files for writing than are known, no private copy" {
     program '
 import resource, tempfile
 if sys.argv[1] == "save":
     torch.save(model.state_dict(), tempfile.mkstemp()[1] if os.environ["ACCEL_RUN_RANK"] == "1" else "model.pt")
+elif sys.argv[1] == "large":  # its begin alone is written; a private copy would be as large
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+    open("large", "r+b").write(b"begin")
 else:
     resource.setrlimit(resource.RLIMIT_NOFILE, (9000, 9000))
     files = [open(f"file_{number}", "w") for number in range(8300)]
 print("further")'
     cd "$RANKS"
-    local kind kinds=(save)
+    head -c 1000000 /dev/zero >large
+    local kind kinds=(save large)
     if (ulimit -n 9000); then kinds+=(many); else echo "# open files are limited: not tried with many" >&3; fi
     for kind in "${kinds[@]}"; do
         run -125 env TMPDIR="$BATS_TEST_TMPDIR" "$ACCEL_RUN" -n 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" "$kind"
         lacks "$output" further
         case $kind in
         save) contains "$output" "AR-SAVE-PARTED: rank 1 saves to a temporary file of its own, rank 0 does not: " ;;
+        large) contains "$output" "AR-FILE-COPY: rank 1 cannot make a private copy of 'large': File too large" ;;
         many) [[ $output =~ "AR-FILE-MANY: rank "[01]" cannot open '$RANKS/file_8192'" ]] ;;
         esac
     done

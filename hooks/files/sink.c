@@ -37,7 +37,7 @@ int sink_make(int flags, unsigned mode) {
 }
 
 void sink_refuse(const char *path) {
-    shim_problem("AR-FILE-COPY", "Free some space in /tmp, or raise the limit of open files (ulimit -n).",
+    shim_problem("AR-FILE-COPY", "Free some space in /tmp, or raise the limit of open files (ulimit -n) or of their size (ulimit -f).",
                  "rank %u cannot make a private copy of '%s': %s", shim_rank(), path, strerrordesc_np(errno));
 }
 
@@ -192,7 +192,7 @@ int sink_open(const char *real, int flags, unsigned mode) {
     if (sink < 0)
         return -1;
     if (!begin(sink, real, flags, is_there ? &old : NULL)) {
-        int error = sink_has_none_left() ? errno : ENOSPC;
+        int error = errno;
         close(sink);
         errno = error;
         return -1;
