@@ -13,6 +13,10 @@ load files
     both_builds subprocesses.py
 }
 
+@test "Python: so it is between the import of torch and the first parameter; a module that is still to be loaded is not" {
+    both_builds early_commands.py
+}
+
 @test "a library of Python's that runs commands by what it finds on the disk, or by locks, runs them on every rank; libtorch's compiler of extensions once" {
     mkdir -p "$PLAIN/site-packages/torch/utils" "$RANKS/site-packages/torch/utils"
     tee "$PLAIN/site-packages/builder.py" >"$RANKS/site-packages/builder.py" <<'PYTHON'
