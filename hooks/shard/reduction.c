@@ -145,8 +145,9 @@ enum { INDEX_AT = 2 }; /* gather, scatter: the indices' place, after the dimensi
 RULE_FUNCTION(along) {
     if (rule->a >= call->value_count || call->values[rule->a].tag != TAG_INT)
         return RULE_GATHER;
-    int at = wrap_dim(call_int(call, rule->a, 0), argument_dims(call->lead));
-    if (at == call->record.dim || !decide_rows_at(call, call->record.dim))
+    int dims = argument_dims(call->lead), at = wrap_dim(call_int(call, rule->a, 0), dims);
+    if (at == call->record.dim || at < 0 || at >= dims ||
+        !decide_rows_at(call, call->record.dim)) /* a dimension that is none: libtorch says so */
         return RULE_GATHER;
     if (rule->a == INDEX_AT - 1 && !bounds_hold(call, INDEX_AT, argument_size(call_argument(call, 0), at)))
         return RULE_GATHER;

@@ -60,6 +60,8 @@ for step in range(2):
         lambda: hidden.select(1, 9),
         lambda: hidden.select(-7, 0),
         lambda: hidden.squeeze(2),
+        lambda: hidden.cumsum(1 << 30),
+        lambda: hidden.softmax(-9),
         lambda: hidden.squeeze((0, -3)),
         lambda: torch.nn.functional.group_norm(hidden, 3),
         lambda: (hidden * 1).detach().masked_fill_(torch.ones(13, 5, dtype=torch.bool), 0),
