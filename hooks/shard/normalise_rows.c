@@ -84,6 +84,36 @@ static void update_statistics(struct shard_call *call) {
     normalise_update_running(call, 4, variance, 1, channels, true);
 }
 
+/* Evaluation ends by writing to the statistics the mean of as many copies of them as there are rows (instance_norm in libtorch's Normalization.cpp), which is
+   rounded: what is written is a function of the number of rows, and is to be the whole batch's. */
+static void rewrite_statistics(struct shard_call *call, int position) {
+    struct value running = call->values[position];
+    int64_t sizes[] = {record_total(&call->record), tensor_elements(running.tensor)}, over[] = {0};
+    struct value copies = TORCH_CALL("aten::repeat", "", running, value_int_list(sizes, 1));
+    struct value rows = TORCH_CALL("aten::view", "", copies, value_int_list(sizes, 2));
+    struct value mean = TORCH_CALL("aten::mean", "dim", rows, value_int_list(over, 1), value_bool(false), value_none());
+    value_drop(TORCH_CALL("aten::copy_", "", running, mean, value_bool(false)));
+    struct value owned[] = {copies, rows, mean};
+    for (int i = 0; i < 3; i++)
+        value_drop(owned[i]);
+}
+
+/* By copies of the statistics, for the kernel writes to what it is given. */
+static struct value evaluate(struct shard_call *call) {
+    const struct value *values = call->values;
+    struct value statistics[2];
+    for (int i = 0; i < 2; i++)
+        statistics[i] = call_is_none(call, 3 + i) ? value_none() : TORCH_CALL("aten::clone", "", values[3 + i], value_none());
+    struct value result = TORCH_CALL("aten::instance_norm", "", values[0], values[1], values[2], statistics[0], statistics[1], values[5],
+                                     values[6], values[7], values[8]);
+    for (int i = 0; i < 2; i++)
+        if (!call_is_none(call, 3 + i)) {
+            value_drop(statistics[i]);
+            rewrite_statistics(call, 3 + i);
+        }
+    return result;
+}
+
 /* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled): running statistics are over all rows, one
    exchange of two numbers per channel. */
 RULE_FUNCTION(instance_norm) {
@@ -93,9 +123,9 @@ RULE_FUNCTION(instance_norm) {
     OPAQUE_SCOPE;
     const struct value *values = call->values;
     bool own_statistics = call_flag(call, 5);
-    struct value none = value_none();
-    struct value result = TORCH_CALL("aten::instance_norm", "", values[0], values[1], values[2], own_statistics ? none : values[3],
-                                     own_statistics ? none : values[4], values[5], values[6], values[7], values[8]);
+    struct value none = value_none(), result = own_statistics ? TORCH_CALL("aten::instance_norm", "", values[0], values[1], values[2], none,
+                                                                           none, values[5], values[6], values[7], values[8])
+                                                              : evaluate(call);
     if (own_statistics && !call_is_none(call, 3))
         update_statistics(call);
     result = normalise_watch_gradient(result, &call->record);

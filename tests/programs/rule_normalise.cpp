@@ -136,6 +136,8 @@ static void others(torch::ScalarType type) {
     finish("instance_norm", torch::instance_norm(input(), running.weight, running.bias, {}, {}, true, 0.1, 1e-5, false));
     finish("instance_norm evaluated",
            torch::instance_norm(input(), running.weight, running.bias, running.mean, running.variance, false, 0.1, 1e-5, false));
+    show("instance_norm evaluated, bits of the statistics", running.mean.view(torch::kByte).to(torch::kDouble).cumsum(0));
+    show("instance_norm evaluated, bits of the statistics", running.variance.view(torch::kByte).to(torch::kDouble).cumsum(0));
     finish("instance_norm tracked",
            torch::instance_norm(input(), running.weight, running.bias, running.mean, running.variance, true, 0.1, 1e-5, false));
     show("instance_norm running", running.mean);
