@@ -1,5 +1,6 @@
 /*
- * Names that differ between ranks only by the moment or by the process: run-1764000000, log.4711, 2026-11-24_13-17-02. Pure but for moment_of_start().
+ * Names that differ between ranks only by the moment or by the process: run-1764000000, log.4711, 2026-11-24_13-17-02. Pure but for moment_of_start();
+ * allocates nothing.
  */
 #ifndef ACCEL_SHIM_MOMENT_H
 #define ACCEL_SHIM_MOMENT_H

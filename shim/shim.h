@@ -26,6 +26,7 @@
 #include "first_host.h"
 #include "beside.h"
 #include "meeting.h"
+#include "moment.h"
 #include "pairs.h"
 #include "python.h"
 #include "replace.h"

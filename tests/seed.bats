@@ -176,6 +176,19 @@ PYTHON
     contains "$output" spawn
 }
 
+@test "what a script makes anew on each rank before it hands it on, the time and a temporary folder, changes no draw; another name does" {
+    cat >"$BATS_TEST_TMPDIR/run.sh" <<'END'
+folder=$(mktemp -d) nanoseconds=$(date +%s%N) second=$(date +%Y-%m-%d_%H-%M-%S)
+draw() { /usr/bin/python3 -c 'import os, random; print(random.random(), os.urandom(4), list(set("abcdefgh")))' "$@"; }
+draw --out "$folder/model.pt" "--run=runs/$nanoseconds" "$second" "${TMPDIR:-/tmp}/tmp$(tr -dc a-z0-9_ </dev/urandom | head -c 8)"
+draw --out /tmp/tmp_one
+draw --out /tmp/tmp_two
+rmdir "$folder"
+END
+    on_ranks 2 bash "$BATS_TEST_TMPDIR/run.sh"
+    [ "$(sort -u <<<"$output" | wc -l)" = 3 ]
+}
+
 @test "programs that do not train draw from the system: no two names of mktemp are alike" {
     "$ACCEL_RUN" -n 2 --log-dir "$BATS_TEST_TMPDIR/log" bash -c 'mktemp -u; head -c 8 /dev/urandom | od -An -tx1; echo $SRANDOM' >/dev/null 2>&1
     while read -r line <&3 && read -r other <&4; do

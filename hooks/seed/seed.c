@@ -28,12 +28,9 @@
 #include <unistd.h>
 
 #include "seed.h"
-#include "siphash.h"
-
-enum { BLOCK_BYTES = 4096 };
 
 static struct siphash_key secret;
-static uint64_t program;                        /* hash of path and arguments */
+static uint64_t program;                        /* program.c */
 static uint64_t lineage;                        /* hash of the forks from the exec to here */
 static _Atomic uint64_t forks[2];               /* by others and by the main thread */
 static _Atomic uint64_t draws[SEED_SOURCES][2]; /* likewise */
@@ -45,62 +42,6 @@ static bool is_main_thread(void) {
 }
 
 /* ---- what a draw depends on */
-
-static uint64_t hash_bytes(uint64_t before, const char *bytes, size_t count) {
-    uint64_t words[BLOCK_BYTES / 8 + 2] = {before, count};
-    memcpy(words + 2, bytes, count);
-    return siphash(secret, words, 2 + (count + 7) / 8);
-}
-
-/* The arguments, as they are read from the kernel. Over several hosts the program may lie in another folder on each (launcher/hosts compares its name alone):
-   there its path counts from the last slash on, and so does the first argument that is a path, for a script may stand behind its interpreter and options. */
-struct arguments {
-    uint64_t hash;
-    bool is_name, has_met_path; /* of several hosts */
-    size_t count;
-    char bytes[BLOCK_BYTES]; /* of the present one: longer than any path */
-};
-
-static size_t folder_length(const char *path, size_t count) {
-    while (count && path[count - 1] != '/')
-        count--;
-    return count;
-}
-
-static void end_argument(struct arguments *arguments) {
-    size_t folder = 0;
-    if (arguments->is_name || (shim_has_hosts() && !arguments->has_met_path && arguments->bytes[0] != '-')) {
-        folder = folder_length(arguments->bytes, arguments->count);
-        arguments->has_met_path |= folder && !arguments->is_name;
-    }
-    arguments->hash = hash_bytes(arguments->hash, arguments->bytes + folder, arguments->count - folder);
-    arguments->is_name = false;
-    arguments->count = 0;
-}
-
-static void take_bytes(struct arguments *arguments, const char *bytes, size_t count) {
-    for (const char *byte = bytes; byte < bytes + count; byte++) {
-        arguments->bytes[arguments->count++] = *byte;
-        if (!*byte || arguments->count == BLOCK_BYTES)
-            end_argument(arguments);
-    }
-}
-
-/* The path and the arguments: read from the kernel, since a constructor has not run yet when another library's draws. */
-static uint64_t hash_program(void) {
-    char block[BLOCK_BYTES];
-    ssize_t length = readlink("/proc/self/exe", block, sizeof block);
-    size_t count = length > 0 ? (size_t)length : 0, folder = shim_has_hosts() ? folder_length(block, count) : 0;
-    struct arguments arguments = {.hash = hash_bytes(0, block + folder, count - folder), .is_name = shim_has_hosts()};
-    int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return arguments.hash;
-    while ((length = read(file, block, sizeof block)) > 0)
-        take_bytes(&arguments, block, (size_t)length);
-    end_argument(&arguments); /* a process that has renamed itself may have left none of the zeros */
-    close(file);
-    return arguments.hash;
-}
 
 static uint64_t hexadecimal(const char *text) {
     uint64_t word = 0;
@@ -114,7 +55,7 @@ static void prepare(const char *text) {
     }
     if (!atomic_load(&agreed)) {
         secret = (struct siphash_key){hexadecimal(text), hexadecimal(text + 16)};
-        program = hash_program();
+        program = program_hash(secret);
         atomic_store(&agreed, 1);
     }
     atomic_flag_clear_explicit(&preparing, memory_order_release);

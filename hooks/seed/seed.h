@@ -3,6 +3,7 @@
 #define ACCEL_HOOKS_SEED_H
 
 #include "../../shim/shim.h"
+#include "siphash.h"
 
 enum seed_source {
     SEED_TORCH,         /* getNonDeterministicRandom */
@@ -12,8 +13,8 @@ enum seed_source {
     SEED_RANDOM_DEVICE, /* std::random_device */
     SEED_GETRANDOM,
     SEED_ARC4RANDOM,
-    SEED_SRAND, /* srand, srandom, srand48 with the time */
-    SEED_DEVICE_FILE,
+    SEED_SRAND,       /* srand, srandom, srand48 with the time */
+    SEED_DEVICE_FILE, /* /dev/urandom, /dev/random */
     SEED_SOURCES
 };
 
@@ -30,6 +31,9 @@ uint64_t seed_name_call(enum seed_source source);
 bool seed_is_time(uint64_t value);
 /* A number made of the time: rank 0's; where it cannot be had, one that is drawn, of at most as many bits. May wait for rank 0. */
 uint64_t seed_agree_on(uint64_t value);
+
+/* The same for the same process of each rank (program.c). Allocates nothing. Any thread, also before the constructors. */
+uint64_t program_hash(struct siphash_key secret);
 
 static inline uint64_t seed_draw_word(enum seed_source source) {
     uint64_t word;
