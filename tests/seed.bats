@@ -35,7 +35,7 @@ on_ranks() {
         first=$output second=$EPOCHSECONDS
         until [ "$EPOCHSECONDS" -gt "$second" ]; do :; done # time() is a source, too: two jobs of one second draw the same from it
         on_ranks $count "$draws"
-        for source in random_device getrandom urandom 'srand(time)' torch 'manual_seed(time)' 'worker 0'; do
+        for source in random_device getrandom syscall urandom kept 'srand(time)' torch 'manual_seed(time)' 'worker 0'; do
             [ "$(grep -F "$source:" <<<"$first")" != "$(grep -F "$source:" <<<"$output")" ]
         done
     done

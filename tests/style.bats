@@ -64,8 +64,8 @@ hook_symbols() {
 
 @test "a process sees of the shim the functions of the hook table and nothing else" {
     diff -u <(hook_symbols) <(nm -D --defined-only "$SHIM" | awk '{print $3}' | sort -u)
-    # close and execve are not among them: they look at a number, without a lock or an allocation, before they pass on (hooks/files)
-    nm -D --defined-only "$SHIM" | awk '{print $3}' | grep -xE 'dlopen|dlsym|malloc|calloc|realloc|free|read|write|fork|vfork' |
+    # close, execve and read are not among them: they look at a number, without a lock or an allocation, before they pass on (hooks/files, hooks/seed/device.c)
+    nm -D --defined-only "$SHIM" | awk '{print $3}' | grep -xE 'dlopen|dlsym|malloc|calloc|realloc|free|write|fork|vfork' |
         nothing "functions that must never be hooked (style of preload libraries: they recurse or deadlock)"
 }
 

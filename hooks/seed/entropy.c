@@ -1,5 +1,6 @@
 /* Entropy asked for by call: libtorch's, the C++ library's and libc's. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +26,32 @@ long hook_getrandom(void *bytes, size_t count, unsigned flags) {
         return ORIGINAL(getrandom)(bytes, count, flags);
     seed_draw(SEED_GETRANDOM, bytes, count);
     return (long)count;
+}
+
+/* As libc's syscall(). */
+static long enter_kernel(long number, long first, long second, long third, long fourth, long fifth, long sixth) {
+#if defined(__x86_64__)
+    register long in_r10 __asm__("r10") = fourth, in_r8 __asm__("r8") = fifth, in_r9 __asm__("r9") = sixth;
+    __asm__ volatile("syscall"
+                     : "+a"(number)
+                     : "D"(first), "S"(second), "d"(third), "r"(in_r10), "r"(in_r8), "r"(in_r9)
+                     : "rcx", "r11", "memory");
+    if ((unsigned long)number < -4095ul)
+        return number;
+    errno = (int)-number;
+    return -1;
+#else
+    return ORIGINAL(syscall)(number, first, second, third, fourth, fifth, sixth);
+#endif
+}
+
+/* Programs built for a libc before 2.25 (many a Python) ask the kernel so. Before the constructors the original is not looked for: an allocator that begins,
+   and asks here, would be entered again by dlsym. */
+long hook_syscall(long number, long first, long second, long third, long fourth, long fifth, long sixth) {
+    __typeof__(&hook_syscall) original = atomic_load_explicit(&hook_table[HOOK_syscall].original, memory_order_relaxed);
+    if (number == SYS_getrandom && seed_is_agreed())
+        return hook_getrandom((void *)first, (size_t)second, (unsigned)third);
+    return (original ? original : enter_kernel)(number, first, second, third, fourth, fifth, sixth);
 }
 
 /* glibc has arc4random since 2.36 only, and a program that looks for it by dlsym finds ours: without the original the kernel is asked. */
