@@ -164,11 +164,12 @@ print(*(one.getsockname()[1] for one in all))'
     local way
     unset ACCEL_RUN_SHIM
     export ACCEL_RUN_LOG_LEVEL=warn
-    for way in fork spawn; do
-        run --separate-stderr "$ACCEL_RUN" -n 2 /usr/bin/python3 "$REPOSITORY/tests/programs/child_trains.py" "$way"
+    for way in fork spawn command; do
+        run --separate-stderr "$ACCEL_RUN" -n 2 --log-dir logs /usr/bin/python3 "$REPOSITORY/tests/programs/child_trains.py" "$way"
         [ "$status" -eq 0 ]
         [ "$(grep -c AR-CHILD-TRAINS <<<"$stderr")" -eq 1 ]
     done
+    [ "$(cat logs/rank-*.out | wc -l)" -eq 1 ] # of a command that is waited for rank 0 has one alone
     run --separate-stderr "$ACCEL_RUN" -n 2 /usr/bin/python3 "$REPOSITORY/tests/programs/child_trains.py" fork also
     [ "$status" -eq 0 ]
     lacks "$stderr" AR-CHILD-TRAINS

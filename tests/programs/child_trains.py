@@ -1,5 +1,6 @@
-"""A process of its own does all the training. Arguments: fork, spawn or forkserver; also: the process that starts it trains first."""
+"""A process of its own does all the training. Arguments: fork, spawn, forkserver or command; also: the process that starts it trains first."""
 import multiprocessing
+import subprocess
 import sys
 
 import torch
@@ -17,7 +18,12 @@ def train(steps):
     print("%.4f" % loss.item(), flush=True)
 
 
+if sys.argv[1:] == ["itself"]:
+    train(3)
+    sys.exit()
 if __name__ == "__main__":
+    if "command" in sys.argv:
+        sys.exit(subprocess.run([sys.executable, __file__, "itself"]).returncode)
     if "also" in sys.argv:
         train(2)
     process = multiprocessing.get_context(sys.argv[1]).Process(target=train, args=(3,))
