@@ -63,7 +63,7 @@ void reached_add(struct backward *backward, struct tensor *leaf, const void *thr
                                                                  .arrival = backward->arrivals++,
                                                                  .thread = thread,
                                                                  .before = put_aside ? *slot : NULL,
-                                                                 .was_zero = was_zero,
+                                                                 .zeros = was_zero ? *slot : NULL,
                                                                  .memory = was_zero && is_shared ? tensor_data(*slot) : NULL,
                                                                  .bytes = was_zero && is_shared ? tensor_bytes(*slot) : 0,
                                                                  .copy = put_aside ? reached_copy(leaf, *slot) : NULL,

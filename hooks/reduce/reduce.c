@@ -33,8 +33,9 @@ static void settle_copy(struct leaf_gradient *leaf) {
 static void undo_one(struct leaf_gradient *leaf) {
     settle_copy(leaf);
     struct tensor **slot = tensor_grad_slot(leaf->leaf);
-    if (leaf->was_zero) { /* not by an operator: it may refuse, and this is a clean-up */
-        memset(tensor_data(*slot), 0, tensor_bytes(*slot));
+    if (leaf->zeros) {
+        if (*slot == leaf->zeros) /* not by an operator: it may refuse, and this is a clean-up */
+            memset(tensor_data(*slot), 0, tensor_bytes(*slot));
         return;
     }
     if (*slot != torch_facts.undefined)

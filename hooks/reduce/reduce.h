@@ -26,7 +26,7 @@ struct leaf_gradient {
     size_t arrival;        /* which gradient of the backward this was: 0, 1, ... */
     const void *thread;    /* to which it came: the address of something of its own */
     struct tensor *before; /* owned: the gradient that was there when the backward began; NULL: none */
-    bool was_zero;         /* there was one, all zeros: it stays where it is and is accumulated into */
+    struct tensor *zeros;  /* borrowed: there was one, all zeros: it stays where it is and is accumulated into; NULL: there was not */
     const char *memory;    /* that is there, where others may have a part of it; NULL: nobody has */
     size_t bytes;
     struct tensor *copy; /* owned: of `before`, to whose memory DistributedDataParallel may write meanwhile (backward.c); NULL: none */

@@ -72,7 +72,7 @@ static int by_storage(const void *one, const void *other) {
 }
 
 static bool is_shared(const struct leaf_gradient *leaf, struct tensor *gradient) {
-    return tensor_is_plain(gradient) && tensor_has_memory(gradient) && !leaf->was_zero && !unseen_has_reducer() &&
+    return tensor_is_plain(gradient) && tensor_has_memory(gradient) && !leaf->zeros && !unseen_has_reducer() &&
            storage_owners(tensor_storage(gradient)) > 1;
 }
 
@@ -139,7 +139,7 @@ static void put_twins_together(struct targets *targets) {
 /* The program may hold it: it does not lose its record. */
 static bool may_be_held(const struct leaf_gradient *leaf, const struct target *target) {
     bool is_part = record_get(target->gradient).kind == RECORD_PARTIAL;
-    return is_part && !leaf->was_zero && (target->is_of_others || tensor_owners(target->gradient) > 1);
+    return is_part && !leaf->zeros && (target->is_of_others || tensor_owners(target->gradient) > 1);
 }
 
 static struct target target_of(const struct leaf_gradient *leaf, struct target target) {

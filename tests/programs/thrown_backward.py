@@ -56,6 +56,30 @@ def hooks_that_throw():
         show("afterwards", net)
 
 
+def sets_and_throws(net, parameter, kept, how):
+    def hook(gradient):
+        if how == "empties":
+            net.zero_grad(set_to_none=True)
+        else:
+            parameter.grad = kept
+        refuse()
+
+    return hook
+
+
+def hooks_that_set_and_throw():
+    for how in "empties", "kept":
+        for set_to_none in (False,):
+            for place in range(4):
+                net = model()
+                net.zero_grad(set_to_none=set_to_none)
+                parameter = list(net.parameters())[place]
+                kept = torch.full_like(parameter, 3)
+                parameter.register_hook(sets_and_throws(net, parameter, kept, how))
+                try_backward(net(x).pow(2).sum())
+                print(how, None if parameter.grad is None else f"{parameter.grad.sum().item():.9g}", kept.sum().item())
+
+
 def expanded_among_others():
     for place in range(4):
         for function in (lambda h: h, Same.apply):
@@ -142,6 +166,7 @@ def within_another():
 
 
 hooks_that_throw()
+hooks_that_set_and_throw()
 within_another()
 expanded_among_others()
 what_had_come_before()
