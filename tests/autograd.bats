@@ -149,6 +149,10 @@ in_place_share() {
     same_part leaf_hooks.py debian wheel
 }
 
+@test "what a parameter's own hooks put where its gradient is, or a backward of theirs adds there, is what the gradient is added to" {
+    same_part own_gradients.py debian wheel
+}
+
 @test "gradients that the program gives, of all sizes: what one process refuses is refused, what it sums is summed" {
     same_part wrong_sizes.py debian wheel
 }

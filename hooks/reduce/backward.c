@@ -10,7 +10,7 @@ static pthread_mutex_t backward_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* What this thread does in it; together, for there is little room for such. */
 static __thread struct {
-    struct tensor *arriving; /* up to 2.0 AccumulateGrad itself calls the hooks of its tensor, before it puts the gradient there */
+    struct tensor *arriving; /* whose gradient AccumulateGrad has in hand: up to 2.0 it itself calls the tensor's hooks. Not within them. */
     uint8_t inside;          /* the number of the backward of which it runs a part: deep ones go on in threads of the engine's */
     bool is_undivided;       /* the one that it runs, beside which another thread may run the current one */
 } own;
@@ -58,6 +58,9 @@ void hook_accumulate_grad_base(void *node, struct tensor **variable) {
 static void restore_arriving(struct tensor **outer) {
     own.arriving = *outer;
 }
+#define ARRIVING_SCOPE(leaf)                                                                                                               \
+    __attribute__((cleanup(restore_arriving), unused)) struct tensor *arriving_outer_ = own.arriving;                                      \
+    own.arriving = leaf
 
 /* A gradient of the program's own, which it may have as rows, too, has been added to. */
 static void tell_of_write(struct tensor *leaf) {
@@ -68,6 +71,7 @@ static void tell_of_write(struct tensor *leaf) {
 
 static void *accumulate_undivided(void *result, void *node, void *gradients, struct tensor *leaf) {
     before_settle(leaf);
+    ARRIVING_SCOPE(leaf);
     ORIGINAL(accumulate_grad_apply)(result, node, gradients);
     tell_of_write(leaf);
     return result;
@@ -93,43 +97,12 @@ void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
         ACCUMULATE_SCOPE(leaf);
         reached_add(backward, leaf, &own);
     }
-    __attribute__((cleanup(restore_arriving), unused)) struct tensor *outer = own.arriving;
-    own.arriving = leaf;
+    ARRIVING_SCOPE(leaf);
     return ORIGINAL(accumulate_grad_apply)(result, node, gradients);
 }
 
 void backward_has_arrived(void) {
     own.arriving = NULL;
-}
-
-/* What was there before is shown to a hook that is called before the new gradient is added to it. */
-static void show_arriving(struct backward *backward) {
-    ACCUMULATE_SCOPE(NULL);
-    struct leaf_gradient *arriving = reached_find(backward, own.arriving);
-    struct tensor **slot = arriving ? tensor_grad_slot(arriving->leaf) : NULL;
-    if (slot && arriving->before && *slot == torch_facts.undefined) {
-        *slot = arriving->before;
-        arriving->before = NULL;
-        arriving->is_shown = true;
-    }
-}
-
-void backward_resume(void) {
-    struct backward *backward = own.arriving ? own_current() : NULL;
-    if (!backward)
-        return;
-    ACCUMULATE_SCOPE(NULL);
-    struct leaf_gradient *arriving = reached_find(backward, own.arriving);
-    if (arriving && arriving->is_shown) {
-        struct tensor **slot = tensor_grad_slot(arriving->leaf);
-        arriving->before = *slot && *slot != torch_facts.undefined ? *slot : NULL;
-        if (arriving->copy) { /* the hook may have written to it */
-            tensor_release(arriving->copy);
-            arriving->copy = arriving->before ? reached_copy(arriving->leaf, arriving->before) : NULL;
-        }
-        *slot = torch_facts.undefined;
-        arriving->is_shown = false;
-    }
 }
 
 static void arrived_end(struct backward *arrived) {
@@ -138,20 +111,13 @@ static void arrived_end(struct backward *arrived) {
     reached_free(arrived);
 }
 
-void backward_pause(void) {
-    struct backward *backward = own_current();
-    if (!backward)
-        return;
-    own.inside = number; /* an accelerator's graph is run in a thread of its own */
-    if (!backward->count)
-        return;
-    if (own.arriving)
-        show_arriving(backward);
+/* All that has come. */
+static void settle_arrived(struct backward *backward) {
     __attribute__((cleanup(arrived_end))) struct backward arrived = {.has_graph = backward->has_graph};
     OPAQUE_SCOPE;
     {
         ACCUMULATE_SCOPE(NULL);
-        reached_take(backward, &arrived, &(struct reached_taken){.but = own.arriving});
+        reached_take(backward, &arrived, &(struct reached_taken){.thread = NULL});
         settled_note_parts(backward, &arrived);
         backward->is_summed = true;
     }
@@ -163,6 +129,34 @@ void backward_pause(void) {
     }
     arrived.finished = true;
     accumulate_set_summed(backward, false);
+}
+
+struct tensor *backward_pause(void) {
+    struct backward *backward = own_current();
+    struct tensor *arriving = own.arriving;
+    if (backward)
+        own.inside = number; /* an accelerator's graph is run in a thread of its own */
+    if (backward && arriving) {
+        ACCUMULATE_SCOPE(NULL);
+        reached_withdraw(backward, arriving);
+    }
+    if (backward && backward->count)
+        settle_arrived(backward);
+    own.arriving = NULL;
+    return arriving;
+}
+
+/* What a hook has left as the gradient is what the one that arrives is added to: the backward comes to this leaf only now. */
+void backward_resume(struct tensor *arriving) {
+    if (!arriving)
+        return;
+    struct backward *backward = own_current();
+    own.arriving = arriving;
+    before_settle(arriving);
+    if (backward) {
+        ACCUMULATE_SCOPE(arriving);
+        reached_add(backward, arriving, &own);
+    }
 }
 
 void hook_input_metadata_complete(void *metadata, struct tensor **tensor) {
@@ -262,7 +256,7 @@ struct outer {
 static void undo_nested(size_t first) {
     __attribute__((cleanup(arrived_end))) struct backward thrown = {.finished = false};
     ACCUMULATE_SCOPE(NULL);
-    reached_take(current, &thrown, &(struct reached_taken){.but = own.arriving, .first = first, .thread = &own});
+    reached_take(current, &thrown, &(struct reached_taken){.first = first, .thread = &own});
 }
 
 static void restore_outer(const struct outer *outer) {
@@ -286,8 +280,8 @@ static void execute_nested(const struct execution *execution, struct seeds *seed
     run_divided(execution, seeds);
     settled_put_back(current);
     outer.is_through = true;
-    if (execution->accumulate)
-        backward_pause();
+    if (execution->accumulate && current->count)
+        settle_arrived(current);
     retained_show();
 }
 

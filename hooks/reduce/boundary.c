@@ -33,21 +33,20 @@ static void user_hook_release(void *data) {
     free(hook);
 }
 
-struct opaque_scope boundary_enter(void) {
+struct boundary boundary_enter(void) {
     if (!shim_active() || dispatch_in_transform())
-        return (struct opaque_scope){NULL};
-    backward_pause();
+        return (struct boundary){.arriving = NULL};
+    struct tensor *arriving = backward_pause();
     retained_show();
-    return user_enter();
+    return (struct boundary){user_enter(), arriving};
 }
 
-void boundary_leave(struct opaque_scope *level) {
-    bool has_entered = level->excluded;
-    user_leave(level);
-    if (has_entered) {
+void boundary_leave(struct boundary *boundary) {
+    bool has_entered = boundary->level.excluded;
+    user_leave(&boundary->level);
+    if (has_entered)
         dispatch_client.settle();
-        backward_resume();
-    }
+    backward_resume(boundary->arriving);
 }
 
 int64_t boundary_set_batch(int64_t batch) {

@@ -130,9 +130,9 @@ static struct object *node_hook_called(struct object *self, struct object *argum
     struct object *function = python->tuple_get(self, 0);
     struct node_hook hook;
     if (!backward_is_divided()) {
-        struct opaque_scope level = boundary_enter();
+        struct boundary boundary = boundary_enter();
         struct object *returned = python->call(function, arguments);
-        boundary_leave(&level);
+        boundary_leave(&boundary);
         return dispatch_in_transform() ? returned : convert_returned(returned, &(struct owner){.leaf = NULL}, true);
     }
     memcpy(&hook, python->bytes_text(python->tuple_get(self, 1)), sizeof hook);
@@ -141,9 +141,9 @@ static struct object *node_hook_called(struct object *self, struct object *argum
     struct object *shown = python->tuple_new(count);
     for (int64_t i = 0; i < count; i++)
         python->tuple_set(shown, i, convert(python->tuple_get(arguments, i), &owner, i == 0 && count == 2, show));
-    struct opaque_scope level = boundary_enter();
+    struct boundary boundary = boundary_enter();
     struct object *returned = python->call(function, shown);
-    boundary_leave(&level);
+    boundary_leave(&boundary);
     if (returned == python->none) /* what may be returned instead is what the first argument holds, of either kind of hook */
         returned = convert_written(returned, python->tuple_get(arguments, 0), python->tuple_get(shown, 0), &owner, hook.kind == POST_HOOK);
     else

@@ -73,12 +73,24 @@ void reached_add(struct backward *backward, struct tensor *leaf, const void *thr
         *slot = torch_facts.undefined;
 }
 
+void reached_withdraw(struct backward *backward, struct tensor *leaf) {
+    struct leaf_gradient *found = reached_find(backward, leaf);
+    if (!found)
+        return;
+    if (found->before)
+        *tensor_grad_slot(leaf) = found->before;
+    tensor_release(found->copy);
+    *found = backward->leaves[--backward->count];
+    if (found != &backward->leaves[backward->count])
+        note_place(backward, (size_t)(found - backward->leaves));
+}
+
 void reached_take(struct backward *from, struct backward *to, const struct reached_taken *taken) {
     size_t kept = 0;
     to->leaves = malloc(from->count * sizeof *to->leaves);
     for (size_t i = 0; i < from->count; i++) {
         const struct leaf_gradient *leaf = &from->leaves[i];
-        if (leaf->leaf != taken->but && leaf->arrival >= taken->first && (!taken->thread || leaf->thread == taken->thread))
+        if (leaf->arrival >= taken->first && (!taken->thread || leaf->thread == taken->thread))
             to->leaves[to->count++] = *leaf;
         else
             from->leaves[kept++] = *leaf;

@@ -323,6 +323,6 @@ void reduce_gradients(struct backward *backward) {
 void reduce_undo(struct backward *backward) {
     forget_the_gone(backward);
     for (size_t i = 0; i < backward->count; i++)
-        if (!backward->leaves[i].is_settled && !backward->leaves[i].is_shown)
+        if (!backward->leaves[i].is_settled)
             undo_one(&backward->leaves[i]);
 }

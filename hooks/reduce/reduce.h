@@ -31,7 +31,6 @@ struct leaf_gradient {
     size_t bytes;
     struct tensor *copy; /* owned: of `before`, to whose memory DistributedDataParallel may write meanwhile (backward.c); NULL: none */
     bool is_copied;      /* it has, and the copy is `before` now */
-    bool is_shown;       /* `before` is back, for a hook that runs before the new gradient is there */
     bool is_half;        /* the gradient passes through float16 */
     bool is_settled;     /* what stands in the leaf's slot is final, whatever becomes of the others */
 };
@@ -91,10 +90,11 @@ void reached_add(struct backward *backward, struct tensor *leaf, const void *thr
 struct leaf_gradient *reached_find(const struct backward *backward, struct tensor *leaf); /* NULL: it has not */
 /* gradient_as_bucket_view=True: what is there may be a view of the Reducer's memory, to which it copies the gradient that arrives. NULL: it is not. */
 struct tensor *reached_copy(struct tensor *leaf, struct tensor *gradient);
+/* It has not come to this one: what was there before is back. */
+void reached_withdraw(struct backward *backward, struct tensor *leaf);
 struct reached_taken {
-    const struct tensor *but; /* the leaf whose gradient is on its way stays */
-    size_t first;             /* which ones: from this arrival on */
-    const void *thread;       /* that came to this one; NULL: any */
+    size_t first;       /* which ones: from this arrival on */
+    const void *thread; /* that came to this one; NULL: any */
 };
 /* Moves them into an empty list. */
 void reached_take(struct backward *from, struct backward *to, const struct reached_taken *taken);
@@ -108,10 +108,11 @@ void settled_free(struct backward *backward);
 
 /* True while the engine runs a backward whose roots were computed from divided rows. */
 bool backward_is_divided(void);
-/* Code of the program is about to run in this thread: it may look at the gradients that the backward has brought to leaves, so they are made final now. */
-void backward_pause(void);
+/* Code of the program is about to run in this thread: it may look at the gradients that the backward has brought to leaves, so they are made final now. The
+   leaf into which this thread is about to accumulate, whose hook it is, has what was there before; NULL: it is none's. */
+struct tensor *backward_pause(void);
 /* It has run. */
-void backward_resume(void);
+void backward_resume(struct tensor *arriving);
 /* Gradients of tensors that are no leaves (retained.c): marked as what they are; and, before a backward, brought into the form of what it adds to them. The
    latter is a collective where the program has set another one. */
 void retained_mark(void);
@@ -169,9 +170,13 @@ struct tensor *fit_exact(struct tensor *gradient, const struct fit_size *size);
 /* The gradient of a divided tensor is divided like it; that of anything replicated is a partial sum; that of a partial sum is replicated. */
 struct record boundary_record_of_gradient(const struct record *tensor);
 /* Around code of the program, in any backward but a transform's. */
-struct opaque_scope boundary_enter(void);
-void boundary_leave(struct opaque_scope *level);
-#define BOUNDARY_SCOPE __attribute__((cleanup(boundary_leave), unused)) struct opaque_scope boundary_scope_ = boundary_enter()
+struct boundary {
+    struct opaque_scope level;
+    struct tensor *arriving; /* backward.c's */
+};
+struct boundary boundary_enter(void);
+void boundary_leave(struct boundary *boundary);
+#define BOUNDARY_SCOPE __attribute__((cleanup(boundary_leave), unused)) struct boundary boundary_scope_ = boundary_enter()
 /* What the code computes again is divided as it was when the batch that had been cut last was this. */
 int64_t boundary_set_batch(int64_t batch);
 static inline void boundary_reset_batch(const int64_t *before) {

@@ -167,6 +167,33 @@ static void look_at_leaf() {
     }
 }
 
+// Hooks of a parameter set its gradient, each what the next one finds; the last one's backward adds to it.
+static void set_own() {
+    torch::nn::Linear layer(8, 4);
+    auto weight = layer->weight;
+    bool is_within = false;
+    weight.register_hook([&](const Tensor &gradient) {
+        torch::NoGradGuard off;
+        weight.mutable_grad() = 0.01 * weight.detach() + (weight.grad().defined() ? weight.grad() : torch::zeros_like(weight));
+        return gradient;
+    });
+    weight.register_hook([&](const Tensor &gradient) {
+        show("found", weight.grad());
+        if (!is_within) {
+            torch::AutoGradMode on(is_within = true);
+            layer->forward(batch_of(16)).pow(2).sum().backward();
+            show("within", weight.grad());
+            is_within = false;
+        }
+        return gradient * 2;
+    });
+    for (int step = 0; step < 4; step++) {
+        layer->forward(batch_of(16)).sum().backward();
+        show("gradient", weight.grad());
+        layer->zero_grad(step % 2 == 0);
+    }
+}
+
 // Of a graph of two rows a hook on a node looks at another loss.
 struct Looking : torch::autograd::FunctionPreHook {
     explicit Looking(Tensor loss) : loss(std::move(loss)) {
@@ -206,6 +233,7 @@ int main(int argc, char **argv) {
         {"retained", set_retained},
         {"detached", detach_before},
         {"leaf", look_at_leaf},
+        {"own", set_own},
         {"looking", [] { look_from_undivided(16); }},
         {"looking_undivided", [] { look_from_undivided(2); }},
         {"waiting", wait_in_hook},

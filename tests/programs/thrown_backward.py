@@ -61,15 +61,15 @@ def sets_and_throws(net, parameter, kept, how):
         if how == "empties":
             net.zero_grad(set_to_none=True)
         else:
-            parameter.grad = kept
+            parameter.grad = kept if how == "kept" else gradient * 2
         refuse()
 
     return hook
 
 
 def hooks_that_set_and_throw():
-    for how in "empties", "kept":
-        for set_to_none in (False,):
+    for how in "empties", "kept", "parts":
+        for set_to_none in False, True:
             for place in range(4):
                 net = model()
                 net.zero_grad(set_to_none=set_to_none)
