@@ -143,7 +143,7 @@ python_for() {
 
 @test "backwards within backwards, and beside each other, are those of the plain run" {
     local build mode n numbers
-    in_turn 0 change deep deep_undivided shared threads retained detached leaf own looking_undivided
+    in_turn 0 change deep deep_undivided shared threads retained detached leaf own throwing looking_undivided
     for mode in "${its_turn[@]}"; do
         for build in debian-O2 wheel-O2; do
             plain_run "$build" nested "$mode"

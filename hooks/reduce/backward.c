@@ -111,8 +111,13 @@ static void arrived_end(struct backward *arrived) {
     reached_free(arrived);
 }
 
-/* All that has come. */
+static void summed_end(struct backward **backward) {
+    accumulate_set_summed(*backward, false);
+}
+
+/* All that has come. What throws here may be caught by code that has called this backward from within another one. */
 static void settle_arrived(struct backward *backward) {
+    __attribute__((cleanup(summed_end), unused)) struct backward *summed = backward;
     __attribute__((cleanup(arrived_end))) struct backward arrived = {.has_graph = backward->has_graph};
     OPAQUE_SCOPE;
     {
@@ -128,7 +133,6 @@ static void settle_arrived(struct backward *backward) {
         settled_note_sums(backward);
     }
     arrived.finished = true;
-    accumulate_set_summed(backward, false);
 }
 
 struct tensor *backward_pause(void) {

@@ -194,6 +194,26 @@ static void set_own() {
     }
 }
 
+// A backward within another one throws where what has come is made final: nothing can be added to the gradient that is there. Then a thread trains.
+static void throw_within() {
+    torch::nn::Linear layer(8, 4), expanded(4, 4), other(8, 4);
+    expanded->weight.mutable_grad() = torch::ones({}).expand({4, 4});
+    Calling::callback = [&](int64_t depth) {
+        if (depth > 1) {
+            return;
+        }
+        try {
+            expanded->forward(Calling::apply(layer->forward(batch_of(16)), 2)).sum().backward();
+        } catch (const c10::Error &) {
+            std::printf("caught\n");
+        }
+        std::thread([&] { other->forward(batch_of(2)).sum().backward(); }).join();
+        show("other", other->weight.grad());
+    };
+    Calling::apply(layer->forward(batch_of(16)), 1).sum().backward();
+    show("gradient", layer->weight.grad());
+}
+
 // Of a graph of two rows a hook on a node looks at another loss.
 struct Looking : torch::autograd::FunctionPreHook {
     explicit Looking(Tensor loss) : loss(std::move(loss)) {
@@ -234,6 +254,7 @@ int main(int argc, char **argv) {
         {"detached", detach_before},
         {"leaf", look_at_leaf},
         {"own", set_own},
+        {"throwing", throw_within},
         {"looking", [] { look_from_undivided(16); }},
         {"looking_undivided", [] { look_from_undivided(2); }},
         {"waiting", wait_in_hook},
