@@ -343,6 +343,20 @@ in_place_share() {
     done
 }
 
+@test "zeros where one rank has not reached a parameter lie as the others' gradients do, and are infinite where theirs are beyond float16" {
+    local build kind
+    for build in debian wheel; do
+        for kind in gaps zeros half; do
+            [ "$build $kind" != "debian half" ] || continue # multiplied on the CPU by no release before 2.0
+            plain_run "$build" some_reach.py "$kind"
+            ranks_run 3 "$build" some_reach.py "$kind"
+            same_status && "$COMPARE" "$plain/out" "$ranks/out" || { echo "$build $kind" >&2 && return 1; }
+            lacks "$(cat "$ranks/err")" "[rank 1] True"
+            rm -r "$ranks"
+        done
+    done
+}
+
 @test "targets in bytes, ignored classes of infinite weight, packed elements under other sizes, normalisations of nothing and in bfloat16" {
     same_part rare_forms.py debian wheel
 }

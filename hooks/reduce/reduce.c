@@ -79,19 +79,29 @@ static void refuse_different_backwards(const uint64_t *counts, size_t count) {
                  "the ranks' backwards reach different parameters: does the program train several models in threads of their own?");
 }
 
+/* In the layout that AccumulateGrad gives a gradient. Owned. */
+static struct tensor *zeros_for(struct tensor *leaf) {
+    bool is_contiguous = tensor_is_plain(leaf) && !tensor_is_dense(leaf);
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(leaf)), format = is_contiguous ? value_int(0) : value_none();
+    struct value zeros = TORCH_CALL("aten::zeros_like", "", plain, value_none(), value_none(), value_none(), value_none(), format);
+    value_drop(plain);
+    return zeros.tensor;
+}
+
+/* What is there before is put aside, or left in place, as where the leaf was reached: the sum is made in the order of each rank's memory. */
 static void add_zeros(struct backward *backward, size_t ordinal) {
     struct tensor *leaf = leaf_by_ordinal(ordinal);
     if (!leaf)
         return;
-    struct tensor **slot = tensor_grad_slot(leaf);
-    bool has_gradient = *slot && *slot != torch_facts.undefined;
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(leaf));
-    struct value zeros = TORCH_CALL("aten::zeros_like", "", plain, value_none(), value_none(), value_none(), value_none(), value_none());
-    value_drop(plain);
-    backward->leaves = realloc(backward->leaves, (backward->count + 1) * sizeof *backward->leaves);
-    backward->room = ++backward->count;
-    backward->leaves[backward->count - 1] = (struct leaf_gradient){.leaf = leaf, .ordinal = ordinal, .before = has_gradient ? *slot : NULL};
-    *slot = zeros.tensor;
+    {
+        GRAD_SCOPE(false); /* as in the engine */
+        ACCUMULATE_SCOPE(leaf);
+        reached_add(backward, leaf, NULL);
+    }
+    struct leaf_gradient *added = &backward->leaves[backward->count - 1];
+    if (!added->zeros)
+        *tensor_grad_slot(leaf) = zeros_for(leaf);
+    settle_copy(added);
 }
 
 /* The ordinals of the leaves that any rank has reached, where they are not the same on all; owned. */
