@@ -48,3 +48,10 @@ on_device() {
     [ "$(cat "$BATS_TEST_TMPDIR/2/status")" -eq 125 ]
     grep -q "accel-run: error AR-DEVICE: .*address\|accel-run: error AR-DEVICE: .*pointer" "$BATS_TEST_TMPDIR/2/err"
 }
+
+@test "two threads that train on an accelerator at the same time, one of them with a batch too small to be divided, are stopped by name" {
+    on_device undivided_beside.py
+    run_in "$BATS_TEST_TMPDIR/2" "$ACCEL_RUN" -n 2 "${command[@]}"
+    [ "$(cat "$BATS_TEST_TMPDIR/2/status")" -eq 125 ]
+    grep -q "accel-run: error AR-BACKWARD-BESIDE: " "$BATS_TEST_TMPDIR/2/err"
+}

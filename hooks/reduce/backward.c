@@ -13,7 +13,9 @@ static __thread struct {
     struct tensor *arriving; /* whose gradient AccumulateGrad has in hand: up to 2.0 it itself calls the tensor's hooks. Not within them. */
     uint8_t inside;          /* the number of the backward of which it runs a part: deep ones go on in threads of the engine's */
     bool is_undivided;       /* the one that it runs, beside which another thread may run the current one */
+    bool runs_divided;       /* it has begun the current one */
 } own;
+static _Atomic uint32_t undivided; /* how many of them are run */
 
 /* A child may have been forked in the midst of one. */
 static struct backward *own_current(void) {
@@ -83,6 +85,17 @@ static void *accumulate_beside(void *result, void *node, void *gradients, struct
     return accumulate_undivided(result, node, gradients, leaf);
 }
 
+/* An accelerator's nodes are run by one thread of the engine's, and so are those of a backward that is sixty deep in others; of which backward a node is that it
+   runs nothing says. Seen with tests/fake/accelerator.cpp: the undivided gradient was summed over the ranks. */
+static void refuse_unknown_backward(void) {
+    if (!own.runs_divided && atomic_load(&undivided))
+        shim_problem(
+            "AR-BACKWARD-BESIDE",
+            "Let one thread at a time train on the accelerator, or give each of them batches of at least two rows for each rank.",
+            "a thread of libtorch's engine runs a backward of divided rows and one of undivided values at the same time, and does not tell "
+            "them apart");
+}
+
 void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
     struct backward *backward = shim_active() ? own_current() : NULL;
     struct tensor *leaf = shim_active() ? leaf_of_node(node) : NULL;
@@ -94,6 +107,7 @@ void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
         if (!leaf)
             shim_problem("AR-LEAF", "This is a defect of accel-run: please report the program's way of making parameters.",
                          "a gradient arrives at a parameter that accel-run has not seen being made");
+        refuse_unknown_backward();
         ACCUMULATE_SCOPE(leaf);
         reached_add(backward, leaf, &own);
     }
@@ -183,6 +197,7 @@ void *hook_gradient_edge(void *edge, struct tensor *const *tensor) {
 static void backward_end(struct backward *backward) {
     current = NULL;
     own.inside = 0;
+    own.runs_divided = false;
     if (!backward->finished) { /* what the program retains has come as far as it has */
         reduce_undo(backward);
         retained_mark();
@@ -234,7 +249,13 @@ static void restore_undivided(const bool *outer) {
     __attribute__((cleanup(restore_undivided), unused)) const bool undivided_outer_ = own.is_undivided;                                    \
     own.is_undivided = value
 
+static void undivided_ends(const bool *counts) {
+    atomic_fetch_sub(&undivided, *counts);
+}
+
 static void run_undivided(const struct execution *execution, void *inputs) {
+    __attribute__((cleanup(undivided_ends))) const bool counts = shim_has_threads();
+    atomic_fetch_add(&undivided, counts);
     UNDIVIDED_SCOPE(true);
     run(execution, inputs);
 }
@@ -298,6 +319,7 @@ static void execute_outer(const struct execution *execution, struct seeds *seeds
     half_find(execution->roots, &backward.halves);
     current = &backward;
     accumulate_set_holder(&backward);
+    own.runs_divided = true;
     own.inside = number = number % UINT8_MAX + 1;
     shim_phase(BOARD_BACKWARD, "backward");
     run_divided(execution, seeds);
