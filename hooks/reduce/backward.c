@@ -85,15 +85,12 @@ static void *accumulate_beside(void *result, void *node, void *gradients, struct
     return accumulate_undivided(result, node, gradients, leaf);
 }
 
-/* An accelerator's nodes are run by one thread of the engine's, and so are those of a backward that is sixty deep in others; of which backward a node is that it
-   runs nothing says. Seen with tests/fake/accelerator.cpp: the undivided gradient was summed over the ranks. */
+/* An accelerator's nodes are run by a thread of the engine's, and so is what is sixty backwards deep in others: nothing says of which backward a node there is.
+   The undivided gradient was summed over the ranks (tests/fake/accelerator.cpp). */
 static void refuse_unknown_backward(void) {
     if (!own.runs_divided && atomic_load(&undivided))
-        shim_problem(
-            "AR-BACKWARD-BESIDE",
-            "Let one thread at a time train on the accelerator, or give each of them batches of at least two rows for each rank.",
-            "a thread of libtorch's engine runs a backward of divided rows and one of undivided values at the same time, and does not tell "
-            "them apart");
+        shim_problem("AR-BACKWARD-BESIDE", "Let one thread at a time train there, or give each batches of two rows for each rank.",
+                     "a thread of the engine runs backwards of divided rows and of undivided values, and does not tell them apart");
 }
 
 void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
