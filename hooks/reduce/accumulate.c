@@ -51,9 +51,9 @@ void accumulate_begin_beside(struct tensor *leaf) {
     pthread_mutex_unlock(&leaves_mutex);
 }
 
-void accumulate_end_beside(struct tensor **leaf) {
+void accumulate_end_beside(struct tensor *leaf) {
     pthread_mutex_lock(&leaves_mutex);
-    *find_beside(*leaf) = NULL;
+    *find_beside(leaf) = NULL;
     pthread_mutex_unlock(&leaves_mutex);
 }
 

@@ -8,12 +8,19 @@ static struct backward *current; /* one backward at a time: others wait */
 static uint8_t number;           /* of the current one */
 static pthread_mutex_t backward_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+/* A gradient that AccumulateGrad has in hand: up to 2.0 it itself calls the hooks of its tensor, before it puts the gradient there. */
+struct arrival {
+    struct tensor *leaf;
+    struct arrival *outer;
+    bool is_beside; /* an undivided one writes to the leaf (accumulate.c): not within hooks, whose own backwards may come to it */
+};
+
 /* What this thread does in it; together, for there is little room for such. */
 static __thread struct {
-    struct tensor *arriving; /* whose gradient AccumulateGrad has in hand: up to 2.0 it itself calls the tensor's hooks. Not within them. */
-    uint8_t inside;          /* the number of the backward of which it runs a part: deep ones go on in threads of the engine's */
-    bool is_undivided;       /* the one that it runs, beside which another thread may run the current one */
-    bool runs_divided;       /* it has begun the current one */
+    struct arrival *arriving; /* not within hooks of the leaf */
+    uint8_t inside;           /* the number of the backward of which it runs a part: deep ones go on in threads of the engine's */
+    bool is_undivided;        /* the one that it runs, beside which another thread may run the current one */
+    bool runs_divided;        /* it has begun the current one */
 } own;
 static _Atomic uint32_t undivided; /* how many of them are run */
 
@@ -28,32 +35,11 @@ bool backward_is_divided(void) {
 
 /* ---- leaves */
 
-static void restore_arriving(struct tensor **outer) {
-    own.arriving = *outer;
-}
-#define ARRIVING_SCOPE(leaf)                                                                                                               \
-    __attribute__((cleanup(restore_arriving), unused)) struct tensor *arriving_outer_ = own.arriving;                                      \
-    own.arriving = leaf
-
 /* A gradient of the program's own, which it may have as rows, too, has been added to. */
 static void tell_of_write(struct tensor *leaf) {
     struct tensor *gradient = *tensor_grad_slot(leaf);
     if (gradient && gradient != torch_facts.undefined && tensor_is_marked(gradient))
         dispatch_client.written(gradient);
-}
-
-static void *accumulate_undivided(void *result, void *node, void *gradients, struct tensor *leaf) {
-    before_settle(leaf);
-    ARRIVING_SCOPE(leaf);
-    ORIGINAL(accumulate_grad_apply)(result, node, gradients);
-    tell_of_write(leaf);
-    return result;
-}
-
-static void *accumulate_beside(void *result, void *node, void *gradients, struct tensor *leaf) {
-    accumulate_begin_beside(leaf);
-    __attribute__((cleanup(accumulate_end_beside), unused)) struct tensor *written = leaf;
-    return accumulate_undivided(result, node, gradients, leaf);
 }
 
 /* An accelerator's nodes are run by a thread of the engine's, and so is what is sixty backwards deep in others: nothing says of which backward a node there is.
@@ -64,23 +50,47 @@ static void refuse_unknown_backward(void) {
                      "a thread of the engine runs backwards of divided rows and of undivided values, and does not tell them apart");
 }
 
+/* Also when hooks of the leaf have run: what they have left as the gradient is what the one that arrives is added to. The backward comes to it only now. */
+static void arrival_begin(struct arrival *arrival) {
+    struct backward *backward = own_current();
+    arrival->is_beside = own.is_undivided && shim_has_threads();
+    if (arrival->is_beside)
+        accumulate_begin_beside(arrival->leaf);
+    own.arriving = arrival;
+    if (!backward) {
+        before_settle(arrival->leaf);
+        return;
+    }
+    refuse_unknown_backward();
+    ACCUMULATE_SCOPE(arrival->leaf);
+    reached_add(backward, arrival->leaf, &own);
+}
+
+static void arrival_let_go(struct arrival *arrival) {
+    if (arrival->is_beside)
+        accumulate_end_beside(arrival->leaf);
+    arrival->is_beside = false;
+}
+
+static void arrival_end(struct arrival *arrival) {
+    arrival_let_go(arrival);
+    own.arriving = arrival->outer;
+}
+
 void *hook_accumulate_grad_apply(void *result, void *node, void *gradients) {
     struct backward *backward = shim_active() ? own_current() : NULL;
     struct tensor *leaf = shim_active() ? leaf_of_node(node) : NULL;
-    if (own.is_undivided && leaf && shim_has_threads())
-        return accumulate_beside(result, node, gradients, leaf);
-    if (!backward && leaf)
-        return accumulate_undivided(result, node, gradients, leaf);
-    if (backward) {
-        if (!leaf)
-            shim_problem("AR-LEAF", "This is a defect of accel-run: please report the program's way of making parameters.",
-                         "a gradient arrives at a parameter that accel-run has not seen being made");
-        refuse_unknown_backward();
-        ACCUMULATE_SCOPE(leaf);
-        reached_add(backward, leaf, &own);
-    }
-    ARRIVING_SCOPE(leaf);
-    return ORIGINAL(accumulate_grad_apply)(result, node, gradients);
+    if (!backward && !leaf)
+        return ORIGINAL(accumulate_grad_apply)(result, node, gradients);
+    if (!leaf)
+        shim_problem("AR-LEAF", "This is a defect of accel-run: please report the program's way of making parameters.",
+                     "a gradient arrives at a parameter that accel-run has not seen being made");
+    __attribute__((cleanup(arrival_end))) struct arrival arrival = {.leaf = leaf, .outer = own.arriving};
+    arrival_begin(&arrival);
+    ORIGINAL(accumulate_grad_apply)(result, node, gradients);
+    if (!backward)
+        tell_of_write(leaf);
+    return result;
 }
 
 void backward_has_arrived(void) {
@@ -117,14 +127,16 @@ static void settle_arrived(struct backward *backward) {
     arrived.finished = true;
 }
 
-struct tensor *backward_pause(void) {
+struct arrival *backward_pause(void) {
     struct backward *backward = own_current();
-    struct tensor *arriving = own.arriving;
+    struct arrival *arriving = own.arriving;
+    if (arriving)
+        arrival_let_go(arriving);
     if (backward)
         own.inside = number; /* an accelerator's graph is run in a thread of its own */
     if (backward && arriving) {
         ACCUMULATE_SCOPE(NULL);
-        reached_withdraw(backward, arriving);
+        reached_withdraw(backward, arriving->leaf);
     }
     if (backward && backward->count)
         settle_arrived(backward);
@@ -132,17 +144,9 @@ struct tensor *backward_pause(void) {
     return arriving;
 }
 
-/* What a hook has left as the gradient is what the one that arrives is added to: the backward comes to this leaf only now. */
-void backward_resume(struct tensor *arriving) {
-    if (!arriving)
-        return;
-    struct backward *backward = own_current();
-    own.arriving = arriving;
-    before_settle(arriving);
-    if (backward) {
-        ACCUMULATE_SCOPE(arriving);
-        reached_add(backward, arriving, &own);
-    }
+void backward_resume(struct arrival *arriving) {
+    if (arriving)
+        arrival_begin(arriving);
 }
 
 /* ---- the engine */

@@ -36,7 +36,7 @@ static void user_hook_release(void *data) {
 struct boundary boundary_enter(void) {
     if (!shim_active() || dispatch_in_transform())
         return (struct boundary){.arriving = NULL};
-    struct tensor *arriving = backward_pause();
+    struct arrival *arriving = backward_pause();
     retained_show();
     return (struct boundary){user_enter(), arriving};
 }

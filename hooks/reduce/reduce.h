@@ -82,7 +82,7 @@ void accumulate_set_holder(struct backward *backward); /* the divided one; NULL:
 void accumulate_set_summed(struct backward *backward, bool is_summed);
 /* Around what an undivided one, of another thread, accumulates. */
 void accumulate_begin_beside(struct tensor *leaf);
-void accumulate_end_beside(struct tensor **leaf);
+void accumulate_end_beside(struct tensor *leaf);
 
 /* ---- the leaves that a backward has come to (reached.c). ACCUMULATE_SCOPE. */
 /* The first arrival at a leaf: what is there is put aside. thread: backward.c's. */
@@ -109,10 +109,11 @@ void settled_free(struct backward *backward);
 /* True while the engine runs a backward whose roots were computed from divided rows. */
 bool backward_is_divided(void);
 /* Code of the program is about to run in this thread: it may look at the gradients that the backward has brought to leaves, so they are made final now. The
-   leaf into which this thread is about to accumulate, whose hook it is, has what was there before; NULL: it is none's. */
-struct tensor *backward_pause(void);
+   leaf into which this thread is about to accumulate, whose hook it is, has what was there before. NULL: it is none's. */
+struct arrival;
+struct arrival *backward_pause(void);
 /* It has run. */
-void backward_resume(struct tensor *arriving);
+void backward_resume(struct arrival *arriving);
 /* Gradients of tensors that are no leaves (retained.c): marked as what they are; and, before a backward, brought into the form of what it adds to them. The
    latter is a collective where the program has set another one. */
 void retained_mark(void);
@@ -172,7 +173,7 @@ struct record boundary_record_of_gradient(const struct record *tensor);
 /* Around code of the program, in any backward but a transform's. */
 struct boundary {
     struct opaque_scope level;
-    struct tensor *arriving; /* backward.c's */
+    struct arrival *arriving;
 };
 struct boundary boundary_enter(void);
 void boundary_leave(struct boundary *boundary);
