@@ -15,11 +15,12 @@ struct settled {
     struct tensor *sum; /* owned; NULL: not made yet */
 };
 
-/* Borrowed; NULL: there is none, or the leaf is gone, or it has become something else. */
-static struct tensor *gradient_of(struct tensor *leaf, size_t ordinal) {
+/* Borrowed; NULL: there is none, or the leaf is gone, or it has become something else. A hook of the leaf's own has left this rank's part marked as one. */
+static struct tensor *gradient_of(struct tensor *leaf, size_t ordinal, enum record_kind kind) {
     struct tensor *gradient = leaf_has_ordinal(leaf, ordinal) ? *tensor_grad_slot(leaf) : NULL;
-    bool is_there = gradient && gradient != torch_facts.undefined;
-    return is_there && tensor_is_plain(gradient) && !tensor_is_marked(gradient) ? gradient : NULL;
+    if (!gradient || gradient == torch_facts.undefined || !tensor_is_plain(gradient))
+        return NULL;
+    return !tensor_is_marked(gradient) || (record_get(gradient).kind == kind && !tensor_is_marked(leaf)) ? gradient : NULL;
 }
 
 void settled_note_parts(struct backward *backward, const struct backward *arrived) {
@@ -28,7 +29,7 @@ void settled_note_parts(struct backward *backward, const struct backward *arrive
     backward->settled = realloc(backward->settled, (backward->settled_count + arrived->count) * sizeof *backward->settled);
     for (size_t i = 0; i < arrived->count; i++) {
         const struct leaf_gradient *leaf = &arrived->leaves[i];
-        struct tensor *gradient = gradient_of(leaf->leaf, leaf->ordinal);
+        struct tensor *gradient = gradient_of(leaf->leaf, leaf->ordinal, RECORD_PARTIAL);
         if (gradient)
             backward->settled[backward->settled_count++] =
                 (struct settled){.leaf = leaf->leaf, .ordinal = leaf->ordinal, .part = start_check_tensor(gradient)};
@@ -37,7 +38,7 @@ void settled_note_parts(struct backward *backward, const struct backward *arrive
 
 void settled_note_sums(struct backward *backward) {
     for (size_t i = backward->settled_count; i-- > 0 && !backward->settled[i].sum;) {
-        struct tensor *gradient = gradient_of(backward->settled[i].leaf, backward->settled[i].ordinal);
+        struct tensor *gradient = gradient_of(backward->settled[i].leaf, backward->settled[i].ordinal, RECORD_NONE);
         if (gradient)
             backward->settled[i].sum = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_none()).tensor;
     }
@@ -47,7 +48,7 @@ void settled_put_back(const struct backward *backward) {
     OPAQUE_SCOPE;
     for (size_t i = 0; i < backward->settled_count; i++) {
         const struct settled *settled = &backward->settled[i];
-        struct tensor *gradient = settled->sum ? gradient_of(settled->leaf, settled->ordinal) : NULL;
+        struct tensor *gradient = settled->sum ? gradient_of(settled->leaf, settled->ordinal, RECORD_NONE) : NULL;
         if (!gradient || start_check_tensor(gradient) != settled->part)
             continue;
         struct value plain = TORCH_CALL("aten::detach", "", value_tensor(gradient));

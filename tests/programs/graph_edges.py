@@ -122,6 +122,8 @@ class Called(torch.nn.Module):
         if self.how == "hook":
             h = self.first(x)
             h.register_hook(lambda g: g * 2)
+        elif self.how == "hooks":
+            h = self.first(x)
         else:
             h = checkpoint(lambda t: torch.tanh(self.first(t)), x, use_reentrant=self.how == "reentrant")
         return self.second(h)
@@ -130,6 +132,8 @@ class Called(torch.nn.Module):
 def reduced_and_called_back(how, is_view):
     model = torch.nn.parallel.DistributedDataParallel(Called(how), gradient_as_bucket_view=is_view)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for parameter in model.parameters() if how == "hooks" else []:
+        parameter.register_hook(lambda g: None)
     for step in range(3):
         optimizer.zero_grad()
         for part in range(2):
@@ -150,6 +154,6 @@ grows()
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 for is_view in False, True:
     reduced(is_view)
-    for how in "hook", "reentrant", "again":
+    for how in "hook", "hooks", "reentrant", "again":
         reduced_and_called_back(how, is_view)
 dist.destroy_process_group()
