@@ -228,7 +228,7 @@ for name in "first", "second":
 
 class Runner:
     def __init__(self, pool):
-        self.pool, self.lock, self.scales, self.found, self.done = pool, threading.Lock(), iter(scales), [], threading.Semaphore(0)
+        self.pool, self.lock, self.scales, self.found, self.done = pool, threading.RLock(), iter(scales), [], threading.Semaphore(0)
 
     def more(self, _=None):
         with self.lock:
