@@ -286,5 +286,7 @@ void *resolve_original(enum hook_id id);                         /* lazy; stops 
     ((__typeof__(&hook_##name))(__builtin_expect(!!atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_acquire), 1)       \
                                     ? atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_relaxed)                        \
                                     : resolve_original(HOOK_##name)))
+/* libc's own function, looked up by a constructor (hooks/seed); NULL before that, when an allocator starts, for instance: dlsym would enter it again. */
+#define NEXT(name) ((__typeof__(&hook_##name))atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_relaxed))
 
 #endif

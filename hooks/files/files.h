@@ -10,9 +10,6 @@
 
 #include "../../shim/shim.h"
 
-/* libc's own function, looked up by a constructor (hooks/seed); NULL before that, when an allocator starts, for instance. */
-#define NEXT(name) ((__typeof__(&hook_##name))atomic_load_explicit(&hook_table[HOOK_##name].original, memory_order_relaxed))
-
 /* ---- who acts (files.c) */
 
 enum files_place {

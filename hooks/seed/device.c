@@ -90,11 +90,9 @@ int seed_open_device(const char *path, int flags) {
     return is_random_device(path, flags) ? open_agreed(flags) : -1;
 }
 
-/* Whose original is not known yet, before the constructors, is not looked for: an allocator that reads here would be entered again by dlsym. */
 long hook_read(int descriptor, void *bytes, size_t count) {
-    __typeof__(&hook_read) original = atomic_load_explicit(&hook_table[HOOK_read].original, memory_order_relaxed);
     if (__builtin_expect(!is_known(descriptor), 1))
-        return original ? original(descriptor, bytes, count) : syscall(SYS_read, descriptor, bytes, count);
+        return NEXT(read) ? NEXT(read)(descriptor, bytes, count) : syscall(SYS_read, descriptor, bytes, count);
     size_t drawn = count < READ_MOST ? count : READ_MOST;
     seed_draw(SEED_DEVICE_FILE, bytes, drawn);
     return (long)drawn;

@@ -45,13 +45,11 @@ static long enter_kernel(long number, long first, long second, long third, long 
 #endif
 }
 
-/* Programs built for a libc before 2.25 (many a Python) ask the kernel so. Before the constructors the original is not looked for: an allocator that begins,
-   and asks here, would be entered again by dlsym. */
+/* Programs built for a libc before 2.25 (many a Python) ask the kernel so. */
 long hook_syscall(long number, long first, long second, long third, long fourth, long fifth, long sixth) {
-    __typeof__(&hook_syscall) original = atomic_load_explicit(&hook_table[HOOK_syscall].original, memory_order_relaxed);
     if (number == SYS_getrandom && seed_is_agreed())
         return hook_getrandom((void *)first, (size_t)second, (unsigned)third);
-    return (original ? original : enter_kernel)(number, first, second, third, fourth, fifth, sixth);
+    return (NEXT(syscall) ? NEXT(syscall) : enter_kernel)(number, first, second, third, fourth, fifth, sixth);
 }
 
 /* glibc has arc4random since 2.36 only, and a program that looks for it by dlsym finds ours: without the original the kernel is asked. */
@@ -60,8 +58,8 @@ void hook_arc4random_buf(void *bytes, size_t count) {
         seed_draw(SEED_ARC4RANDOM, bytes, count);
         return;
     }
-    if (atomic_load(&hook_table[HOOK_arc4random_buf].original)) {
-        ORIGINAL(arc4random_buf)(bytes, count);
+    if (NEXT(arc4random_buf)) {
+        NEXT(arc4random_buf)(bytes, count);
         return;
     }
     for (size_t done = 0; done < count;) {
