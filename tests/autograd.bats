@@ -380,6 +380,10 @@ in_place_share() {
     done
 }
 
+@test "rows of conjugated and negated tensors are views where they are in one process, and copies once they are resolved" {
+    same_part conjugated.py debian wheel
+}
+
 @test "gradients that share memory with what flows on, with what a hook keeps and with each other; what create_graph makes is made anew" {
     same_part one_memory.py debian wheel
 }

@@ -1,12 +1,9 @@
 /*
  * Gathering a shard, summing a partial; differentiable without an autograd function of our own: the gathered value is a constant into which the own rows are
  * copied in place, as autograd knows (which keeps nothing of them: they may be written afterwards), and a hook on the result sums the gradient over the
- * ranks before it flows into the own rows.
+ * ranks before it flows into the own rows (gather_history.c).
  */
-#include <pthread.h>
-#include <stdlib.h>
-
-#include "shard.h"
+#include "gather.h"
 
 /* The values without gaps in the host's memory: the tensor itself, or a copy. */
 static struct tensor *to_host(struct tensor *tensor, struct tensor **owned) {
@@ -25,8 +22,7 @@ static bool has_only_sizes(struct tensor *tensor) {
 
 #define DTYPE_CURE "Convert them first, e.g. by x.float(), or run with -n 1: docs/limits.md says what cannot be exchanged."
 
-/* Without history; contiguous or dense tensors of any reducible type. */
-static void sum_in_place(const char *label, struct tensor *tensor, struct origin origin) {
+void gather_sum_in_place(const char *label, struct tensor *tensor, struct origin origin) {
     enum comm_dtype dtype;
     size_t factor;
     if (!dtype_for_comm(tensor_dtype(tensor), &dtype, &factor))
@@ -158,64 +154,6 @@ struct tensor *gather_laid_out(const char *label, struct tensor *tensor, const s
     return whole;
 }
 
-/* The gradient of a gathered value: each rank has its part of the sum; the sum is what flows into the own rows. */
-static struct tensor *sum_gradient(struct tensor *gradient, const char *label, struct origin origin) {
-    bool is_zero = *tensor_key_set(gradient) & torch_facts.bit_zero; /* the derivative of sgn: its clone has memory */
-    if (!is_zero && !tensor_has_memory(gradient))
-        shim_problem("AR-GRAD-KIND", "Ask for the gradients one by one, use torch.func.vjp within the transform, or run with -n 1.",
-                     "%s: a gradient that a transform of torch.func or a class of Python's has wrapped, or that is sparse, flows into "
-                     "gathered rows",
-                     label);
-    if (tensor_is_recorded(gradient)) /* create_graph: to be differentiated again */
-        return gather_partial(label, gradient);
-    struct value copy = TORCH_CALL("aten::clone", "", value_tensor(gradient), value_int(0));
-    record_clear(copy.tensor);
-    sum_in_place(label, copy.tensor, origin);
-    return copy.tensor;
-}
-
-/* Nodes of gathered values. A replicated root may hang on one without a mark of its own: in a buffer of the program's into which gathered
-   values were written slice by slice, only the slices' results are marked. */
-static struct pairs gathered_nodes;
-static pthread_mutex_t gathered_mutex = PTHREAD_MUTEX_INITIALIZER; /* graphs end in any thread */
-
-__attribute__((constructor)) static void gather_start(void) {
-    threads_renew_in_child(&gathered_mutex);
-}
-
-static void gathered_node(void *node, bool lives) {
-    pthread_mutex_lock(&gathered_mutex);
-    pairs_put(&gathered_nodes, node, lives ? node : NULL);
-    pthread_mutex_unlock(&gathered_mutex);
-}
-
-struct gathered {
-    const char *label;
-    void *node;
-    struct origin origin;
-};
-
-static struct tensor *sum_hook(struct tensor *gradient, void *context) {
-    const struct gathered *gathered = context;
-    return sum_gradient(gradient, gathered->label, gathered->origin);
-}
-
-static void sum_hook_released(void *gathered) {
-    gathered_node(((struct gathered *)gathered)->node, false);
-    free(gathered);
-}
-
-static void add_sum_hook(struct tensor *tensor, const char *label, struct origin origin) {
-    struct gathered *gathered = malloc(sizeof *gathered);
-    *gathered = (struct gathered){label, tensor_node(tensor), origin};
-    gathered_node(gathered->node, true);
-    tensor_add_hook(tensor, (struct hook_closure){.function = sum_hook, .release = sum_hook_released, .data = gathered});
-}
-
-bool gather_is_node(void *node) {
-    return pairs_get(&gathered_nodes, node);
-}
-
 /* Once what an expanded tensor repeats. Owned. */
 static struct value unexpanded(struct tensor *tensor, const struct record *record) {
     int64_t strides[TORCH_DIMS_MAX];
@@ -268,57 +206,20 @@ static bool repeats_memory(struct tensor *tensor, const struct record *record) {
     }
 }
 
-/* A gathered value whose memory is repeated as in one process, where its history has one place for several elements: of one that is narrowed to what it
-   repeats the first has all gradients, and copying into memory that overlaps loses some (CopySlices). So each element's gradient goes past that history. */
-struct repeated {
-    struct gathered gathered;
-    struct record record;
-    struct tensor *_Atomic gradient; /* of this rank's rows, in this backward; NULL: none */
-    _Atomic int references;
-};
-
-static struct tensor *keep_gradient(struct tensor *gradient, void *context) {
-    struct repeated *repeated = context;
-    struct tensor *sum = sum_gradient(gradient, repeated->gathered.label, repeated->gathered.origin);
-    struct tensor *before = atomic_exchange(&repeated->gradient, rows_take(sum, &repeated->record, repeated->record.dim));
-    if (before)
-        tensor_release(before);
-    return sum;
+/* The values as they lie are gathered, and read as the tensor's are: resolve_conj() is then a copy where it is one in one process. A view where there is a
+   history. Takes values; owned. */
+static struct tensor *read_alike(struct tensor *values, struct tensor *tensor) {
+    uint64_t bits = tensor_lazy_bits(tensor);
+    if (bits && !tensor_requires_grad(values)) {
+        *tensor_key_set(values) |= bits;
+        return values;
+    }
+    struct tensor *alike = layout_read_as(values, bits).tensor;
+    tensor_release(values);
+    return alike;
 }
 
-static struct tensor *take_gradient(struct tensor *gradient, void *context) {
-    struct tensor *kept = atomic_exchange(&((struct repeated *)context)->gradient, NULL);
-    if (!kept)
-        tensor_retain(kept = gradient);
-    return kept;
-}
-
-static void repeated_released(void *context) {
-    struct repeated *repeated = context;
-    if (atomic_fetch_sub(&repeated->references, 1) > 1)
-        return;
-    if (repeated->gradient)
-        tensor_release(repeated->gradient);
-    free(repeated);
-}
-
-static void repeated_gone(void *context) {
-    gathered_node(((struct repeated *)context)->gathered.node, false);
-    repeated_released(context);
-}
-
-/* own: what the history of the whole leads to. */
-static void add_repeated_hooks(struct tensor *whole, struct tensor *own, const char *label, const struct record *record) {
-    struct repeated *repeated = malloc(sizeof *repeated);
-    *repeated = (struct repeated){{label, tensor_node(whole), record->origin}, *record, NULL, 2};
-    gathered_node(repeated->gathered.node, true);
-    tensor_add_hook(whole, (struct hook_closure){.function = keep_gradient, .release = repeated_gone, .data = repeated});
-    tensor_add_hook(own, (struct hook_closure){.function = take_gradient, .release = repeated_released, .data = repeated});
-}
-
-struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {
-    OPAQUE_SCOPE;
-    OUTSIDE_TRANSFORM_SCOPE;
+static struct tensor *gather_rows(const char *label, struct tensor *tensor, const struct record *record) {
     bool has_history = tensor_is_recorded(tensor), is_repeated = has_history && repeats_memory(tensor, record);
     struct value source = is_repeated ? TORCH_CALL("aten::view_as", "", value_tensor(tensor), value_tensor(tensor)) : value_none();
     struct value own = unexpanded(is_repeated ? source.tensor : tensor, record);
@@ -326,21 +227,27 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
     if (has_history)
         rows_put(values, record, own.tensor);
     if (has_history && !is_repeated)
-        add_sum_hook(values, label, record->origin);
+        gather_add_sum_hook(values, label, record->origin);
     value_drop(own);
     struct tensor *whole = expanded_again(values, tensor, record);
     if (is_repeated) {
-        add_repeated_hooks(whole, source.tensor, label, record);
+        gather_add_repeated_hooks(whole, source.tensor, label, record);
         value_drop(source);
     }
     return whole;
 }
 
-/* Floating sums are taken in double and rounded once, so that a total does not depend on how the rows were divided more than it must. */
-struct tensor *gather_partial(const char *label, struct tensor *tensor) {
+struct tensor *gather_shard(const char *label, struct tensor *tensor, const struct record *record) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
-    struct origin origin = record_get(tensor).origin;
+    struct value lies = layout_read_as(tensor, 0);
+    struct tensor *whole = gather_rows(label, lies.tensor, record);
+    value_drop(lies);
+    return read_alike(whole, tensor);
+}
+
+/* Floating sums are taken in double and rounded once, so that a total does not depend on how the rows were divided more than it must. */
+static struct tensor *sum_parts(const char *label, struct tensor *tensor, struct origin origin) {
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
     record_clear(plain.tensor);
     bool widen = tensor_dtype(tensor) == DTYPE_FLOAT32 || dtype_is_narrow(tensor_dtype(tensor));
@@ -348,7 +255,7 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
         widen ? TORCH_CALL("aten::to", "dtype", plain, value_int(DTYPE_FLOAT64), value_bool(false), value_bool(true), value_none())
               : TORCH_CALL("aten::clone", "", plain, value_none());
     record_clear(total.tensor);
-    sum_in_place(label, total.tensor, origin);
+    gather_sum_in_place(label, total.tensor, origin);
     if (widen)
         value_replace(&total, TORCH_CALL("aten::to", "dtype", total, value_int(tensor_dtype(tensor)), value_bool(false), value_bool(true),
                                          value_none()));
@@ -362,11 +269,20 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
         value_drop(sum_plain);
         value_drop(rest);
         value_drop(total);
-        add_sum_hook(sum.tensor, label, origin);
+        gather_add_sum_hook(sum.tensor, label, origin);
         total = sum;
     }
     value_drop(plain);
     return total.tensor;
+}
+
+struct tensor *gather_partial(const char *label, struct tensor *tensor) {
+    OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    struct value lies = layout_read_as(tensor, 0);
+    struct tensor *total = sum_parts(label, lies.tensor, record_get(tensor).origin);
+    value_drop(lies);
+    return read_alike(total, tensor);
 }
 
 void mark_gathered(struct tensor *tensor, bool is_view) {

@@ -26,18 +26,15 @@ static _Atomic int copy_count;
 static struct tensor *alias_of(struct tensor *tensor) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
-    struct value alias = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    if (*tensor_key_set(tensor) & torch_facts.bit_conjugate)
-        value_replace(&alias, TORCH_CALL("aten::_conj", "", alias));
-    if (*tensor_key_set(tensor) & torch_facts.bit_negative)
-        value_replace(&alias, TORCH_CALL("aten::_neg_view", "", alias));
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor)), alias = layout_read_as(plain.tensor, 0);
+    value_drop(plain);
     record_clear(alias.tensor);
     return alias.tensor;
 }
 
-static struct copy *copy_make(struct tensor *tensor, struct record record) {
+static struct copy *copy_make(struct tensor *tensor, struct record record, enum copy_extent extent) {
     struct copy *copy = malloc(sizeof *copy);
-    *copy = (struct copy){.alias = alias_of(tensor), .record = record};
+    *copy = (struct copy){.alias = alias_of(tensor), .record = record, .extent = extent};
     copy->whole = record.kind == RECORD_GATHERED ? copy->alias : gather_as_seen(copy->alias, &copy->record);
     copies_add(copy);
     atomic_fetch_add(&copy_count, 1);

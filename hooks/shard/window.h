@@ -75,9 +75,9 @@ void window_renew(struct window *window, bool was_written_raw);
 bool window_is_of_many(struct tensor *source);
 /* The whole gets the rows of the source as they are now. No collective. */
 void window_take_rows(struct tensor *source, const struct record *record, struct tensor *whole);
-/* Expanded, with a history: a view (gather_shard). */
-bool window_is_expanded(struct tensor *whole);
-/* How many owners of the copy's memory are the window's: what is expanded is a view of what was. */
+/* Expanded, conjugated or negated, with a history (gather_shard). */
+bool window_is_view(struct tensor *whole);
+/* How many owners of the copy's memory are the window's: what is a view is one of what was. */
 uint32_t window_owns(const struct window *window);
 /* Elements at the same places of a memory each. */
 bool window_are_one(struct tensor *one, struct tensor *other);

@@ -39,10 +39,10 @@ static void detach_whole(struct window *window) {
     tensor_release(whole);
 }
 
-/* Views that have a history own the copy, but for one that is expanded: what they are views of is behind it. A pointer that another thread may be following
+/* Views that have a history own the copy, but for one that is a view: what they are views of is behind it. A pointer that another thread may be following
    into the copy counts on both. */
 static bool is_history_alone(const struct window *window) {
-    return tensor_owners(window->whole) == 1 && !window_is_expanded(window->whole) && !window->is_kept && window_has_source_alone(window) &&
+    return tensor_owners(window->whole) == 1 && !window_is_view(window->whole) && !window->is_kept && window_has_source_alone(window) &&
            record_get(window->source).kind != RECORD_NONE;
 }
 

@@ -49,7 +49,9 @@ struct written window_region(struct tensor *tensor) {
     return written;
 }
 
-bool window_is_expanded(struct tensor *whole) {
+bool window_is_view(struct tensor *whole) {
+    if (tensor_is_lazy(whole))
+        return tensor_requires_grad(whole);
     struct sizes sizes = tensor_sizes(whole), strides = tensor_strides(whole);
     for (size_t i = 0; i < sizes.count; i++)
         if (!strides.data[i] && sizes.data[i] > 1)
@@ -58,7 +60,7 @@ bool window_is_expanded(struct tensor *whole) {
 }
 
 uint32_t window_owns(const struct window *window) {
-    return window_is_expanded(window->whole) ? 2 : 1;
+    return window_is_view(window->whole) ? 2 : 1;
 }
 
 bool window_are_one(struct tensor *one, struct tensor *other) {

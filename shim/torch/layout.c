@@ -96,6 +96,19 @@ void layout_copy(struct value to, struct value from) {
     value_drop(values);
 }
 
+struct value layout_read_as(struct tensor *tensor, uint64_t bits) {
+    tensor_retain(tensor);
+    struct value view = value_tensor(tensor);
+    uint64_t others = tensor_lazy_bits(tensor) ^ bits; /* each call turns one around */
+    if (others & torch_facts.bit_conjugate)
+        value_replace(&view, TORCH_CALL("aten::_conj", "", view));
+    if (others & torch_facts.bit_negative)
+        value_replace(&view, TORCH_CALL("aten::_neg_view", "", view));
+    if (others)
+        record_clear(view.tensor);
+    return view;
+}
+
 uint64_t layout_hash(struct tensor *tensor) {
     struct sizes strides = tensor_strides(tensor), sizes = tensor_sizes(tensor);
     uint64_t layout = 0;

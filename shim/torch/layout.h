@@ -18,6 +18,9 @@ bool layout_block(struct tensor *tensor, const struct record *record, struct lay
 struct value layout_unexpanded(struct value tensor, const int64_t *strides);
 /* to = from, of the same sizes: also where `to` is expanded, which copy_ refuses; what it has in one place is the same in `from`. Borrowed. */
 void layout_copy(struct value to, struct value from);
+/* A view of what lies in the tensor's memory, read as these of the bits of tensor_lazy_bits() say: without those that it has, with those that it has not.
+   Without a record. Borrowed; owned. */
+struct value layout_read_as(struct tensor *tensor, uint64_t bits);
 /* Of the strides of dimensions that have more than one element: the ranks' are to be the same where memory is exchanged as it lies. */
 uint64_t layout_hash(struct tensor *tensor);
 

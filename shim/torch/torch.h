@@ -122,8 +122,11 @@ static inline bool tensor_is_marked(struct tensor *tensor) { /* may have a recor
     return *tensor_key_set(tensor) & torch_facts.bit_shard;
 }
 /* Are its elements conjugated or negated as they are read (z.conj(), z.conj().imag)? */
-static inline bool tensor_is_lazy(struct tensor *tensor) {
+static inline uint64_t tensor_lazy_bits(struct tensor *tensor) {
     return *tensor_key_set(tensor) & (torch_facts.bit_conjugate | torch_facts.bit_negative);
+}
+static inline bool tensor_is_lazy(struct tensor *tensor) {
+    return tensor_lazy_bits(tensor) != 0;
 }
 static inline bool tensor_is_parameter(struct tensor *tensor) {
     return *tensor_key_set(tensor) & torch_facts.bit_parameter;
