@@ -239,13 +239,15 @@ in_place_share() {
     same_part memory.py debian wheel
 }
 
-@test "so it is in a program that has never had a second thread" {
-    local build python
+@test "so it is in a program that has never had a second thread, where arrays of one memory are one also between two operators" {
+    local build python program
     for build in debian wheel; do
         python=$(python_of "$build")
-        "$python" "$REPOSITORY/tests/programs/memory.py" >"$BATS_TEST_TMPDIR/plain"
-        "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/memory.py" >"$BATS_TEST_TMPDIR/ranks"
-        "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks"
+        for program in memory arrays_of_parts; do
+            "$python" "$REPOSITORY/tests/programs/$program.py" >"$BATS_TEST_TMPDIR/plain"
+            "$ACCEL_RUN" -n 2 "$python" "$REPOSITORY/tests/programs/$program.py" >"$BATS_TEST_TMPDIR/ranks"
+            "$COMPARE" "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/ranks"
+        done
     done
 }
 

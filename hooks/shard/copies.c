@@ -44,15 +44,21 @@ bool copies_is_same(const struct copy *copy, struct tensor *tensor, const struct
 
 bool copies_is_of_storage(const struct copy *copy, struct tensor *tensor, const struct record *record) {
     struct layout_block block;
-    if (!copy->is_of_storage || copy->record.kind != record->kind || tensor_dtype(copy->alias) != tensor_dtype(tensor))
+    if (copy->extent < COPY_OF_STORAGE || copy->record.kind != record->kind || tensor_dtype(copy->alias) != tensor_dtype(tensor))
         return false;
     return record->kind == RECORD_PARTIAL || (layout_block(tensor, record, &block) && record_same_rows(&copy->record, record) &&
                                               tensor_strides(copy->alias).data[1] == block.row);
 }
 
+bool copies_is_of_memory(const struct copy *copy, struct tensor *tensor, const struct record *record) {
+    return (copy->extent == COPY_OF_MEMORY || !tensor_own_offset(tensor)) && copies_is_of_storage(copy, tensor, record);
+}
+
 struct copy *copies_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others) {
     const void *lent = tensor_lent_storage(tensor); /* to this thread; whether to others, too, differs between the ranks */
     struct copy *found = lent ? copies_with_whole(lent) : NULL;
+    if (found && fits != copies_is_same && found->extent < COPY_OF_STORAGE)
+        found = NULL;
     const struct place *place = copies_place(tensor_own_storage(tensor));
     *others = false;
     LIST_EACH (struct copy, copy, place ? place->copies : NULL, of_place) {

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "list.h"
-#include "shard.h"
+#include "read.h"
 
 /* What copies show in the end: the memory of a divided tensor, of which a watched one is a view. */
 struct family {
@@ -32,8 +32,8 @@ struct copy {
     struct tensor *whole; /* owned: what the program sees; the alias itself: watched only */
     struct record record;
     size_t look; /* its place among those that are looked through */
+    enum copy_extent extent;
     bool is_changed, is_lost;
-    bool is_of_storage; /* all blocks of rows that a storage consists of (storage.c) */
 };
 
 extern struct list_kept copies;
@@ -55,9 +55,8 @@ static inline bool copy_is_watched(const struct copy *copy) {
     return copy->whole == copy->alias;
 }
 
-/* Is the copy of this tensor, in this shape; of all of the storage that the tensor lies in? */
-typedef bool copy_fits(const struct copy *copy, struct tensor *tensor, const struct record *record);
-copy_fits copies_is_same, copies_is_of_storage;
+/* Is the copy of this tensor, in this shape; of all of the storage that the tensor lies in; and where do pointers to the tensor lead into it? */
+copy_fits copies_is_same, copies_is_of_storage, copies_is_of_memory;
 /* The copy of the tensor's memory that fits; *others: the same memory has copies that do not. */
 struct copy *copies_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others);
 /* The storage of what this one's is a view of (h[3] of h); NULL: none. */

@@ -15,7 +15,7 @@
  *    read and printed is compared. Those that something is learned from are compared with the next gradients (shim/torch/numbers.c).
  *  - A draw is its number among the thread's.
  */
-#include "shard.h"
+#include "read.h"
 
 /* In order, and: ADDED: with beta = 0 what is added to may be anything (torch.empty). PICKED: elements of some operands replace those of others, which may be
    anything (torch.where, of what rejection sampling has begun with). */
@@ -337,6 +337,8 @@ void origin_meet_numbers(const struct shard_call *call) {
 }
 
 void origin_begin_call(const struct shard_call *call) {
+    if (shim_has_threads())
+        read_meet_thread();
     if (call->op->origin_kind == ORIGIN_DRAW)
         given()->draws++;
     origin_meet_numbers(call);

@@ -279,26 +279,15 @@ void read_settle(void) {
 
 /* ---- hooks */
 
-struct tensor *read_stand_in_of_storage(struct tensor *divided) {
-    struct tensor *whole = read_stand_in(divided);
-    COPIES_SCOPE;
-    struct copy *copy = whole ? copies_with_whole(tensor_storage(whole)) : NULL;
-    if (copy)
-        copy->is_of_storage = true;
-    return whole;
-}
-
-struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning) {
+struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, copy_fits *fits) {
     if (!atomic_load_explicit(&copy_count, memory_order_relaxed))
         return NULL;
-    TURN_SCOPE(turn, read_turn_to_look(tensor, record, copies_is_of_storage));
+    TURN_SCOPE(turn, read_turn_to_look(tensor, record, fits));
     COPIES_SCOPE;
     OPAQUE_SCOPE;
-    if (from_its_beginning && tensor_own_offset(tensor))
-        return NULL;
     bool others;
     take_for(tensor);
-    struct copy *found = copies_find(tensor, record, copies_is_of_storage, &others);
+    struct copy *found = copies_find(tensor, record, fits, &others);
     if (copies_are_settled(others, record))
         tensor_settle(tensor);
     return found ? found->whole : NULL;
@@ -314,8 +303,7 @@ struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *rec
     return copy ? copy->whole : NULL;
 }
 
-/* The tensor whose memory the program gets instead; NULL: its own. Borrowed. */
-struct tensor *read_stand_in(struct tensor *tensor) {
+struct tensor *read_stand_in_as(struct tensor *tensor, enum copy_extent extent) {
     bool is_here = shim_active() || shim_is_worker();
     if (!is_here || !tensor_is_marked(tensor) || dispatch_is_opaque() || regions_is_helper())
         return NULL;
@@ -345,7 +333,13 @@ struct tensor *read_stand_in(struct tensor *tensor) {
         window_keep(tensor_own_storage(tensor), !shim_has_python());
     if (!copy) {
         explain_note("read", "memory of a divided tensor", "put together from all ranks");
-        copy = copy_make(tensor, record);
+        copy = copy_make(tensor, record, extent);
     }
+    if (copy->extent < extent) /* who waits for its turn meanwhile does not see one of less */
+        copy->extent = extent;
     return copy->whole;
+}
+
+struct tensor *read_stand_in(struct tensor *tensor) {
+    return read_stand_in_as(tensor, COPY_OF_TENSOR);
 }

@@ -70,6 +70,23 @@ static bool all_are_due(void) {
     return false;
 }
 
+/* ---- threads */
+
+static _Atomic uint64_t first_thread; /* 0: none yet */
+static _Atomic bool are_several;
+
+void read_meet_thread(void) {
+    enum { MAIN = 2 }; /* words are odd */
+    uint64_t word = threads_own(), own = word ? word : MAIN, first = atomic_load_explicit(&first_thread, memory_order_relaxed);
+    if (first == own || (!first && atomic_compare_exchange_strong(&first_thread, &first, own)) || first == own)
+        return;
+    atomic_store_explicit(&are_several, true, memory_order_relaxed);
+}
+
+bool read_is_beside_others(void) {
+    return atomic_load_explicit(&are_several, memory_order_relaxed);
+}
+
 /* ---- turns */
 
 static bool none_was_made(const void *seen) {
@@ -159,8 +176,8 @@ static bool is_to_be_made_of_storage(struct tensor *tensor, const void *record) 
 }
 
 static bool is_to_be_made_of_either(struct tensor *tensor, const void *record) {
-    bool is_at_hand = !tensor_own_offset(tensor) && !is_to_be_made_of_storage(tensor, record); /* as memory_stand_in() takes it */
-    return !is_at_hand && is_to_be_made(tensor, record);
+    bool others;
+    return !copies_find(tensor, record, copies_is_of_memory, &others) && is_to_be_made(tensor, record);
 }
 
 bool read_turn(struct tensor *tensor, const struct record *record, bool of_storage) {

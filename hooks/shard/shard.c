@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "learned.h"
-#include "shard.h"
+#include "read.h"
 
 enum { ARGUMENTS_INLINE = 6 }; /* more are rare, and kernels would run deeper on the stack, in memory that is not in the cache */
 

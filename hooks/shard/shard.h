@@ -339,27 +339,12 @@ int64_t extent_end(const struct extent *extent);                               /
 /* What the program has written to the whole goes back to the rows of the rank that has them, own; a partial sum becomes rank 0's. */
 void extent_write_back(struct tensor *own, struct tensor *whole, const struct record *record);
 
-/* ---- memory that the program reads and writes itself (read.c). Before an operator: takes back what it wrote to the operator's arguments; true: there are
-   copies. After it: brings copies of a storage that it has written up to date. */
-/* The whole tensor whose memory stands in for a divided one's; NULL: its own does. Borrowed. A collective the first time. */
-struct tensor *read_stand_in(struct tensor *tensor);
-/* The same for a program that takes the tensor's storage; NULL: what is in it is whole. Stops where it would be ambiguous. */
-struct tensor *storage_stand_in(struct tensor *tensor);
-struct tensor *memory_stand_in(struct tensor *tensor); /* the same for a pointer to its first element */
-/* The same of a tensor that is all of a storage, for those that share it; and what there is already of the tensor's storage, or of the tensor itself. */
-struct tensor *read_stand_in_of_storage(struct tensor *divided);
-/* The copy that there is of the tensor's memory; NULL: none. Borrowed. In a forked child, too. */
-struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *record);
-/* In a forked child, which has no other rows than its parent's, and those that it was shown: the tensor becomes its whole, or the job stops. */
-void children_become(struct tensor *tensor, const struct record *record);
-struct tensor *read_stand_in_at_hand(struct tensor *tensor, const struct record *record, bool from_its_beginning);
-/* Around what makes a copy (of the whole storage, or of the tensor as well) of a divided tensor where there is none: the thread's turn among those of the
-   program, as long as nobody else has made it. */
-bool read_turn(struct tensor *tensor, const struct record *record, bool of_storage);
-void read_turn_end(const bool *is_taken);
-#define TURN_SCOPE(name, is_taken) __attribute__((cleanup(read_turn_end), unused)) bool name = is_taken
+/* ---- memory that the program reads and writes itself (read.c, read.h). Before an operator: takes back what it wrote to the operator's arguments; true: there
+   are copies. After it: brings copies of a storage that it has written up to date. */
 bool read_before_call(const struct shard_call *call);
 void read_settle(void); /* everything the program wrote */
+void read_turn_end(const bool *is_taken);
+#define TURN_SCOPE(name, is_taken) __attribute__((cleanup(read_turn_end), unused)) bool name = is_taken
 
 /* ---- views of gathered rows (window.c) */
 /* From now on `whole` is a copy of `source` that the program has views of. Takes references of its own. */

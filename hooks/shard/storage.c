@@ -4,6 +4,7 @@
  * blocks of rows, of which the tensor may be a part only, so that all tensors that share a storage share the one that stands in for it.
  */
 #include "copies.h"
+#include "window.h"
 
 /* How many bytes a StorageImpl holds: the word that tells 8 * 12347 in one made for that. 0: not found. */
 static long find_bytes_field(void) {
@@ -25,6 +26,7 @@ struct blocks {
     int64_t sizes[3], strides[3];
     int dims;
     struct record record;
+    bool is_alone; /* no rank knows of another thread that has come to divided tensors */
 };
 
 /* -1: not known. */
@@ -53,25 +55,32 @@ static bool blocks_find(struct tensor *tensor, const struct record *record, stru
     struct layout_block block;
     int64_t elements = storage_elements(tensor);
     if (record->kind == RECORD_PARTIAL) {
-        *blocks = (struct blocks){{elements}, {1}, 1, {.kind = RECORD_PARTIAL, .packed = record->packed}};
+        *blocks = (struct blocks){{elements}, {1}, 1, {.kind = RECORD_PARTIAL, .packed = record->packed}, false};
         return elements > 0;
     }
     if (!elements || !layout_block(tensor, record, &block) || elements % block.own)
         return false;
-    *blocks = (struct blocks){{elements / block.own, record->rows, block.row}, {block.own, block.row, 1}, 3, *record};
+    *blocks = (struct blocks){{elements / block.own, record->rows, block.row}, {block.own, block.row, 1}, 3, *record, false};
     blocks->record.dim = 1;
     blocks->record.outer = blocks->record.inner = 1;
     return true;
 }
 
-/* Storages may hold more on some ranks than on others (a row that all have read), so what this one sees is not enough. A collective. */
-static bool all_agree(int64_t seen) {
+/* What a rank sees of a storage. */
+enum { IS_ALONE = 1, BLOCK = 2 };
+
+/* Storages may hold more on some ranks than on others (a row that all have read), so what this one sees is not enough. Is each rank's thread alone, as far as
+   it knows: *are_alone. A collective. */
+static bool all_agree(uint64_t seen, bool *are_alone) {
     uint64_t all[BOARD_RANKS_MAX];
+    *are_alone = true;
     SHIM_COMM_SCOPE;
-    comm_all_gather_words("blocks of rows in a storage", (uint64_t)seen, all);
-    for (uint32_t rank = 0; rank < shim_world_size(); rank++)
-        if (!all[rank] || all[rank] != all[0])
+    comm_all_gather_words("blocks of rows in a storage", seen, all);
+    for (uint32_t rank = 0; rank < shim_world_size(); rank++) {
+        *are_alone &= all[rank] & IS_ALONE;
+        if (all[rank] < BLOCK || all[rank] / BLOCK != all[0] / BLOCK)
             return false;
+    }
     return true;
 }
 
@@ -86,21 +95,17 @@ static struct tensor *blocks_stand_in(struct tensor *tensor, const struct blocks
         value_drop(plain);
         record_set(divided.tensor, blocks->record);
     }
-    struct tensor *whole = read_stand_in_of_storage(divided.tensor);
+    struct tensor *whole = read_stand_in_as(divided.tensor, blocks->is_alone ? COPY_OF_MEMORY : COPY_OF_STORAGE);
     value_drop(divided);
     return whole;
 }
 
-/* Not so an unfolded or expanded view of a part that has as many elements. */
-static bool is_all_of_storage(struct tensor *tensor) {
-    return storage_elements(tensor) == tensor_elements(tensor) && tensor_is_dense(tensor) && !tensor_own_offset(tensor);
-}
-
-/* Does it consist of blocks, as many on all ranks (and of nothing but the tensor)? */
-static bool blocks_agreed(struct tensor *tensor, const struct record *record, bool is_all_wanted, struct blocks *blocks) {
+/* Does it consist of blocks, as many on all ranks? */
+static bool blocks_agreed(struct tensor *tensor, const struct record *record, struct blocks *blocks) {
     OPAQUE_SCOPE;
-    bool is_found = blocks_find(tensor, record, blocks) && (!is_all_wanted || is_all_of_storage(tensor));
-    return all_agree(is_found ? blocks->dims == 3 ? blocks->sizes[0] : 1 : 0);
+    uint64_t seen = blocks_find(tensor, record, blocks) ? (uint64_t)blocks->sizes[0] * BLOCK : 0;
+    read_meet_thread();
+    return all_agree(seen + (read_is_beside_others() ? 0 : IS_ALONE), &blocks->is_alone);
 }
 
 static bool is_empty(struct tensor *tensor) {
@@ -119,10 +124,10 @@ struct tensor *storage_stand_in(struct tensor *tensor) {
     if ((record.kind != RECORD_SHARD && record.kind != RECORD_PARTIAL) || is_empty(tensor) || shim_is_worker())
         return read_stand_in(tensor);
     TURN_SCOPE(turn, read_turn(tensor, &record, true));
-    struct tensor *whole = read_stand_in_at_hand(tensor, &record, false);
+    struct tensor *whole = read_stand_in_at_hand(tensor, &record, copies_is_of_storage);
     if (whole)
         return whole;
-    if (!blocks_agreed(tensor, &record, false, &blocks)) {
+    if (!blocks_agreed(tensor, &record, &blocks)) {
         if (repeats_one_row(tensor, &record))
             return read_stand_in(tensor);
         shim_problem("AR-STORAGE", "Copy it first, e.g. x.clone(), or save x.numpy().",
@@ -132,28 +137,79 @@ struct tensor *storage_stand_in(struct tensor *tensor) {
     return blocks_stand_in(tensor, &blocks);
 }
 
-/* Pointers to all of a storage, however it is looked at (h, h.t(), h.view(-1)), are pointers to one memory. Of a part, only the part is put together. */
-struct tensor *memory_stand_in(struct tensor *tensor) {
-    struct record record = record_get(tensor);
+/* Not so an unfolded or expanded view of a part that has as many elements. */
+static bool is_all_of_storage(struct tensor *tensor) {
+    return storage_elements(tensor) == tensor_elements(tensor) && tensor_is_dense(tensor) && !tensor_own_offset(tensor);
+}
+
+/* A small part of a large storage, of which only the part is put together. */
+static bool is_part_alone(const struct blocks *blocks, struct tensor *tensor, const struct record *record) {
+    enum { LARGE = 1 << 22, SMALL = 4 };
+    int64_t all = blocks->sizes[0], part = tensor_elements(tensor);
+    if (record->kind == RECORD_SHARD) {
+        all *= record->total * blocks->sizes[2];
+        part = part / record->rows * record->total;
+    }
+    return all * (int64_t)dtype_bytes(tensor_dtype(tensor)) > LARGE && all > SMALL * part;
+}
+
+/* Is all of it to be put together for the tensor? Not for a part beside other threads: which of those comes first to look at its own, or writes it, is another
+   one on each rank. A collective. */
+static bool is_of_all(struct tensor *tensor, const struct record *record, struct blocks *blocks) {
+    return blocks_agreed(tensor, record, blocks) && (blocks->is_alone || is_all_of_storage(tensor)) &&
+           !is_part_alone(blocks, tensor, record);
+}
+
+static struct tensor *stand_in_of_divided(struct tensor *tensor, const struct record *record) {
     struct blocks blocks;
-    if (record.kind != RECORD_SHARD || !tensor_is_on_host(tensor) || shim_is_worker())
-        return read_stand_in(tensor);
-    TURN_SCOPE(turn, read_turn(tensor, &record, false));
-    struct tensor *whole = read_stand_in_at_hand(tensor, &record, true);
+    TURN_SCOPE(turn, read_turn(tensor, record, false));
+    struct tensor *whole = read_stand_in_at_hand(tensor, record, copies_is_of_memory);
+    if (!whole && !read_copy_at_hand(tensor, record) && is_of_all(tensor, record, &blocks))
+        whole = blocks_stand_in(tensor, &blocks);
+    return whole ? whole : read_stand_in(tensor);
+}
+
+static int64_t offset_within(struct tensor *whole, struct tensor *tensor, const struct record *record) {
+    COPIES_SCOPE;
+    const struct copy *copy = copies_with_whole(tensor_storage(whole));
+    return copy && copy->extent >= COPY_OF_STORAGE ? layout_told_offset(tensor, record) : tensor_storage_offset(whole);
+}
+
+struct tensor *memory_stand_in(struct tensor *tensor, int64_t *offset) {
+    struct record record = record_get(tensor);
+    bool is_divided = record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL;
+    bool has_rank = tensor_is_on_host(tensor) && !shim_is_worker();
+    struct tensor *whole = is_divided && has_rank ? stand_in_of_divided(tensor, &record) : read_stand_in(tensor);
     if (whole)
-        return whole;
-    if (read_copy_at_hand(tensor, &record) || !blocks_agreed(tensor, &record, true, &blocks))
-        return read_stand_in(tensor);
-    return blocks_stand_in(tensor, &blocks);
+        *offset = offset_within(whole, tensor, &record);
+    return whole;
+}
+
+/* What stands in for the tensor's memory, laid out as the tensor is told to be. None: its own does. Owned. */
+static struct value memory_as_told(struct tensor *tensor) {
+    int64_t offset;
+    struct tensor *whole = memory_stand_in(tensor, &offset);
+    if (!whole)
+        return value_none();
+    OPAQUE_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    struct record record = record_get(tensor);
+    struct extent told = extent_told(tensor, &record);
+    told.offset = offset;
+    return window_part(whole, &told);
 }
 
 /* A view made for the taker shares the memory: the copy's. */
 void *hook_to_dlpack(struct tensor **self) {
-    struct tensor *whole = read_stand_in(*self);
-    return ORIGINAL(to_dlpack)(whole ? &whole : self);
+    struct value seen = memory_as_told(*self);
+    void *packed = ORIGINAL(to_dlpack)(value_is_tensor(&seen) ? &seen.tensor : self);
+    value_drop(seen);
+    return packed;
 }
 
 void *hook_to_dlpack_versioned(struct tensor **self) {
-    struct tensor *whole = read_stand_in(*self);
-    return ORIGINAL(to_dlpack_versioned)(whole ? &whole : self);
+    struct value seen = memory_as_told(*self);
+    void *packed = ORIGINAL(to_dlpack_versioned)(value_is_tensor(&seen) ? &seen.tensor : self);
+    value_drop(seen);
+    return packed;
 }

@@ -200,7 +200,7 @@ static void make_whole(const struct value *values, const struct value *end) {
         if (value_is_list(values))
             make_whole(value_list(values)->begin, value_list(values)->end);
         else if (value_is_tensor(values) && tensor_is_marked(values->tensor))
-            dispatch_client.memory(values->tensor);
+            dispatch_client.memory(values->tensor, &(int64_t){0});
 }
 
 static void fallback_in_worker(const struct handle *handle, uint64_t key_set, struct stack *stack) {

@@ -197,9 +197,10 @@ static bool is_at_user_level(void) {
 
 /* Where the tensor begins in memory. */
 __attribute__((noinline)) static void lend_memory(struct tensor *tensor) {
-    struct tensor *whole = is_at_user_level() ? dispatch_client.memory(tensor) : NULL;
+    int64_t offset;
+    struct tensor *whole = is_at_user_level() ? dispatch_client.memory(tensor, &offset) : NULL;
     if (whole)
-        lend(tensor, whole, *offset_slot(whole));
+        lend(tensor, whole, offset);
 }
 
 /* What it is a part of: the offset stays the one that it tells. */

@@ -41,7 +41,7 @@ struct record_move record_move_begin(struct tensor *from, struct tensor *to) {
     loans_return_of(to);
     loans_return_of(from);
     if (shim_is_worker() && from != to) { /* a child of a rank: dispatch.c */
-        dispatch_client.memory(from);
+        dispatch_client.memory(from, &(int64_t){0});
         record_clear(to);
     }
     if (move.is_active) {

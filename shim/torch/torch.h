@@ -285,17 +285,16 @@ struct direct_call;
 struct dispatch_client {
     void (*operator_met)(struct operator *op); /* once per operator: attach op->client, say op->only_records */
     void (*call)(struct dispatch_call *call);
-    struct tensor *(*whole)(
-        struct tensor
-            *tensor); /* the whole value of a marked tensor, owned, part of the graph where its rows are; every rank must call it alike */
+    /* The whole value of a marked tensor, owned, part of the graph where its rows are. Every rank must call it alike. */
+    struct tensor *(*whole)(struct tensor *tensor);
     /* A value that takes the place of one that was divided, or not, as a record says: in that form, owned, marked where it is divided. The value itself where
        it has the form; its whole where it has other sizes. Every rank must call it alike. */
     struct tensor *(*in_form)(struct tensor *tensor, const struct record *wanted);
     bool (*is_gathered)(void *node); /* a node of the graph: does a whole value there come from divided rows? Every rank answers alike. */
-    /* The tensor whose memory the program shall see where it looks at a marked one's, or whose storage where it takes that; NULL: its own. Borrowed. */
-    struct tensor *(*memory)(struct tensor *tensor), *(*storage)(struct tensor *tensor);
-    /* Before a backward, and after code of the program that it has called back: what the program wrote through pointers into divided memory is taken back,
-       as before every operator at user level. Every rank calls it. */
+    /* The tensor whose memory the program sees, from *offset of its storage on, where it looks at a marked one's, or whose storage where it takes that; NULL:
+       its own. Borrowed. */
+    struct tensor *(*memory)(struct tensor *tensor, int64_t *offset), *(*storage)(struct tensor *tensor);
+    /* Before a backward, and after code of the program that it has called back: takes back what the program wrote through pointers. Every rank calls it. */
     void (*settle)(void);
     /* May the operator be run on these tensors as it is? Sets call->record. Then: what has come of it is marked. Only of operators that suits_direct. */
     bool (*decide_direct)(struct direct_call *call);
