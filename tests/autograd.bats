@@ -382,6 +382,10 @@ in_place_share() {
     done
 }
 
+@test "a tensor that is given the memory of another one (set_), or of a storage, is what that one is" {
+    same_part set_memory.py debian wheel
+}
+
 @test "rows of conjugated and negated tensors are views where they are in one process, and copies once they are resolved" {
     same_part conjugated.py debian wheel
 }

@@ -262,6 +262,7 @@ bool partial_execute(struct shard_call *call, const struct rule *rule) {
         dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
         return true;
     case PARTIAL_MATERIALISE:
+    case PARTIAL_AS_IS:
     case PARTIAL_PACKED:
         return false;
     }

@@ -172,6 +172,10 @@ __attribute__((noreturn)) static void refuse_trace(const struct shard_call *call
                  call->op->name);
 }
 
+static bool takes_sums(struct shard_call *call, const struct rule *rule) {
+    return rule->partial == PARTIAL_AS_IS || (rule->partial == PARTIAL_PACKED && packed_fits(call));
+}
+
 static void call_execute(struct shard_call *call, const struct rule *rule) {
     if (call->shards)
         call_check_parameters(call);
@@ -188,7 +192,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
         (writes_kind(call, RECORD_SHARD) || writes_kind(call, RECORD_PARTIAL) ? execute_write_gathered : execute_gathered)(call);
         return;
     }
-    if (call->partials && !(rule->partial == PARTIAL_PACKED && packed_fits(call))) {
+    if (call->partials && !takes_sums(call, rule)) {
         if (!call->shards && partial_execute(call, rule))
             return;
         if (rule->decide == rule_compose || (!rule->decide && call->op->is_composite)) {

@@ -64,6 +64,7 @@ enum partial_kind {
     PARTIAL_MUL,             /* linear in one partial factor */
     PARTIAL_DIV,             /* linear in the numerator */
     PARTIAL_SHAPE,           /* reads the shape only: result replicated */
+    PARTIAL_AS_IS,           /* the rule takes any sum */
     PARTIAL_PACKED,          /* the rule takes a sum of packed elements (packed_fits), other sums come first */
 };
 
@@ -87,6 +88,7 @@ RULE_FUNCTION(like);
 RULE_FUNCTION(new_like);
 RULE_FUNCTION(view);
 RULE_FUNCTION(memory);
+RULE_FUNCTION(set);
 RULE_FUNCTION(reshape_alias);
 RULE_FUNCTION(expand);
 RULE_FUNCTION(transpose);

@@ -28,6 +28,8 @@ void *hook_shallow_copy_moved(struct tensor **result, struct tensor *tensor, voi
 }
 
 static struct tensor *source_of(struct tensor *from, struct tensor *to) {
+    if (!from)
+        return NULL;
     if (!dispatch_is_opaque() && tensor_requires_grad(to) && (tensor_is_marked(from) || tensor_is_marked(to))) {
         struct record form = record_get(to);
         return dispatch_client.in_form(from, &form);
@@ -39,8 +41,9 @@ static struct tensor *source_of(struct tensor *from, struct tensor *to) {
 struct record_move record_move_begin(struct tensor *from, struct tensor *to) {
     struct record_move move = {.is_active = shim_active() && from != to, .source = from};
     loans_return_of(to);
-    loans_return_of(from);
-    if (shim_is_worker() && from != to) { /* a child of a rank: dispatch.c */
+    if (from)
+        loans_return_of(from);
+    if (from && shim_is_worker() && from != to) { /* a child of a rank: dispatch.c */
         dispatch_client.memory(from, &(int64_t){0});
         record_clear(to);
     }
@@ -58,7 +61,8 @@ void record_move_end(const struct record_move *move, struct tensor *to) {
         return;
     if (move->was_parameter)
         tensor_mark_parameter(to);
-    record_copy(move->source, to);
+    if (move->source)
+        record_copy(move->source, to);
     tensor_release(move->source);
     dispatch_client.replaced(to, true);
 }

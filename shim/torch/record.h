@@ -74,7 +74,7 @@ void record_set_origin(struct tensor *tensor, struct origin origin);
 void record_clear(struct tensor *tensor);
 /* Around what gives a tensor another one's metadata (x.data = y): the mark of a leaf stays, and that of divided rows comes or goes with the rows. But a
    tensor with a history keeps its form: source, owned until the end, is what is to be taken instead of `from`. A collective where it has another form. Not
-   active where a tensor is given its own (x.data = x.contiguous()): it stays what it is. */
+   active where a tensor is given its own (x.data = x.contiguous()): it stays what it is. From NULL: memory that is no marked tensor's. */
 struct record_move {
     bool is_active, was_parameter;
     struct tensor *source;
