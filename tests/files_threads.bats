@@ -148,6 +148,10 @@ print(sum(int(open(f"part{number}.txt").read()) for number in range(60)))'
     both_builds models_of_threads.py
 }
 
+@test "threads that write rows of one tensor each, whatever its type" {
+    both_builds rare_types_of_threads.py
+}
+
 @test "results that are used as workers end, of pools, executors and loaders, come in one order on all ranks" {
     both_builds arrivals.py
 }

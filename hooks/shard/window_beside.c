@@ -57,15 +57,25 @@ static struct value flags_of(struct tensor *tensor, const struct extent *others,
     return part;
 }
 
+/* Without history, and as whole numbers where it is of a type that has next to no operators (float8, uint16). Owned. */
+static struct value to_be_chosen(struct tensor *tensor) {
+    static const enum torch_dtype of_bytes[] = {[1] = DTYPE_UINT8, [2] = DTYPE_INT16, [4] = DTYPE_INT32, [8] = DTYPE_INT64};
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
+    if (tensor_dtype(tensor) > DTYPE_BFLOAT16)
+        value_replace(&plain, TORCH_CALL("aten::view", "dtype", plain, value_int(of_bytes[dtype_bytes(tensor_dtype(tensor))])));
+    return plain;
+}
+
 /* Writes the values where the flags are set, and nothing else. */
 static void put_flagged(struct tensor *tensor, struct value flags, struct value values) {
     if (!tensor_is_on_host(tensor) && tensor_has_no_values(tensor)) /* meta, which has none to select */
         return;
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    struct value chosen = TORCH_CALL("aten::masked_select", "", values, flags);
-    value_drop(TORCH_CALL("aten::masked_scatter_", "", plain, flags, chosen));
+    struct value own = to_be_chosen(tensor), from = to_be_chosen(values.tensor),
+                 chosen = TORCH_CALL("aten::masked_select", "", from, flags);
+    value_drop(TORCH_CALL("aten::masked_scatter_", "", own, flags, chosen));
     value_drop(chosen);
-    value_drop(plain);
+    value_drop(from);
+    value_drop(own);
 }
 
 void window_put_changed(struct tensor *tensor, struct value before, struct value values) {

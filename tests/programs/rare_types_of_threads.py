@@ -1,0 +1,32 @@
+"""Threads that write rows of one tensor each, of types that have next to no operators (float8, uint16), and of others."""
+import threading
+
+import torch
+from torch import nn
+
+torch.manual_seed(1)
+layer = nn.Linear(4, 6)
+rows = torch.randn(12, 4)
+names = "float8_e4m3fn float8_e5m2 uint16 float16 bfloat16 complex64 complex128 int32 bool uint8".split()
+
+
+def beside(*works):
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def numbers(tensor):
+    return " ".join("%.3f" % number for number in tensor.to(torch.complex64).real.flatten().tolist())
+
+
+for dtype in (getattr(torch, name) for name in names if hasattr(torch, name)):
+    with torch.no_grad():
+        hidden = layer(rows).abs().to(dtype)
+    row, others = hidden[3], hidden[5:7]
+    beside(lambda: row.copy_(torch.ones(6).to(dtype)), lambda: others.copy_(torch.full((2, 6), 2.0).to(dtype)))
+    print(dtype, numbers(hidden[2:8]), numbers(row))
+    beside(lambda: hidden[1].copy_(row), lambda: hidden[8].copy_(others[1]))
+    print(dtype, numbers(hidden))
