@@ -44,6 +44,8 @@ setup_file() {
 @test "strides of a view with gaps, autograd.grad of divided rows in a transform, traces, shared lists and torch.cond are refused by name" {
     stopped wheel AR-STRIDES refused.py gaps
     stopped debian AR-STRIDES refused.py gaps_with_place
+    stopped debian AR-STRIDES refused.py gaps_of_row
+    stopped wheel AR-STRIDES refused.py copied_gaps
     stopped wheel AR-GRAD-KIND refused.py mapped_grad
     stopped wheel AR-GRAD-KIND refused.py mapped_grad_outside
     stopped wheel AR-GRAD-KIND refused.py wrapped_gradient

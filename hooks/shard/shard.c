@@ -68,8 +68,10 @@ void call_collect(struct shard_call *call) {
 }
 
 /* ---- no shard, no partial: replicated work. Only history that reaches back to a gathered shard is remembered. */
-static void execute_replicated(struct shard_call *call) {
+static void execute_replicated(struct shard_call *call, const struct rule *rule) {
     bool from_gathered = call->gathered > 0;
+    if (from_gathered && rule->decide == rule_memory)
+        view_check_gathered(call);
     (from_gathered ? execute_gathered : execute_whole)(call);
 }
 
@@ -180,7 +182,7 @@ static void call_execute(struct shard_call *call, const struct rule *rule) {
     if (call->shards)
         call_check_parameters(call);
     if (!call->shards && !call->partials && !entry_decide(call, rule)) {
-        execute_replicated(call);
+        execute_replicated(call, rule);
         return;
     }
     dispatch_set_divided(true);

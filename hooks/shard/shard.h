@@ -166,6 +166,9 @@ RULE_FUNCTION(unpack);
 RULE_FUNCTION(packed_recurrent);
 RULE_FUNCTION(null); /* the template: hooks/null/null_rule.c */
 
+/* as_strided of rows that have been gathered: stops where it would see what lies between them (view.c). */
+void view_check_gathered(struct shard_call *call);
+
 /* ---- looking at arguments (call.c). Sizes are the whole batch's. */
 static inline struct tensor *argument_tensor(const struct argument *argument) {
     return argument->slot->tensor;

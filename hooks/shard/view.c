@@ -1,5 +1,5 @@
 /* Shape: views, permutations, pieces. Sizes that come from the program are the whole batch's. */
-#include "shard.h"
+#include "window.h"
 
 /* The new shape with -1 filled in; false: not possible (libtorch will say why). */
 static bool shape_complete(const struct argument *self, int64_t *shape, int dims) {
@@ -62,7 +62,8 @@ static bool begin_at(int64_t place, const int64_t *strides, int64_t *sizes, int 
 static bool sees_own_elements(struct shard_call *call, const struct argument *self) {
     int64_t sizes[TORCH_DIMS_MAX], strides[TORCH_DIMS_MAX], counts[TORCH_DIMS_MAX], steps[TORCH_DIMS_MAX];
     int dims = layout_told(argument_tensor(self), &self->record, sizes, strides), wanted = call_ints(call, 1, counts);
-    if (strcmp(call->op->short_name, "as_strided") || wanted < 0 || call_ints(call, 2, steps) != wanted)
+    bool is_view = !strcmp(call->op->short_name, "as_strided") || !strcmp(call->op->short_name, "as_strided_copy");
+    if (!is_view || wanted < 0 || call_ints(call, 2, steps) != wanted)
         return false;
     for (int i = 0; i < dims; i++)
         if (sizes[i] > 1 && strides[i] < 1) /* expanded */
@@ -81,16 +82,37 @@ static bool sees_own_elements(struct shard_call *call, const struct argument *se
     return true;
 }
 
+__attribute__((noreturn)) static void refuse_strides(const struct shard_call *call) {
+    shim_problem(
+        "AR-STRIDES", "Take the strides of a tensor of its own (x.contiguous()), or index it instead.",
+        "operator %s on a view of divided rows that are not all there is in their memory: what lies between them is elsewhere here",
+        call->op->name);
+}
+
+void view_check_gathered(struct shard_call *call) {
+    struct argument *self = call_argument(call, 0);
+    struct tensor *source, *whole;
+    struct record record;
+    if (!self || self->record.kind != RECORD_GATHERED || strncmp(call->op->short_name, "as_strided", 10) ||
+        !window_find(tensor_storage(argument_tensor(self)), &source, &record, &whole))
+        return;
+    struct extent asked = {.offset = tensor_storage_offset(argument_tensor(self))}, lies = extent_of(whole);
+    int64_t begin = lies.offset - extent_told(source, &record).offset; /* an offset counts from where one process' memory begins */
+    if (begin && call->value_count > 3 && !call_is_none(call, 3))
+        value_replace(&call->values[3], value_int(begin + call_int(call, 3, 0)));
+    asked.offset = call_int(call, 3, asked.offset);
+    asked.dims = call_ints(call, 1, asked.sizes);
+    if (asked.offset < 0 || asked.dims < 0 || call_ints(call, 2, asked.strides) != asked.dims || !window_has_all(whole, &lies, &asked))
+        refuse_strides(call);
+}
+
 /* as_strided, view.dtype: what they see is the whole's memory. A part of a sum lies there as the whole does, but has other bits. */
 RULE_FUNCTION(memory) {
     const struct argument *self = call_argument(call, 0);
     bool has_place = call->value_count > 3 && !call_is_none(call, 3); /* counted from where the memory begins */
     if (self && self->record.kind == RECORD_SHARD && !strncmp(call->op->short_name, "as_strided", 10) &&
         ((!has_no_gaps(self) && !sees_own_elements(call, self)) || (has_place && tensor_storage_offset(argument_tensor(self)))))
-        shim_problem(
-            "AR-STRIDES", "Take the strides of a tensor of its own (x.contiguous()), or index it instead.",
-            "operator %s on a view of divided rows that are not all there is in their memory: what lies between them is elsewhere here",
-            call->op->name);
+        refuse_strides(call);
     return RULE_GATHER;
 }
 

@@ -94,6 +94,8 @@ struct value window_part(struct tensor *tensor, const struct extent *extent);
 bool window_extent_meets(struct tensor *tensor, const struct record *record, const struct extent *told);
 /* Where a part of a window's copy lies in one process; false: the copy lies in another way. */
 bool window_told_of_part(const struct window *window, const struct extent *part, struct extent *told);
+/* Are all elements of a part those of another extent of the tensor's memory? */
+bool window_has_all(struct tensor *tensor, const struct extent *all, const struct extent *part);
 /* Brings a window of another thread up to date with what was written through this thread's, or (NULL) in another way: no collective. */
 void window_bring(struct window *window, const struct window *through, const struct written *written);
 /* Has the tensor, a view of its copy, what other threads have written? */

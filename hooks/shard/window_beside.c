@@ -108,6 +108,18 @@ bool window_extent_meets(struct tensor *tensor, const struct record *record, con
     return is_met;
 }
 
+bool window_has_all(struct tensor *tensor, const struct extent *all, const struct extent *part) {
+    if (!extent_end(part))
+        return true;
+    OUTSIDE_TRANSFORM_SCOPE;
+    OPAQUE_SCOPE;
+    struct value flags = flags_of(tensor, all, part);
+    value_replace(&flags, TORCH_CALL("aten::logical_not", "", flags));
+    bool is_any_other = is_any(flags);
+    value_drop(flags);
+    return !is_any_other;
+}
+
 /* ---- what a window misses */
 
 void window_catch_up(struct window *window) {

@@ -52,6 +52,15 @@ def gaps_with_place():
     return second(torch.as_strided(first(images)[:, :6], (22, 8), (8, 1), 2))
 
 
+def gaps_of_row():
+    hidden = first(images)
+    return second(hidden) + torch.as_strided(hidden.detach()[:, :6][2:5], (3, 8), (8, 1)).sum()
+
+
+def copied_gaps():
+    return second(torch.as_strided_copy(first(images).detach()[:, :6], (23, 8), (8, 1)))
+
+
 def traced_constant():
     """Divided rows that a trace would keep as a constant: this rank's."""
     hidden = first(images).detach()
