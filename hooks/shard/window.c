@@ -263,9 +263,13 @@ bool window_before_call(struct shard_call *call) {
     list_kept_visit(&windows, sweep_idle);
     for (int i = 0; i < call->argument_count && call->gathered; i++)
         check_unspent(call, &call->arguments[i]);
-    for (int i = 0; i < call->argument_count && through_view; i++)
-        if (writes_through_view(call, &call->arguments[i]) && !window_onto(tensor_storage(argument_tensor(&call->arguments[i]))))
+    for (int i = 0; i < call->argument_count && through_view; i++) {
+        bool is_written = writes_through_view(call, &call->arguments[i]);
+        const struct window *window = is_written ? window_onto(tensor_storage(argument_tensor(&call->arguments[i]))) : NULL;
+        if (is_written && !window)
             refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
+        window_check_write(window);
+    }
     for (int i = 0; i < call->argument_count && through_view; i++)
         if (call->arguments[i].record.kind == RECORD_GATHERED && !call_writes(call, &call->arguments[i]))
             read_from_written(call, &call->arguments[i]);

@@ -10,6 +10,11 @@ bool window_have_same_place(const struct window *one, const struct window *other
            !tensor_is_lazy(other->source) && one->record.kind == other->record.kind;
 }
 
+void window_check_write(const struct window *window) {
+    if (window && window_has_history(window) && tensor_requires_grad(window->source) && !tensor_node(window->source))
+        shim_throw("autograd", "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+}
+
 /* h.t_() and the like turn the rows of a tensor around while its views stay as they are. */
 static void check_unturned(const struct window *window) {
     struct record now = record_get(window->source);

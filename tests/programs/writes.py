@@ -197,6 +197,16 @@ except RuntimeError as error:
     print(str(error).split(".")[0])
 show("not written", rows)
 
+# A row of what must not be written: nothing has been when libtorch says so.
+rows = first(images).detach().requires_grad_()
+row = rows[3]
+try:
+    row.mul_(2)
+except RuntimeError as error:
+    print(str(error).split(".")[0])
+show("not written", row)
+show("not written", rows)
+
 # Sizes that libtorch refuses.
 rows = first(images)
 for sizes in [(-1, -1), (-2, 4), (5, 5), (0, -1), (-1, 0), (len(images) + 1, -1)]:
