@@ -386,6 +386,10 @@ in_place_share() {
     same_part set_memory.py debian wheel
 }
 
+@test "finalizers of divided tensors compute with whole batches" {
+    same_part finalizers.py debian wheel
+}
+
 @test "rows of conjugated and negated tensors are views where they are in one process, and copies once they are resolved" {
     same_part conjugated.py debian wheel
 }

@@ -47,7 +47,8 @@ bool direct_decide(struct direct_call *direct) {
         return false;
     call_check_parameters(&call);
     bool is_watched = read_before_call(&call);
-    if (window_before_call(&call) || is_watched || call_decide(&call, rule_of(call.op)) != RULE_LOCAL || !suits(&call) || !can_lend(&call))
+    if (window_before_call(&call) || is_watched || window_has_let_go() || call_decide(&call, rule_of(call.op)) != RULE_LOCAL ||
+        !suits(&call) || !can_lend(&call))
         return false;
     origin_begin_call(&call); /* looks at whole operands, which are lent their rows next */
     lend(&call, direct);

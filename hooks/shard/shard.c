@@ -289,6 +289,8 @@ static void shard_call(struct dispatch_call *dispatch) {
         if (has_windows)
             window_after_write(&written.list[i]);
     }
+    if (!dispatch_is_opaque())
+        window_release_let_go();
 }
 
 static struct tensor *shard_whole(struct tensor *tensor) {

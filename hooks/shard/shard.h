@@ -366,6 +366,9 @@ void window_replaced(struct tensor *source, bool is_done);
 struct tensor *window_whole(struct tensor *source, const struct operator *op);
 /* Before an operator; true: there are windows, which what it writes may matter to. Refuses what cannot be written back. */
 bool window_before_call(struct shard_call *call);
+/* At the end of an operator: releases what windows have let go (window_let_go.c), whose finalizers may call operators; is there any? */
+void window_release_let_go(void);
+bool window_has_let_go(void);
 /* What an operator is about to write. */
 struct written {
     void *storage, *tensor; /* which may be gone when it has been written */

@@ -39,7 +39,7 @@ void window_detach_source(struct window *window) {
     window->source = TORCH_CALL("aten::detach", "", value_tensor(source)).tensor;
     list_put(&of_sources, window->source, &window->of_source);
     record_set(window->source, record);
-    tensor_release(source);
+    window_let_go(source);
 }
 
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole) {
@@ -96,8 +96,8 @@ static void close_window(struct window *window) {
     list_take_out(&of_memories, window->memory, &window->of_memory);
     window_forget_history(window);
     window_catch_up(window);
-    tensor_release(window->whole);
-    tensor_release(window->source);
+    window_let_go(window->whole);
+    window_let_go(window->source);
     free(window);
     atomic_fetch_sub(&window_count, 1);
 }

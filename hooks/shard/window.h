@@ -45,6 +45,11 @@ void window_detach_source(struct window *window);
 /* How often windows have got other sources, or these other memory (x.data = y, x.set_(y)). */
 unsigned window_changes(void);
 
+/* ---- window_let_go.c. Any thread. */
+
+/* The tensor (owned; taken) is released at the end of the next operator, with nothing in hand. */
+void window_let_go(struct tensor *tensor);
+
 /* ---- window_history.c */
 
 /* The copy may have a history now; the window is done with it. */

@@ -36,7 +36,7 @@ static void detach_whole(struct window *window) {
         record_clear(window->whole);
     else
         record_set(window->whole, mark);
-    tensor_release(whole);
+    window_let_go(whole);
 }
 
 /* Views that have a history own the copy, but for one that is a view: what they are views of is behind it. A pointer that another thread may be following
