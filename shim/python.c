@@ -197,29 +197,51 @@ static struct object *builtin(const char *name) {
     return module ? api.attribute(module, name) : NULL;
 }
 
-struct object *python_run(const char *code, const char *name, struct object *value) {
-    struct object *make = builtin("dict"), *run = builtin("exec"), *none = api.tuple_new(0);
-    struct object *names = make && none ? api.call(make, none) : NULL, *arguments = api.tuple_new(2), *result = NULL;
-    if (names && run && arguments && (!name || !api.dictionary_set(names, name, value))) {
+/* False: it raised. */
+static bool run_in(struct object *names, const char *code) {
+    struct object *run = builtin("exec"), *arguments = api.tuple_new(2), *result = NULL;
+    if (run && arguments) {
         api.retain(names); /* the tuple takes one */
         api.tuple_set(arguments, 0, api.bytes_new(code, (int64_t)strlen(code)));
         api.tuple_set(arguments, 1, names);
         result = api.call(run, arguments);
     }
     bool has_run = result;
-    struct object *own[] = {make, run, none, arguments, result, has_run ? NULL : names};
+    struct object *own[] = {run, arguments, result};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (own[i])
             api.release(own[i]);
     if (!has_run)
         api.error_clear();
+    return has_run;
+}
+
+struct object *python_run(const char *code, const char *name, struct object *value) {
+    struct object *make = builtin("dict"), *none = api.tuple_new(0), *names = make && none ? api.call(make, none) : NULL;
+    bool has_run = names && (!name || !api.dictionary_set(names, name, value)) && run_in(names, code);
+    struct object *own[] = {make, none, has_run ? NULL : names};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (own[i])
+            api.release(own[i]);
     return has_run ? names : NULL;
 }
 
+/* What is replaced in Python is replaced also where it has been imported by its name. */
+static const char prelude[] =
+    "import sys\n"
+    "def names_of_modules():\n"
+    "    for module in list(sys.modules.values()):\n"
+    "        try:\n"
+    "            yield module, object.__getattribute__(module, '__dict__')\n" /* one that is still to be loaded stays so */
+    "        except AttributeError:\n"
+    "            continue\n";
+
 void python_extend(const char *code, const struct python_method *method, struct object *base) {
-    struct object *function = python_function(method, base), *names = function ? python_run(code, method->name, function) : NULL;
-    if (names)
+    struct object *function = python_function(method, base), *names = function ? python_run(prelude, method->name, function) : NULL;
+    if (names) {
+        run_in(names, code);
         api.release(names);
+    }
     if (function)
         api.release(function);
 }

@@ -68,7 +68,8 @@ struct object *python_object(struct tensor *tensor);
 void *python_method_replace(struct object *type, const char *name, void *function);
 /* Executes code in a new dictionary, in which `name` (may be NULL) already stands for `value` (borrowed). The dictionary, owned; NULL: it raised. */
 struct object *python_run(const char *code, const char *name, struct object *value);
-/* Executes code in which method's name is a function of ours; base is its self. What the code leaves in use stays. */
+/* Executes code in which method's name is a function of ours; base is its self. What the code leaves in use stays. names_of_modules() is there as well: yields
+   each module and its dictionary, and loads none. */
 void python_extend(const char *code, const struct python_method *method, struct object *base);
 /* A function of ours that Python code can call; self (a reference is taken) is handed to its body. Owned. */
 struct object *python_function(const struct python_method *method, struct object *self);

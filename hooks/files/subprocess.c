@@ -75,11 +75,7 @@ static const char code[] =
     "    return shared\n"
     "names = 'run', 'call', 'check_call', 'check_output', 'getoutput', 'getstatusoutput'\n"
     "shared = {getattr(subprocess, name): once(getattr(subprocess, name)) for name in names}\n"
-    "for module in list(sys.modules.values()):\n" /* also where one is imported by its name, or another */
-    "    try:\n"
-    "        known = object.__getattribute__(module, '__dict__')\n" /* of a module that is still to be loaded, without that */
-    "    except AttributeError:\n"
-    "        continue\n"
+    "for module, known in names_of_modules():\n"
     "    if module is subprocess or is_of_program(str(known.get('__file__'))):\n"
     "        for name, value in list(known.items()):\n"
     "            if type(value) is type(once) and value in shared:\n"
