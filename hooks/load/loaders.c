@@ -134,12 +134,14 @@ static bool have_workers_ended(const struct loader *loader) {
     return true;
 }
 
-/* One whose workers have nothing to do, or are gone: programs that make a loader for each epoch are of few at a time. */
-static struct loader *find_idle(int count) {
+/* One whose workers have nothing to do, or are gone: programs that make a loader for each epoch are of few at a time. When they are is another moment on each
+   rank: one that is gone on with in the middle of an epoch would be known on some of them only; at the beginning of the next they ask each other. */
+static struct loader *find_idle(int count, bool may_be_in_epoch) {
     static int next;
     for (int i = 0; i < count; i++) {
         struct loader *loader = loaders[next = (next + 1) % count];
-        if (!atomic_load(&loader->short_lists) || have_workers_ended(loader))
+        bool is_between = loader->is_at_end || !loader->lists;
+        if ((is_between || may_be_in_epoch) && (!atomic_load(&loader->short_lists) || have_workers_ended(loader)))
             return loader;
     }
     return NULL;
@@ -147,7 +149,7 @@ static struct loader *find_idle(int count) {
 
 static struct loader *loader_take(void) {
     int count = atomic_load(&loader_count);
-    struct loader *idle = count >= LOADERS_FEW ? find_idle(count) : NULL;
+    struct loader *idle = count >= LOADERS_FEW ? find_idle(count, count == LOADERS_MAX) : NULL;
     if (idle) {
         make_as_it_was(idle);
         return idle;
