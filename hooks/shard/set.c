@@ -35,10 +35,8 @@ RULE_FUNCTION(set) {
         return RULE_GATHER;
     __attribute__((cleanup(moving_end))) struct moving moving = {.self = argument_tensor(self), .before = self->record};
     moving.move = record_move_begin(from, moving.self);
-    if (moving.move.source != from) {
-        tensor_retain(moving.move.source);
-        value_replace(source->slot, value_tensor(moving.move.source));
-    }
+    if (moving.move.source != from)
+        refuse_write(call, "it requires a gradient, and would get memory that is divided otherwise than its own");
     dispatch_run_opaque(call->op, call->dispatch->handle, call->dispatch->key_set, call->dispatch->stack);
     moving.is_done = true;
     return RULE_DONE;
