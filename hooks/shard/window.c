@@ -268,7 +268,7 @@ bool window_before_call(struct shard_call *call) {
         const struct window *window = is_written ? window_onto(tensor_storage(argument_tensor(&call->arguments[i]))) : NULL;
         if (is_written && !window)
             refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
-        window_check_write(window);
+        window_check_write(window, argument_tensor(&call->arguments[i]));
     }
     for (int i = 0; i < call->argument_count && through_view; i++)
         if (call->arguments[i].record.kind == RECORD_GATHERED && !call_writes(call, &call->arguments[i]))

@@ -60,8 +60,8 @@ void window_let_histories_go(uint64_t thread);
 
 /* ---- window_values.c */
 
-/* Refuses a write through the window (NULL: none), before anything is written, as libtorch refuses one to the source. */
-void window_check_write(const struct window *window);
+/* Refuses a write to a view of the window's copy (NULL: none), before anything is written, as libtorch refuses one to a view of the source. */
+void window_check_write(const struct window *window, struct tensor *view);
 /* Does the program's autograd follow what is written to it now? */
 bool window_has_history(const struct window *window);
 /* Does each element of one copy stand for what the one at the same place in the other stands for? Their sources may be different columns. */

@@ -10,8 +10,12 @@ bool window_have_same_place(const struct window *one, const struct window *other
            !tensor_is_lazy(other->source) && one->record.kind == other->record.kind;
 }
 
-void window_check_write(const struct window *window) {
-    if (window && window_has_history(window) && tensor_requires_grad(window->source) && !tensor_node(window->source))
+static bool is_of_leaf(const struct window *window) {
+    return tensor_requires_grad(window->source) && !tensor_node(window->source);
+}
+
+void window_check_write(const struct window *window, struct tensor *view) {
+    if (window && grad_mode_is_enabled() && tensor_requires_grad(view) && is_of_leaf(window))
         shim_throw("autograd", "a view of a leaf Variable that requires grad is being used in an in-place operation.");
 }
 
@@ -25,24 +29,25 @@ static void check_unturned(const struct window *window) {
                      "a divided tensor has changed its shape in place while a view of some of its rows is still in use");
 }
 
-void window_take_back(struct window *window, const struct written *written) {
-    check_unturned(window);
-    loans_return_of(window->source);
-    bool is_of_its_type = written->dtype == tensor_dtype(window->whole); /* not h[3].imag, whose elements are others */
-    if (shim_has_threads() && is_of_its_type && !window_has_history(window) && window_write_back(window, &written->extent))
-        return;
-    struct value part = own_part(window->whole, &window->record);
-    layout_copy(value_tensor(window->source), part);
-    value_drop(part);
-    record_set(window->source, window->record);
-}
-
 /* With its history, or the values alone. Owned. */
 static struct value seen(struct tensor *tensor, bool has_history) {
     if (!has_history)
         return TORCH_CALL("aten::detach", "", value_tensor(tensor));
     tensor_retain(tensor);
     return value_tensor(tensor);
+}
+
+void window_take_back(struct window *window, const struct written *written) {
+    check_unturned(window);
+    loans_return_of(window->source);
+    bool is_of_its_type = written->dtype == tensor_dtype(window->whole); /* not h[3].imag, whose elements are others */
+    if (shim_has_threads() && is_of_its_type && !window_has_history(window) && window_write_back(window, &written->extent))
+        return;
+    struct value part = own_part(window->whole, &window->record), own = seen(window->source, !is_of_leaf(window));
+    layout_copy(own, part);
+    value_drop(own);
+    value_drop(part);
+    record_set(window->source, window->record);
 }
 
 bool window_is_at_same_place(const struct window *window, const struct window *through, const struct written *written) {

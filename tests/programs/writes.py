@@ -206,6 +206,15 @@ except RuntimeError as error:
     print(str(error).split(".")[0])
 show("not written", row)
 show("not written", rows)
+# Its values may be.
+rows[3].data.zero_()
+rows[4].detach().fill_(2)
+with torch.no_grad():
+    rows[5].fill_(3)
+    rows[6] = 4
+rows.square().sum().backward()
+show("written", rows)
+show("gradient", rows.grad)
 
 # Sizes that libtorch refuses.
 rows = first(images)
