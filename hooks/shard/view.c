@@ -97,12 +97,11 @@ void view_check_gathered(struct shard_call *call) {
         !window_find(tensor_storage(argument_tensor(self)), &source, &record, &whole))
         return;
     struct extent asked = {.offset = tensor_storage_offset(argument_tensor(self))}, lies = extent_of(whole);
-    int64_t begin = lies.offset - extent_told(source, &record).offset; /* an offset counts from where one process' memory begins */
-    if (begin && call->value_count > 3 && !call_is_none(call, 3))
-        value_replace(&call->values[3], value_int(begin + call_int(call, 3, 0)));
+    bool has_place = call->value_count > 3 && !call_is_none(call, 3); /* which the program may have counted here, or as one process does */
     asked.offset = call_int(call, 3, asked.offset);
     asked.dims = call_ints(call, 1, asked.sizes);
-    if (asked.offset < 0 || asked.dims < 0 || call_ints(call, 2, asked.strides) != asked.dims || !window_has_all(whole, &lies, &asked))
+    if ((has_place && lies.offset != extent_told(source, &record).offset) || asked.offset < 0 || asked.dims < 0 ||
+        call_ints(call, 2, asked.strides) != asked.dims || !window_has_all(whole, &lies, &asked))
         refuse_strides(call);
 }
 

@@ -57,12 +57,14 @@ static struct value flags_of(struct tensor *tensor, const struct extent *others,
     return part;
 }
 
-/* Without history, and as whole numbers where it is of a type that has next to no operators (float8, uint16). Owned. */
-static struct value to_be_chosen(struct tensor *tensor) {
+/* Without history, and as whole numbers: there are types that have next to no operators (float8, uint16), zeros of two signs, and NaNs, which equal nothing.
+   Complex numbers of 16 bytes stay what they are. Owned. */
+static struct value bits_of(struct tensor *tensor) {
     static const enum torch_dtype of_bytes[] = {[1] = DTYPE_UINT8, [2] = DTYPE_INT16, [4] = DTYPE_INT32, [8] = DTYPE_INT64};
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));
-    if (tensor_dtype(tensor) > DTYPE_BFLOAT16)
-        value_replace(&plain, TORCH_CALL("aten::view", "dtype", plain, value_int(of_bytes[dtype_bytes(tensor_dtype(tensor))])));
+    size_t bytes = dtype_bytes(tensor_dtype(tensor));
+    if (bytes <= 8 && of_bytes[bytes] != tensor_dtype(tensor))
+        value_replace(&plain, TORCH_CALL("aten::view", "dtype", plain, value_int(of_bytes[bytes])));
     return plain;
 }
 
@@ -70,8 +72,7 @@ static struct value to_be_chosen(struct tensor *tensor) {
 static void put_flagged(struct tensor *tensor, struct value flags, struct value values) {
     if (!tensor_is_on_host(tensor) && tensor_has_no_values(tensor)) /* meta, which has none to select */
         return;
-    struct value own = to_be_chosen(tensor), from = to_be_chosen(values.tensor),
-                 chosen = TORCH_CALL("aten::masked_select", "", from, flags);
+    struct value own = bits_of(tensor), from = bits_of(values.tensor), chosen = TORCH_CALL("aten::masked_select", "", from, flags);
     value_drop(TORCH_CALL("aten::masked_scatter_", "", own, flags, chosen));
     value_drop(chosen);
     value_drop(from);
@@ -79,16 +80,11 @@ static void put_flagged(struct tensor *tensor, struct value flags, struct value 
 }
 
 void window_put_changed(struct tensor *tensor, struct value before, struct value values) {
-    struct value flags = TORCH_CALL("aten::ne", "Tensor", values, before);
-    if (dtype_is_floating(tensor_dtype(tensor))) { /* zeros are equal whichever sign they have */
-        struct value sign = TORCH_CALL("aten::signbit", "", values), sign_before = TORCH_CALL("aten::signbit", "", before);
-        value_drop(TORCH_CALL("aten::logical_xor_", "", sign, sign_before));
-        value_drop(TORCH_CALL("aten::logical_or_", "", flags, sign));
-        value_drop(sign);
-        value_drop(sign_before);
-    }
+    struct value now = bits_of(values.tensor), then = bits_of(before.tensor), flags = TORCH_CALL("aten::ne", "Tensor", now, then);
     put_flagged(tensor, flags, values);
     value_drop(flags);
+    value_drop(then);
+    value_drop(now);
 }
 
 static bool is_any(struct value flags) {
@@ -109,8 +105,11 @@ bool window_extent_meets(struct tensor *tensor, const struct record *record, con
 }
 
 bool window_has_all(struct tensor *tensor, const struct extent *all, const struct extent *part) {
-    if (!extent_end(part))
+    int64_t end = extent_end(part), others = extent_end(all);
+    if (!end || (!tensor_is_on_host(tensor) && tensor_has_no_values(tensor)))
         return true;
+    if (end > others || tensor_is_dense(tensor))
+        return end <= others && part->offset >= all->offset;
     OUTSIDE_TRANSFORM_SCOPE;
     OPAQUE_SCOPE;
     struct value flags = flags_of(tensor, all, part);
