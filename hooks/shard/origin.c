@@ -326,6 +326,8 @@ static bool is_of_numbers(const struct shard_call *call, const struct argument *
 
 /* Not those that meet counts, or a loss without a history: so many words in so many seconds is printed, and nothing learns from it. */
 void origin_meet_numbers(const struct shard_call *call) {
+    if (shim_has_threads())
+        read_meet_thread();
     if (shim_reads_example() || !is_learned_from(call))
         return;
     for (int i = 0; i < call->value_count; i++)
@@ -337,8 +339,6 @@ void origin_meet_numbers(const struct shard_call *call) {
 }
 
 void origin_begin_call(const struct shard_call *call) {
-    if (shim_has_threads())
-        read_meet_thread();
     if (call->op->origin_kind == ORIGIN_DRAW)
         given()->draws++;
     origin_meet_numbers(call);

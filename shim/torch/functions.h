@@ -55,6 +55,8 @@ bool shell_give_back(struct tensor *tensor);
 void shell_begin(struct tensor *tensor, const struct record *record);
 /* Finds the virtual function storage(), which follows has_storage(); `tensor` is a plain one. */
 void loan_begin(struct tensor *tensor, void **slot_of_has_storage);
+/* From now on, on this thread, who takes the storage of a tensor that has been lent memory is given that of the loan; or no longer. */
+void loans_memory_will_do(bool begins);
 /* What this thread was lent is given back, and what others have forgotten; with operands, also what another one looks at; of one tensor; everything. */
 void loans_return(void);
 void loans_return_operands(const struct value *begin, const struct value *end);

@@ -1,6 +1,6 @@
 /*
  * Python's oldest ways with types, isinstance(p, torch.FloatTensor), p.new(...) and p.new_tensor(...), look at a tensor's dispatch keys themselves and do
- * not know ours. Their functions in the interpreter's tables of methods are replaced by ours, which hand them an alias without marks.
+ * not know ours. Their functions in the interpreter's tables of methods are replaced by ours, which hand them an alias without marks. So is numpy().
  */
 #include "../shim.h"
 #include "functions.h"
@@ -9,7 +9,7 @@ typedef struct object *one_argument(struct object *self, struct object *argument
 typedef struct object *any_arguments(struct object *self, struct object *arguments, struct object *keywords);
 
 static one_argument *original_check;
-static any_arguments *original_new, *original_new_tensor;
+static any_arguments *original_new, *original_new_tensor, *original_numpy;
 static struct object *overridden_test; /* torch._C._has_torch_function_unary(tensor) */
 
 /* The object of a tensor without marks that is otherwise like it; NULL: the object has none. Owned. A child's tensors have marks, too. */
@@ -70,6 +70,15 @@ static struct object *make_new_tensor(struct object *self, struct object *argume
     return make(original_new_tensor, self, arguments, keywords);
 }
 
+/* numpy() asks for the memory, and then for the storage only to say that it is not to be resized. Beside other threads what is made for that, of all parts,
+   would be met by what they write to theirs. */
+static struct object *numpy(struct object *self, struct object *arguments, struct object *keywords) {
+    loans_memory_will_do(true);
+    struct object *result = original_numpy(self, arguments, keywords);
+    loans_memory_will_do(false);
+    return result;
+}
+
 /* Those that replace methods of their own. `base`: torch._C */
 static void tell_features(struct object *base) {
 #define HOOK(...)
@@ -99,6 +108,7 @@ static void replace_methods(struct object *type, struct object *base, struct obj
         python_api()->error_clear();
     original_new = (any_arguments *)python_method_replace(tensor, "new", (void *)make_new);
     original_new_tensor = (any_arguments *)python_method_replace(tensor, "new_tensor", (void *)make_new_tensor);
+    original_numpy = (any_arguments *)python_method_replace(tensor, "numpy", (void *)numpy);
     original_check = (one_argument *)python_method_replace((struct object *)type->type, "__instancecheck__", (void *)check);
 }
 

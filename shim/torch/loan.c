@@ -203,8 +203,16 @@ __attribute__((noinline)) static void lend_memory(struct tensor *tensor) {
         lend(tensor, whole, offset);
 }
 
+static _Thread_local uint8_t memory_will_do;
+
+void loans_memory_will_do(bool begins) {
+    memory_will_do = begins ? memory_will_do + 1 : memory_will_do - 1;
+}
+
 /* What it is a part of: the offset stays the one that it tells. */
 __attribute__((noinline)) static void lend_storage(struct tensor *tensor) {
+    if (memory_will_do && tensor_lent_storage(tensor))
+        return;
     struct tensor *whole = is_at_user_level() ? dispatch_client.storage(tensor) : NULL;
     struct record record = record_get(tensor);
     if (whole)
