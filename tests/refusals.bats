@@ -33,6 +33,10 @@ setup_file() {
     stopped debian AR-NUMBERS-PARTED refused.py number_of_a_class
 }
 
+@test "a parameter that is given the memory of divided rows (set_) is refused by name" {
+    stopped wheel AR-WRITE refused.py set_leaf
+}
+
 @test "a divided tensor that is turned around in place while a view of its rows is in use is refused by name" {
     stopped debian AR-WRITE refused.py turned
 }
@@ -45,6 +49,7 @@ setup_file() {
     stopped wheel AR-STRIDES refused.py gaps
     stopped debian AR-STRIDES refused.py gaps_with_place
     stopped debian AR-STRIDES refused.py gaps_of_row
+    stopped debian AR-STRIDES refused.py gaps_from_place
     stopped wheel AR-STRIDES refused.py copied_gaps
     stopped wheel AR-GRAD-KIND refused.py mapped_grad
     stopped wheel AR-GRAD-KIND refused.py mapped_grad_outside

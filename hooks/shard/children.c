@@ -194,6 +194,10 @@ static void become(struct tensor *tensor, struct value part) {
 
 static void become_whole(struct tensor *tensor, const struct record *record) {
     struct tensor *whole = tensor_requires_grad(tensor) ? NULL : read_copy_at_hand(tensor, record);
+    if (!whole && !tensor_requires_grad(tensor)) { /* stays, as copies do */
+        struct value part = read_part_at_hand(tensor, record);
+        whole = value_is_tensor(&part) ? part.tensor : NULL;
+    }
     if (!whole)
         refuse();
     pthread_mutex_lock(&wholes_mutex);

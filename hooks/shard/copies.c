@@ -42,12 +42,16 @@ bool copies_is_same(const struct copy *copy, struct tensor *tensor, const struct
            (record->kind != RECORD_SHARD || record_same_rows(&copy->record, record)) && same_shape(copy->alias, tensor);
 }
 
+/* However its elements are looked at: as complex numbers, as real ones. */
 bool copies_is_of_storage(const struct copy *copy, struct tensor *tensor, const struct record *record) {
     struct layout_block block;
-    if (copy->extent < COPY_OF_STORAGE || copy->record.kind != record->kind || tensor_dtype(copy->alias) != tensor_dtype(tensor))
+    if (copy->extent < COPY_OF_STORAGE || copy->record.kind != record->kind)
         return false;
-    return record->kind == RECORD_PARTIAL || (layout_block(tensor, record, &block) && record_same_rows(&copy->record, record) &&
-                                              tensor_strides(copy->alias).data[1] == block.row);
+    if (record->kind == RECORD_PARTIAL)
+        return true;
+    return layout_block(tensor, record, &block) && record_same_rows(&copy->record, record) &&
+           tensor_strides(copy->alias).data[1] * (int64_t)dtype_bytes(tensor_dtype(copy->alias)) ==
+               block.row * (int64_t)dtype_bytes(tensor_dtype(tensor));
 }
 
 bool copies_is_of_memory(const struct copy *copy, struct tensor *tensor, const struct record *record) {

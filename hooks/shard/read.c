@@ -303,9 +303,23 @@ struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *rec
     return copy ? copy->whole : NULL;
 }
 
+struct value read_part_at_hand(struct tensor *tensor, const struct record *record) {
+    bool others;
+    COPIES_SCOPE;
+    OPAQUE_SCOPE;
+    struct copy *copy = copies_find(tensor, record, copies_is_of_storage, &others);
+    if (!copy)
+        return value_none();
+    children_unite(copy->place);
+    return storage_part(copy->whole, tensor_storage_offset(copy->whole) + layout_told_offset(tensor, record), tensor, record);
+}
+
+bool read_is_by_program(struct tensor *tensor) {
+    return (shim_active() || shim_is_worker()) && tensor_is_marked(tensor) && !dispatch_is_opaque() && !regions_is_helper();
+}
+
 struct tensor *read_stand_in_as(struct tensor *tensor, enum copy_extent extent) {
-    bool is_here = shim_active() || shim_is_worker();
-    if (!is_here || !tensor_is_marked(tensor) || dispatch_is_opaque() || regions_is_helper())
+    if (!read_is_by_program(tensor))
         return NULL;
     struct record record = record_get(tensor);
     if (record.kind == RECORD_NONE || (record.kind == RECORD_GATHERED && !record.is_view_of_gathered) || !tensor_has_memory(tensor))
@@ -335,8 +349,10 @@ struct tensor *read_stand_in_as(struct tensor *tensor, enum copy_extent extent) 
         explain_note("read", "memory of a divided tensor", "put together from all ranks");
         copy = copy_make(tensor, record, extent);
     }
-    if (copy->extent < extent) /* who waits for its turn meanwhile does not see one of less */
+    if (copy->extent < extent) { /* who waits for its turn to make it does not see one of less */
         copy->extent = extent;
+        atomic_fetch_add(&copies_made, 1);
+    }
     return copy->whole;
 }
 

@@ -17,12 +17,18 @@ struct tensor *read_stand_in(struct tensor *tensor);
 /* The same for a program that takes the tensor's storage; NULL: what is in it is whole. Stops where it would be ambiguous. */
 struct tensor *storage_stand_in(struct tensor *tensor);
 /* The same for a pointer to its first element, which lies at *offset of it: pointers to a storage, however it is looked at (h, h.t(), h[:, 1:]), are
-   pointers to one memory, but for small parts of large ones, of which only the part is put together. */
+   pointers to one memory; beside other threads only the part is put together. */
 struct tensor *memory_stand_in(struct tensor *tensor, int64_t *offset);
 /* The same of a tensor that may be all of a storage, for those that share it. */
 struct tensor *read_stand_in_as(struct tensor *tensor, enum copy_extent extent);
 /* The copy that there is of the tensor's memory; NULL: none. Borrowed. In a forked child, too. */
 struct tensor *read_copy_at_hand(struct tensor *tensor, const struct record *record);
+/* In a forked child: its part of the copy that there is of its storage. None: there is none. Owned. */
+struct value read_part_at_hand(struct tensor *tensor, const struct record *record);
+/* A part of what stands in for the tensor's storage, from this element of its type on, laid out as the tensor is told to be. Owned. */
+struct value storage_part(struct tensor *whole, int64_t offset, struct tensor *tensor, const struct record *record);
+/* Is it the program that looks at a tensor that may be divided? */
+bool read_is_by_program(struct tensor *tensor);
 /* In a forked child, which has no other rows than its parent's, and those that it was shown: the tensor becomes its whole, or the job stops. */
 void children_become(struct tensor *tensor, const struct record *record);
 /* What there is already of its storage. */

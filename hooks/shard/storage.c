@@ -142,28 +142,18 @@ static bool is_all_of_storage(struct tensor *tensor) {
     return storage_elements(tensor) == tensor_elements(tensor) && tensor_is_dense(tensor) && !tensor_own_offset(tensor);
 }
 
-/* A small part of a large storage, of which only the part is put together. */
-static bool is_part_alone(const struct blocks *blocks, struct tensor *tensor, const struct record *record) {
-    enum { LARGE = 1 << 22, SMALL = 4 };
-    int64_t all = blocks->sizes[0], part = tensor_elements(tensor);
-    if (record->kind == RECORD_SHARD) {
-        all *= record->total * blocks->sizes[2];
-        part = part / record->rows * record->total;
-    }
-    return all * (int64_t)dtype_bytes(tensor_dtype(tensor)) > LARGE && all > SMALL * part;
-}
-
 /* Is all of it to be put together for the tensor? Not for a part beside other threads: which of those comes first to look at its own, or writes it, is another
    one on each rank. A collective. */
 static bool is_of_all(struct tensor *tensor, const struct record *record, struct blocks *blocks) {
-    return blocks_agreed(tensor, record, blocks) && (blocks->is_alone || is_all_of_storage(tensor)) &&
-           !is_part_alone(blocks, tensor, record);
+    return blocks_agreed(tensor, record, blocks) && (blocks->is_alone || is_all_of_storage(tensor));
 }
 
 static struct tensor *stand_in_of_divided(struct tensor *tensor, const struct record *record) {
     struct blocks blocks;
     TURN_SCOPE(turn, read_turn(tensor, record, false));
-    struct tensor *whole = read_stand_in_at_hand(tensor, record, copies_is_of_memory);
+    struct tensor *whole = NULL;
+    if (!read_copy_at_hand(tensor, record)) /* whose address stays */
+        whole = read_stand_in_at_hand(tensor, record, copies_is_of_memory);
     if (!whole && !read_copy_at_hand(tensor, record) && is_of_all(tensor, record, &blocks))
         whole = blocks_stand_in(tensor, &blocks);
     return whole ? whole : read_stand_in(tensor);
@@ -185,31 +175,40 @@ struct tensor *memory_stand_in(struct tensor *tensor, int64_t *offset) {
     return whole;
 }
 
+struct value storage_part(struct tensor *whole, int64_t offset, struct tensor *tensor, const struct record *record) {
+    struct extent told = extent_told(tensor, record);
+    told.offset = offset;
+    if (tensor_dtype(whole) == tensor_dtype(tensor))
+        return window_part(whole, &told);
+    struct value as_type = TORCH_CALL("aten::view", "dtype", value_tensor(whole), value_int(tensor_dtype(tensor)));
+    struct value part = window_part(as_type.tensor, &told);
+    value_drop(as_type);
+    return part;
+}
+
 /* What stands in for the tensor's memory, laid out as the tensor is told to be. None: its own does. Owned. */
 static struct value memory_as_told(struct tensor *tensor) {
     int64_t offset;
-    struct tensor *whole = memory_stand_in(tensor, &offset);
+    struct tensor *whole = read_is_by_program(tensor) ? memory_stand_in(tensor, &offset) : NULL;
     if (!whole)
         return value_none();
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
     struct record record = record_get(tensor);
-    struct extent told = extent_told(tensor, &record);
-    told.offset = offset;
-    return window_part(whole, &told);
+    return storage_part(whole, offset, tensor, &record);
+}
+
+static void drop(struct value *value) {
+    value_drop(*value);
 }
 
 /* A view made for the taker shares the memory: the copy's. */
 void *hook_to_dlpack(struct tensor **self) {
-    struct value seen = memory_as_told(*self);
-    void *packed = ORIGINAL(to_dlpack)(value_is_tensor(&seen) ? &seen.tensor : self);
-    value_drop(seen);
-    return packed;
+    __attribute__((cleanup(drop))) struct value seen = memory_as_told(*self);
+    return ORIGINAL(to_dlpack)(value_is_tensor(&seen) ? &seen.tensor : self);
 }
 
 void *hook_to_dlpack_versioned(struct tensor **self) {
-    struct value seen = memory_as_told(*self);
-    void *packed = ORIGINAL(to_dlpack_versioned)(value_is_tensor(&seen) ? &seen.tensor : self);
-    value_drop(seen);
-    return packed;
+    __attribute__((cleanup(drop))) struct value seen = memory_as_told(*self);
+    return ORIGINAL(to_dlpack_versioned)(value_is_tensor(&seen) ? &seen.tensor : self);
 }

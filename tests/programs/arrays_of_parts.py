@@ -1,4 +1,7 @@
-"""Arrays of one memory, no operator between what is written to one and what is read from the other: of all of a tensor and of its columns, through DLPack."""
+"""Arrays of one memory, in a forked child, too, no operator between what is written to one and what is read from the other: of all of a tensor and of its columns, through DLPack."""
+import os
+import sys
+
 import torch
 from torch import nn
 
@@ -48,4 +51,38 @@ def pairs_of_arrays():
             numbers(name, *arrays)
 
 
+def as_other_types():
+    for first in False, True:
+        h = hidden()
+        both = torch.complex(h[:, :3].contiguous(), h[:, 3:].contiguous())
+        asks = [lambda: both.numpy(), lambda: torch.view_as_real(both).numpy(), lambda: torch.from_dlpack(torch.view_as_real(both)).numpy(), lambda: both.imag.numpy()]
+        arrays = [ask() for ask in (reversed(asks) if first else asks)]
+        arrays[0][3] = 5
+        arrays[3][4] = 7
+        for array in arrays:
+            print("types", str(array[2:5].tolist()).replace(" ", ""))
+        tell("tensor", torch.view_as_real(both))
+
+
+def in_a_child():
+    h = hidden()
+    columns, total = h[:, 1:3], h.sum(0)
+    viewed = total.view(2, 3)
+    for tensor in columns, viewed, total, h.t():
+        tensor.numpy()
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        tell("columns", columns)
+        tell("sums", viewed)
+        columns.add_(1)
+        tell("written", h.t()[1])
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    tell("parent", h)
+
+
 pairs_of_arrays()
+as_other_types()
+in_a_child()

@@ -1,4 +1,5 @@
-"""Threads that write rows of one tensor each, of types that have next to no operators (float8, uint16), and of others."""
+"""Threads that write rows of one tensor each, of types that have next to no operators (float8, uint16), and of others; and one that writes a row's part while
+another looks at other columns."""
 import threading
 
 import torch
@@ -30,3 +31,19 @@ for dtype in (getattr(torch, name) for name in names if hasattr(torch, name)):
     print(dtype, numbers(hidden[2:8]), numbers(row))
     beside(lambda: hidden[1].copy_(row), lambda: hidden[8].copy_(others[1]))
     print(dtype, numbers(hidden))
+
+with torch.no_grad():
+    zeros = layer(rows) * 0
+beside(lambda: zeros.index_copy_(0, torch.tensor([1]), torch.full((1, 6), -0.0)), lambda: zeros[3].fill_(1))
+print("signs", numbers(torch.copysign(torch.ones(6), zeros[1])), numbers(zeros[3]))
+total = 0
+for _ in range(60):
+    with torch.no_grad():
+        hidden = layer(rows).clone()
+    row = hidden[:, 2:][3]
+    thread = threading.Thread(target=lambda: row.add_(1))
+    thread.start()
+    columns = hidden[:, :2].numpy()
+    thread.join()
+    total += hidden.sum().item() + float(columns.sum())
+print("looked at beside", "%.3f" % total)

@@ -57,6 +57,19 @@ def gaps_of_row():
     return second(hidden) + torch.as_strided(hidden.detach()[:, :6][2:5], (3, 8), (8, 1)).sum()
 
 
+def gaps_from_place():
+    hidden = first(images)
+    row = hidden.detach()[:, 1:][3]
+    return second(hidden) + torch.as_strided(row, (3,), (1,), row.storage_offset() + 1).sum()
+
+
+def set_leaf():
+    hidden, leaf = first(images), torch.zeros(3, requires_grad=True)
+    with torch.no_grad():
+        leaf.set_(hidden.detach())
+    return second(hidden)
+
+
 def copied_gaps():
     return second(torch.as_strided_copy(first(images).detach()[:, :6], (23, 8), (8, 1)))
 
