@@ -52,6 +52,8 @@ table(
     draw_refused_view=refused(lambda h: h.detach().requires_grad_()[:, :3].uniform_()),
     draw_refused_piece=refused(lambda h: h.chunk(2, 1)[0].normal_()),
     rrelu_refused=refused(lambda h: F.rrelu(h.detach().requires_grad_(), training=True, inplace=True)),
+    logical_xor_of_sums=lambda h, m, t: torch.logical_xor((h.detach() * 0 + torch.arange(t.rows).view(-1, 1) * 2 - (t.rows - 1)).sum(0), h.detach().abs().sum(0)).float(),
+    zeta_of_sums=lambda h, m, t: torch.special.zeta(*((h.detach() * 0 + total / t.rows).sum(0) for total in (2.5, 1.5))),
     cumprod=lambda h, m, t: h.cumprod(0),
     cumprod_from_last=lambda h, m, t: h.cumprod(-2),
     cumprod_in_place=written(lambda x, m, t: x.cumprod_(0)),

@@ -162,8 +162,6 @@ table(
     nansum_of_sums=lambda h, m, t: torch.nansum(sum_with(h, t, 0, math.nan)),
     instance_norm_of_sums=lambda h, m, t: F.instance_norm(h.sum(0).view(1, 3, 4)),
     pad_of_sums=lambda h, m, t: F.pad(h.sum(0), (1, 1), value=2.0),
-    logical_xor_of_sums=lambda h, m, t: torch.logical_xor(nothing(h, t), sum_with(h, t, 1, 2)).float(),
-    zeta_of_sums=lambda h, m, t: torch.special.zeta(*((h.detach() * 0 + total / t.rows).sum(0) for total in (2.5, 1.5))),
     nan_to_num_of_sums=lambda h, m, t: torch.nan_to_num(infinities(h, t), 1.0),
     acosh_of_sums=lambda h, m, t: torch.acosh((h.abs() + 1).sum(0)) + torch.arccosh((h.abs() + 2).sum(0)),
     max_pool_of_sums=lambda h, m, t: F.max_pool1d(h.sum(0).view(1, 1, -1), 3),
