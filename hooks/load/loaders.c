@@ -140,7 +140,7 @@ static struct loader *find_idle(int count, bool may_be_in_epoch) {
     static int next;
     for (int i = 0; i < count; i++) {
         struct loader *loader = loaders[next = (next + 1) % count];
-        bool is_between = loader->is_at_end || !loader->lists;
+        bool is_between = loader->is_at_end || !loader->lists || (loader->view.workers && have_workers_ended(loader));
         if ((is_between || may_be_in_epoch) && (!atomic_load(&loader->short_lists) || have_workers_ended(loader)))
             return loader;
     }
@@ -149,7 +149,9 @@ static struct loader *find_idle(int count, bool may_be_in_epoch) {
 
 static struct loader *loader_take(void) {
     int count = atomic_load(&loader_count);
-    struct loader *idle = count >= LOADERS_FEW ? find_idle(count, count == LOADERS_MAX) : NULL;
+    struct loader *idle = count >= LOADERS_FEW ? find_idle(count, false) : NULL;
+    if (!idle && count == LOADERS_MAX)
+        idle = find_idle(count, true);
     if (idle) {
         make_as_it_was(idle);
         return idle;
