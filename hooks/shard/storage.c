@@ -175,11 +175,25 @@ struct tensor *memory_stand_in(struct tensor *tensor, int64_t *offset) {
     return whole;
 }
 
+/* Complex numbers of a memory of real ones: which may have one more than pairs. */
+static struct value complex_part(struct tensor *whole, struct extent told) {
+    for (int i = 0; i < told.dims; i++)
+        told.strides[i] *= 2;
+    told.offset *= 2;
+    told.sizes[told.dims] = 2;
+    told.strides[told.dims++] = 1;
+    struct value pairs = window_part(whole, &told), part = TORCH_CALL("aten::view_as_complex", "", pairs);
+    value_drop(pairs);
+    return part;
+}
+
 struct value storage_part(struct tensor *whole, int64_t offset, struct tensor *tensor, const struct record *record) {
     struct extent told = extent_told(tensor, record);
     told.offset = offset;
     if (tensor_dtype(whole) == tensor_dtype(tensor))
         return window_part(whole, &told);
+    if (!dtype_is_floating(tensor_dtype(tensor)) && told.dims < TORCH_DIMS_MAX)
+        return complex_part(whole, told);
     struct value as_type = TORCH_CALL("aten::view", "dtype", value_tensor(whole), value_int(tensor_dtype(tensor)));
     struct value part = window_part(as_type.tensor, &told);
     value_drop(as_type);

@@ -73,6 +73,8 @@ static struct object *make_new_tensor(struct object *self, struct object *argume
 /* numpy() asks for the memory, and then for the storage only to say that it is not to be resized. Beside other threads what is made for that, of all parts,
    would be met by what they write to theirs. */
 static struct object *numpy(struct object *self, struct object *arguments, struct object *keywords) {
+    if (is_overridden(self))
+        return original_numpy(self, arguments, keywords);
     loans_memory_will_do(true);
     struct object *result = original_numpy(self, arguments, keywords);
     loans_memory_will_do(false);

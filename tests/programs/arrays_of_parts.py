@@ -62,6 +62,11 @@ def as_other_types():
         for array in arrays:
             print("types", str(array[2:5].tolist()).replace(" ", ""))
         tell("tensor", torch.view_as_real(both))
+    total = hidden()[:, 1:].sum(0)
+    pairs = torch.view_as_complex(total[:4].view(2, 2))
+    array, taken = total.numpy(), torch.from_dlpack(pairs).numpy()
+    taken[1] = 3 + 4j
+    numbers("pairs of an odd number", array)
 
 
 def in_a_child():
