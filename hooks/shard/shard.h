@@ -372,6 +372,7 @@ bool window_has_let_go(void);
 /* What an operator is about to write. */
 struct written {
     void *storage, *tensor; /* which may be gone when it has been written */
+    const void *counter;    /* of its versions; NULL: not known */
     enum torch_dtype dtype;
     struct extent extent, told; /* as this rank has it; of divided rows, and beside other threads: as one process has it */
 };

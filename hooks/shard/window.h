@@ -62,6 +62,8 @@ void window_let_histories_go(uint64_t thread);
 
 /* Refuses a write to a view of the window's copy (NULL: none), before anything is written, as libtorch refuses one to a view of the source. */
 void window_check_write(const struct window *window, struct tensor *view);
+/* The source is a leaf: what is written to its rows are values. */
+bool window_is_of_leaf(const struct window *window);
 /* Does the program's autograd follow what is written to it now? */
 bool window_has_history(const struct window *window);
 /* Does each element of one copy stand for what the one at the same place in the other stands for? Their sources may be different columns. */
@@ -78,6 +80,8 @@ void window_renew(struct window *window, bool was_written_raw);
 
 /* ---- window_source.c */
 
+/* What counts the versions of the tensor, and of its views; NULL: not known. */
+const void *window_counter(struct tensor *tensor);
 /* It is one of several views that one operator has made. */
 bool window_is_of_many(struct tensor *source);
 /* The whole gets the rows of the source as they are now. No collective. */

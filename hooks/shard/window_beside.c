@@ -79,8 +79,23 @@ static void put_flagged(struct tensor *tensor, struct value flags, struct value 
     value_drop(own);
 }
 
+static struct value numbers_of_pairs(struct value complex) {
+    struct value real = TORCH_CALL("aten::view_as_real", "", complex),
+                 numbers = TORCH_CALL("aten::view", "dtype", real, value_int(DTYPE_INT64));
+    value_drop(real);
+    return numbers;
+}
+
 void window_put_changed(struct tensor *tensor, struct value before, struct value values) {
-    struct value now = bits_of(values.tensor), then = bits_of(before.tensor), flags = TORCH_CALL("aten::ne", "Tensor", now, then);
+    struct value now = bits_of(values.tensor), then = bits_of(before.tensor);
+    bool is_of_pairs = tensor_dtype(tensor) == DTYPE_COMPLEX128;
+    if (is_of_pairs) {
+        value_replace(&now, numbers_of_pairs(now));
+        value_replace(&then, numbers_of_pairs(then));
+    }
+    struct value flags = TORCH_CALL("aten::ne", "Tensor", now, then);
+    if (is_of_pairs)
+        value_replace(&flags, TORCH_CALL("aten::any", "dim", flags, value_int(-1), value_bool(false)));
     put_flagged(tensor, flags, values);
     value_drop(flags);
     value_drop(then);
@@ -199,7 +214,7 @@ void window_bring(struct window *window, const struct window *through, const str
         return;
     struct value flags = flags_of(window->whole, &told, &of);
     bool is_met = is_any(flags);
-    if (is_met && through && !tensor_requires_grad(window->whole))
+    if (is_met && through && (!tensor_requires_grad(window->whole) || window_is_of_leaf(window)))
         bring_values(window, through, &written->extent, &told, &of, flags);
     else if (is_met)
         miss(window, flags);

@@ -39,8 +39,13 @@ bool window_is_of_many(struct tensor *source) {
     return strstr(class, "SplitBackward") || strstr(class, "SplitWithSizesBackward") || strstr(class, "UnbindBackward");
 }
 
+const void *window_counter(struct tensor *tensor) {
+    return torch_facts.version ? *(void **)((char *)tensor + torch_facts.version) : NULL;
+}
+
 struct written window_region(struct tensor *tensor) {
-    struct written written = {.tensor = tensor, .storage = tensor_own_storage(tensor), .dtype = tensor_dtype(tensor)};
+    struct written written = {
+        .tensor = tensor, .storage = tensor_own_storage(tensor), .counter = window_counter(tensor), .dtype = tensor_dtype(tensor)};
     written.extent = extent_of(tensor);
     written.told.dims = -1;
     struct record record = shim_has_threads() ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
@@ -77,7 +82,7 @@ struct value window_part(struct tensor *tensor, const struct extent *extent) {
 
 /* What is written to one counts for the other, or what is written to either counts for nobody else (h.data). */
 static bool count_alike(struct tensor *one, struct tensor *other) {
-    const void *ones = *(void **)((char *)one + torch_facts.version), *others = *(void **)((char *)other + torch_facts.version);
+    const void *ones = window_counter(one), *others = window_counter(other);
     return torch_facts.version && (ones == others || (ones && others && tensor_owners(ones) == 1 && tensor_owners(others) == 1));
 }
 

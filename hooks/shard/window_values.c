@@ -10,12 +10,12 @@ bool window_have_same_place(const struct window *one, const struct window *other
            !tensor_is_lazy(other->source) && one->record.kind == other->record.kind;
 }
 
-static bool is_of_leaf(const struct window *window) {
+bool window_is_of_leaf(const struct window *window) {
     return tensor_requires_grad(window->source) && !tensor_node(window->source);
 }
 
 void window_check_write(const struct window *window, struct tensor *view) {
-    if (window && grad_mode_is_enabled() && tensor_requires_grad(view) && is_of_leaf(window))
+    if (window && grad_mode_is_enabled() && tensor_requires_grad(view) && window_is_of_leaf(window))
         shim_throw("autograd", "a view of a leaf Variable that requires grad is being used in an in-place operation.");
 }
 
@@ -37,13 +37,21 @@ static struct value seen(struct tensor *tensor, bool has_history) {
     return value_tensor(tensor);
 }
 
+/* Written through the data of a view (h[3].data): what autograd has kept of the source is no other version of it. */
+static bool counts_apart(const struct window *window, const struct written *written) {
+    return written->counter && written->counter != window_counter(window->whole);
+}
+
 void window_take_back(struct window *window, const struct written *written) {
     check_unturned(window);
     loans_return_of(window->source);
     bool is_of_its_type = written->dtype == tensor_dtype(window->whole); /* not h[3].imag, whose elements are others */
-    if (shim_has_threads() && is_of_its_type && !window_has_history(window) && window_write_back(window, &written->extent))
+    bool has_history = window_has_history(window) && !window_is_of_leaf(window);
+    if (shim_has_threads() && is_of_its_type && !has_history && window_write_back(window, &written->extent))
         return;
-    struct value part = own_part(window->whole, &window->record), own = seen(window->source, !is_of_leaf(window));
+    struct value part = own_part(window->whole, &window->record), own = seen(window->source, !window_is_of_leaf(window));
+    if (!has_history && counts_apart(window, written))
+        value_replace(&own, TORCH_CALL("aten::data", "", own));
     layout_copy(own, part);
     value_drop(own);
     value_drop(part);

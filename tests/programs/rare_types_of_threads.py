@@ -36,6 +36,20 @@ with torch.no_grad():
     zeros = layer(rows) * 0
 beside(lambda: zeros.index_copy_(0, torch.tensor([1]), torch.full((1, 6), -0.0)), lambda: zeros[3].fill_(1))
 print("signs", numbers(torch.copysign(torch.ones(6), zeros[1])), numbers(zeros[3]))
+zeros = zeros.to(torch.complex128)
+beside(lambda: zeros.index_copy_(0, torch.tensor([1]), torch.complex(torch.full((1, 6), -0.0), torch.full((1, 6), float("nan"))).to(torch.complex128)), lambda: zeros[3].fill_(1))
+print("signs", numbers(torch.copysign(torch.ones(6), zeros[1].real.float())), zeros[1].imag.isnan().sum().item(), numbers(zeros[3]))
+leaf, together = layer(rows).detach().requires_grad_(), threading.Barrier(2)
+
+
+def set_values(row, value):
+    values = leaf[row].data
+    together.wait()
+    values.fill_(value)
+
+
+beside(lambda: set_values(1, 1), lambda: set_values(8, 2))
+print("leaf", numbers(leaf.detach()))
 total = 0
 for _ in range(60):
     with torch.no_grad():

@@ -207,7 +207,11 @@ except RuntimeError as error:
 show("not written", row)
 show("not written", rows)
 # Its values may be.
+before = rows.square().sum()
 rows[3].data.zero_()
+before.backward()
+show("kept", rows.grad)
+rows.grad = None
 rows[4].detach().fill_(2)
 with torch.no_grad():
     rows[5].fill_(3)
