@@ -178,10 +178,12 @@ static uint64_t word_of_place(const void *address, const Dl_info *info) {
     return checksum_mix(checksum_bytes(0, file, strlen(file)), (uint64_t)((const char *)address - (const char *)info->dli_fbase));
 }
 
-/* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. */
+/* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. What libtorch_cpu itself runs is its pthreadpool,
+   which torch::set_num_threads() makes (1.13; Debian's is a library of its own); its other threads are of std::thread. */
 static bool is_helper(const char *file) {
-    static const char *const libraries[] = {"libgomp",   "libomp",     "libiomp",   "libblis",  "libmkl",    "libcuda.so",
-                                            "libcudart", "libnvidia-", "libcublas", "libcudnn", "libnvrtc.", "libcupti."};
+    static const char *const libraries[] = {"libgomp",         "libomp",        "libiomp",    "libblis",   "libmkl",
+                                            "libpthreadpool.", "libtorch_cpu.", "libcuda.so", "libcudart", "libnvidia-",
+                                            "libcublas",       "libcudnn",      "libnvrtc.",  "libcupti."};
     /* numpy brings libscipy_openblas64_-HASH.so */
     return strstr(file, "openblas") || shim_begins_with_any(file, libraries, sizeof libraries / sizeof *libraries);
 }

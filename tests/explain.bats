@@ -24,6 +24,21 @@ some_python() {
     contains "$output" "usage: accel-run explain [--steps K]"
 }
 
+@test "helpers that torch.set_num_threads() makes are no threads of the program: rows that are read one by one are gathered once" {
+    local python
+    cat >rows.py <<'END'
+import torch
+
+torch.set_num_threads(1)
+hidden = torch.nn.Linear(4, 6)(torch.ones(12, 4)).detach()
+print(sum(hidden[i][j].item() for i in range(12) for j in range(6)))
+END
+    for python in $(pythons); do
+        run -0 --separate-stderr "$ACCEL_RUN" explain -n 2 "$python" rows.py
+        [[ "$output" =~ [[:space:]]1\ x\ +aten::select.int ]] || { echo "$output" >&2 && return 1; }
+    done
+}
+
 @test "a C++ program: steps, batches, losses, optimizers, reads, and it ends after the asked steps" {
     for build in $(builds); do
         program=$BUILD/programs/$build/l2
