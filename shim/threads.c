@@ -178,14 +178,20 @@ static uint64_t word_of_place(const void *address, const Dl_info *info) {
     return checksum_mix(checksum_bytes(0, file, strlen(file)), (uint64_t)((const char *)address - (const char *)info->dli_fbase));
 }
 
-/* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. What libtorch_cpu itself runs is its pthreadpool,
-   which torch::set_num_threads() makes (1.13; Debian's is a library of its own); its other threads are of std::thread. */
+/* Helpers of kernels, made when they are first needed, which need not be on every rank: they meet nobody. */
 static bool is_helper(const char *file) {
-    static const char *const libraries[] = {"libgomp",         "libomp",        "libiomp",    "libblis",   "libmkl",
-                                            "libpthreadpool.", "libtorch_cpu.", "libcuda.so", "libcudart", "libnvidia-",
-                                            "libcublas",       "libcudnn",      "libnvrtc.",  "libcupti."};
+    static const char *const libraries[] = {"libgomp",         "libomp",     "libiomp",   "libblis",    "libmkl",
+                                            "libpthreadpool.", "libcuda.so", "libcudart", "libnvidia-", "libcublas",
+                                            "libcudnn",        "libnvrtc.",  "libcupti."};
     /* numpy brings libscipy_openblas64_-HASH.so */
     return strstr(file, "openblas") || shim_begins_with_any(file, libraries, sizeof libraries / sizeof *libraries);
+}
+
+/* Of the pthreadpool within libtorch_cpu, which torch::set_num_threads() makes (1.13; Debian's is a library of its own): it begins with a number. What threads
+   of std::thread, and of libuv, are given begins with an address in a library. */
+static bool is_of_pool(const char *file, void *const *argument) {
+    Dl_info info;
+    return !strncmp(file, "libtorch_cpu.", 13) && argument && !dladdr(*argument, &info);
 }
 
 /* The code that a new thread is to run; false: it is none of the program's. std::thread starts all of them with a function of its library: what they run is
@@ -200,7 +206,7 @@ static bool find_kind(void *(*start)(void *), void *argument, uint64_t *kind) {
     *kind = word_of_place(address, &info);
     if (argument && !strncmp(shim_file_at(address), "libstdc++.", 10) && dladdr(*(void **)argument, &of_class) && of_class.dli_fname)
         *kind = checksum_mix(*kind, word_of_place(*(void **)argument, &of_class));
-    return !is_helper(shim_file_at(address));
+    return !is_helper(shim_file_at(address)) && !is_of_pool(shim_file_at(address), argument);
 }
 
 /* Freed by the second one that tells of it. */
