@@ -187,8 +187,8 @@ static bool is_helper(const char *file) {
     return strstr(file, "openblas") || shim_begins_with_any(file, libraries, sizeof libraries / sizeof *libraries);
 }
 
-/* Of the pthreadpool within libtorch_cpu, which torch::set_num_threads() makes (1.13; Debian's is a library of its own): it begins with a number. What threads
-   of std::thread, and of libuv, are given begins with an address in a library. */
+/* Of the pthreadpool within libtorch_cpu, which torch::set_num_threads() makes (1.13; Debian's is a library of its own): what its threads are given
+   begins with a number, and what those of std::thread are given with an address in a library. */
 static bool is_of_pool(const char *file, void *const *argument) {
     Dl_info info;
     return !strncmp(file, "libtorch_cpu.", 13) && argument && !dladdr(*argument, &info);
@@ -204,7 +204,9 @@ static bool find_kind(void *(*start)(void *), void *argument, uint64_t *kind) {
     if (!dladdr(address, &info) || !info.dli_fname)
         return true;
     *kind = word_of_place(address, &info);
-    if (argument && !strncmp(shim_file_at(address), "libstdc++.", 10) && dladdr(*(void **)argument, &of_class) && of_class.dli_fname)
+    static const char *const of_std[] = {"libstdc++.", "libc10.", "libtorch"}; /* wheels before 2.0 have its function, too */
+    bool is_of_std = shim_begins_with_any(shim_file_at(address), of_std, sizeof of_std / sizeof *of_std);
+    if (argument && is_of_std && dladdr(*(void **)argument, &of_class) && of_class.dli_fname)
         *kind = checksum_mix(*kind, word_of_place(*(void **)argument, &of_class));
     return !is_helper(shim_file_at(address)) && !is_of_pool(shim_file_at(address), argument);
 }
