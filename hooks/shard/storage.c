@@ -172,6 +172,8 @@ struct tensor *memory_stand_in(struct tensor *tensor, int64_t *offset) {
     struct tensor *whole = is_divided && has_rank ? stand_in_of_divided(tensor, &record) : read_stand_in(tensor);
     if (whole)
         *offset = offset_within(whole, tensor, &record);
+    if (read_is_by_program(tensor))
+        window_release_let_go();
     return whole;
 }
 
@@ -192,7 +194,9 @@ struct value storage_part(struct tensor *whole, int64_t offset, struct tensor *t
     told.offset = offset;
     if (tensor_dtype(whole) == tensor_dtype(tensor))
         return window_part(whole, &told);
-    if (!dtype_is_floating(tensor_dtype(tensor)) && told.dims < TORCH_DIMS_MAX)
+    bool is_of_pairs = dtype_is_floating(tensor_dtype(whole)) && !dtype_is_floating(tensor_dtype(tensor)) &&
+                       dtype_bytes(tensor_dtype(tensor)) == 2 * dtype_bytes(tensor_dtype(whole));
+    if (is_of_pairs && told.dims < TORCH_DIMS_MAX)
         return complex_part(whole, told);
     struct value as_type = TORCH_CALL("aten::view", "dtype", value_tensor(whole), value_int(tensor_dtype(tensor)));
     struct value part = window_part(as_type.tensor, &told);

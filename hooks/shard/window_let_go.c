@@ -11,12 +11,12 @@
 struct let_go {
     struct tensor **tensors;
     size_t count, room;
-    bool is_releasing;
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct let_go orphans; /* of threads that have ended: anybody's. Mutex held */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* threads of OpenMP go by the main thread's word */
+static struct let_go of_main, orphans;                    /* of threads that have ended: anybody's */
 static _Atomic size_t all;
+static _Thread_local bool is_releasing;
 
 static void add(struct let_go *let_go, struct tensor *tensor) {
     if (let_go->count == let_go->room)
@@ -33,12 +33,14 @@ static void thread_ends(void *memory) {
     free(own->tensors);
 }
 
-static struct let_go of_main;
 static const struct threads_kept kept = {&of_main, sizeof of_main, thread_ends};
 
 void window_let_go(struct tensor *tensor) {
+    struct let_go *own = threads_own_kept(&kept);
     atomic_fetch_add(&all, 1);
-    add(threads_own_kept(&kept), tensor);
+    pthread_mutex_lock(&mutex);
+    add(own, tensor);
+    pthread_mutex_unlock(&mutex);
 }
 
 bool window_has_let_go(void) {
@@ -53,23 +55,26 @@ static struct tensor *take_first(struct let_go *let_go) {
     return first;
 }
 
-static struct tensor *take_orphan(void) {
+/* Asked anew each time: a finalizer may end what the thread goes by. */
+static struct tensor *take(void) {
+    struct let_go *own = threads_own_kept(&kept);
     pthread_mutex_lock(&mutex);
-    struct tensor *orphan = take_first(&orphans);
+    struct tensor *tensor = take_first(own);
+    if (!tensor)
+        tensor = take_first(&orphans);
     pthread_mutex_unlock(&mutex);
-    return orphan;
+    return tensor;
 }
 
 void window_release_let_go(void) {
-    struct let_go *own = window_has_let_go() ? threads_own_kept(&kept) : NULL;
-    if (!own || own->is_releasing)
+    if (!window_has_let_go() || is_releasing)
         return;
-    own->is_releasing = true;
-    for (struct tensor *tensor; (tensor = take_first(own)) || (tensor = take_orphan());) {
+    is_releasing = true;
+    for (struct tensor *tensor; (tensor = take());) {
         atomic_fetch_sub(&all, 1);
         tensor_release(tensor);
     }
-    own->is_releasing = false;
+    is_releasing = false;
 }
 
 __attribute__((constructor)) static void window_let_go_start(void) {
