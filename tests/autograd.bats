@@ -386,6 +386,10 @@ in_place_share() {
     same_part set_memory.py debian wheel
 }
 
+@test "what is written through the data of a tensor, or of its rows, is no other version of it" {
+    same_part data_writes.py debian wheel
+}
+
 @test "finalizers of divided tensors compute with whole batches" {
     same_part finalizers.py debian wheel
 }

@@ -300,7 +300,7 @@ static void renew_others(const void *source, const struct window *up_to_date, co
         else if (fate == IS_BROUGHT)
             window_bring(window, up_to_date, written);
         else if (fate == IS_RENEWED)
-            renew(window, !written);
+            renew(window, !written || window_counts_apart(window, up_to_date, written));
     }
 }
 

@@ -75,13 +75,17 @@ void window_take_back(struct window *window, const struct written *written);
 /* From copy to copy: all ranks have the same. */
 void window_carry(const struct window *window, const struct window *through, const struct written *written);
 /* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. Of values that were
-   written through a pointer no version moves. */
+   written raw, through a pointer or through h.data, no version moves. */
 void window_renew(struct window *window, bool was_written_raw);
 
 /* ---- window_source.c */
 
 /* What counts the versions of the tensor, and of its views; NULL: not known. */
 const void *window_counter(struct tensor *tensor);
+/* Is what was written, through a window or (NULL) in another way, no other version of the window's source: through h.data, or a view of it? */
+bool window_counts_apart(const struct window *window, const struct window *through, const struct written *written);
+/* The tensor without its history; apart: nor does what is written to it count for the tensor. Owned. */
+struct value window_values_of(struct tensor *tensor, bool apart);
 /* It is one of several views that one operator has made. */
 bool window_is_of_many(struct tensor *source);
 /* The whole gets the rows of the source as they are now. No collective. */
@@ -118,6 +122,6 @@ bool window_any_behind(void);
 /* Writes to this rank's rows what is another value than it was before, and nothing else. */
 void window_put_changed(struct tensor *tensor, struct value before, struct value values);
 /* Takes back to the source what was written through the window, and leaves the rest to those who write there now. False: it is not to be told apart. */
-bool window_write_back(const struct window *window, const struct extent *written);
+bool window_write_back(const struct window *window, const struct written *written);
 
 #endif

@@ -192,12 +192,14 @@ static bool find_written(const struct window *window, const struct window *throu
 }
 
 /* From the copy of one thread's window to that of another's, where the flags are. */
-static void bring_values(const struct window *window, const struct window *through, const struct extent *part, const struct extent *told,
-                         const struct extent *of, struct value flags) {
+static void bring_values(const struct window *window, const struct window *through, const struct written *written,
+                         const struct extent *told, const struct extent *of, struct value flags) {
     struct value all = blank(window->whole, end_of_both(told, of), false), to = window_part(all.tensor, told),
-                 from = window_part(through->whole, part), values = window_part(all.tensor, of);
+                 from = window_part(through->whole, &written->extent), values = window_part(all.tensor, of);
+    struct value own = window_values_of(window->whole, window_counts_apart(window, through, written));
     value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
-    put_flagged(window->whole, flags, values);
+    put_flagged(own.tensor, flags, values);
+    value_drop(own);
     value_drop(values);
     value_drop(from);
     value_drop(to);
@@ -215,26 +217,28 @@ void window_bring(struct window *window, const struct window *through, const str
     struct value flags = flags_of(window->whole, &told, &of);
     bool is_met = is_any(flags);
     if (is_met && through && (!tensor_requires_grad(window->whole) || window_is_of_leaf(window)))
-        bring_values(window, through, &written->extent, &told, &of, flags);
+        bring_values(window, through, written, &told, &of, flags);
     else if (is_met)
         miss(window, flags);
     value_drop(flags);
 }
 
-bool window_write_back(const struct window *window, const struct extent *written) {
+bool window_write_back(const struct window *window, const struct written *written) {
     struct extent lies = extent_of(window->whole), source = extent_of(window->source);
     bool is_lazy = tensor_is_lazy(window->whole) || tensor_is_lazy(window->source);
-    if (is_lazy || written->dims < 0 || lies.dims < 0 || repeats(&lies) || repeats(&source))
+    if (is_lazy || written->extent.dims < 0 || lies.dims < 0 || repeats(&lies) || repeats(&source))
         return false;
-    if (!extent_end(written) || !extent_end(&lies))
+    if (!extent_end(&written->extent) || !extent_end(&lies))
         return true;
-    struct value flags = flags_of(window->whole, written, &lies), values = own_part(window->whole, &window->record);
+    struct value flags = flags_of(window->whole, &written->extent, &lies), values = own_part(window->whole, &window->record);
     if (window->record.kind == RECORD_SHARD) {
         struct tensor *own = rows_take(flags.tensor, &window->record, window->record.dim);
         value_drop(flags);
         flags = value_tensor(own);
     }
-    put_flagged(window->source, flags, values);
+    struct value own = window_values_of(window->source, window_counts_apart(window, window, written));
+    put_flagged(own.tensor, flags, values);
+    value_drop(own);
     value_drop(flags);
     value_drop(values);
     record_set(window->source, window->record);

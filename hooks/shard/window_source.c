@@ -43,6 +43,18 @@ const void *window_counter(struct tensor *tensor) {
     return torch_facts.version ? *(void **)((char *)tensor + torch_facts.version) : NULL;
 }
 
+bool window_counts_apart(const struct window *window, const struct window *through, const struct written *written) {
+    if (!written || !written->counter)
+        return false;
+    const void *source = window_counter(window->source);
+    return through ? written->counter != window_counter(through->whole) || window_counter(through->source) != source
+                   : written->counter != source;
+}
+
+struct value window_values_of(struct tensor *tensor, bool apart) {
+    return apart ? TORCH_CALL("aten::data", "", value_tensor(tensor)) : TORCH_CALL("aten::detach", "", value_tensor(tensor));
+}
+
 struct written window_region(struct tensor *tensor) {
     struct written written = {
         .tensor = tensor, .storage = tensor_own_storage(tensor), .counter = window_counter(tensor), .dtype = tensor_dtype(tensor)};

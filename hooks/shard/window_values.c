@@ -37,21 +37,17 @@ static struct value seen(struct tensor *tensor, bool has_history) {
     return value_tensor(tensor);
 }
 
-/* Written through the data of a view (h[3].data): what autograd has kept of the source is no other version of it. */
-static bool counts_apart(const struct window *window, const struct written *written) {
-    return written->counter && written->counter != window_counter(window->whole);
-}
-
 void window_take_back(struct window *window, const struct written *written) {
     check_unturned(window);
     loans_return_of(window->source);
     bool is_of_its_type = written->dtype == tensor_dtype(window->whole); /* not h[3].imag, whose elements are others */
-    bool has_history = window_has_history(window) && !window_is_of_leaf(window);
-    if (shim_has_threads() && is_of_its_type && !has_history && window_write_back(window, &written->extent))
+    bool apart = window_counts_apart(window, window, written);
+    bool has_history = window_has_history(window) && !window_is_of_leaf(window) && !apart;
+    if (shim_has_threads() && is_of_its_type && !has_history && window_write_back(window, written))
         return;
-    struct value part = own_part(window->whole, &window->record), own = seen(window->source, !window_is_of_leaf(window));
-    if (!has_history && counts_apart(window, written))
-        value_replace(&own, TORCH_CALL("aten::data", "", own));
+    struct value whole = seen(window->whole, !apart), part = own_part(whole.tensor, &window->record);
+    struct value own = apart || window_is_of_leaf(window) ? window_values_of(window->source, apart) : seen(window->source, true);
+    value_drop(whole);
     layout_copy(own, part);
     value_drop(own);
     value_drop(part);
@@ -65,8 +61,10 @@ bool window_is_at_same_place(const struct window *window, const struct window *t
 
 void window_carry(const struct window *window, const struct window *through, const struct written *written) {
     check_unturned(window);
-    struct value to = window_part(window->whole, &written->extent), from = window_part(through->whole, &written->extent);
+    struct value own = window_values_of(window->whole, window_counts_apart(window, through, written));
+    struct value to = window_part(own.tensor, &written->extent), from = window_part(through->whole, &written->extent);
     value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
+    value_drop(own);
     value_drop(to);
     value_drop(from);
 }
@@ -81,14 +79,16 @@ static bool put_raw(struct tensor *whole, struct tensor *fresh) {
 
 void window_renew(struct window *window, bool was_written_raw) {
     check_unturned(window);
-    bool has_history = window_has_history(window) && !window->is_of_many;
-    window->is_spent |= window_has_history(window) && window->is_of_many;
+    bool has_history = window_has_history(window) && !was_written_raw;
+    window->is_spent |= has_history && window->is_of_many;
+    has_history &= !window->is_of_many;
     struct record mark = record_get(window->whole);
-    struct value source = seen(window->source, has_history), whole = seen(window->whole, has_history);
+    struct value source = seen(window->source, has_history),
+                 whole = has_history ? seen(window->whole, true) : window_values_of(window->whole, was_written_raw);
     struct value fresh =
         value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", source.tensor, &window->record)
                                                          : gather_partial("view of a sum after a write", source.tensor));
-    if (!was_written_raw || has_history || !put_raw(whole.tensor, fresh.tensor))
+    if (!was_written_raw || !put_raw(whole.tensor, fresh.tensor))
         layout_copy(whole, fresh);
     window_catch_up(window);
     if (mark.kind == RECORD_NONE)
