@@ -33,6 +33,10 @@ setup_file() {
     stopped debian AR-NUMBERS-PARTED refused.py number_of_a_class
 }
 
+@test "a write with a history, where rows of two tensors of one memory are held, is refused by name" {
+    stopped wheel AR-WRITE refused.py rows_of_twins
+}
+
 @test "a parameter that is given the memory of divided rows (set_) is refused by name" {
     stopped wheel AR-WRITE refused.py set_leaf
 }

@@ -125,12 +125,45 @@ static void renew(struct window *window, bool was_written_raw) {
     window_note_history(window);
 }
 
+/* A twin's, of which nobody has a view: it is this tensor's from now on. What it is written with a history is then this one's. */
+static void adopt(struct window *window, struct tensor *source) {
+    list_take_out(&of_sources, window->source, &window->of_source);
+    window_let_go(window->source);
+    window->source = source;
+    tensor_retain(source);
+    list_put(&of_sources, source, &window->of_source);
+}
+
+/* Views of rows of either are held: as long as both count alike, and nothing is written with a history (window_call.c), they are views of one copy. */
+static bool serves(struct window *window, struct tensor *source) {
+    if (window->source == source)
+        return true;
+    if (!window_is_twin(window->source, &window->record, source))
+        return false;
+    bool is_shared = !is_left_over(window);
+    if (is_shared && window_counter(window->source) != window_counter(source))
+        return false;
+    window->is_shared |= is_shared;
+    if (!is_shared)
+        adopt(window, source);
+    return true;
+}
+
+bool window_is_shared(const void *storage) {
+    const struct window *onto = window_onto(storage);
+    if (onto)
+        return onto->is_shared;
+    LIST_EACH (const struct window, window, list_of(&of_memories, storage), of_memory)
+        if (window->is_shared && !is_left_over(window))
+            return true;
+    return false;
+}
+
 static struct tensor *find_whole(struct tensor *source) {
     WINDOWS_SCOPE;
     LIST_EACH (struct window, window, list_of(&of_memories, tensor_own_storage(source)), of_memory)
-        if ((window->source == source || window_is_twin(window->source, &window->record, source)) && is_there(window) &&
-            tensor_requires_grad(window->whole) == tensor_is_recorded(source) && window->thread == threads_own() &&
-            (!tensor_requires_grad(window->whole) || window->backwards == report_backwards())) {
+        if (is_there(window) && tensor_requires_grad(window->whole) == tensor_is_recorded(source) && window->thread == threads_own() &&
+            (!tensor_requires_grad(window->whole) || window->backwards == report_backwards()) && serves(window, source)) {
             window->idle = 0;
             tensor_retain(window->whole);
             return window->whole;
@@ -166,7 +199,7 @@ void window_replaced(struct tensor *source, bool is_done) {
         leave(window, is_done);
 }
 
-static struct window *window_onto(const void *storage) {
+struct window *window_onto(const void *storage) {
     LIST_EACH (struct window, window, list_of(&of_wholes, storage), of_whole)
         if (tensor_storage(window->whole) == storage)
             return window;
@@ -203,44 +236,6 @@ bool window_is_last_owner(const void *storage, uint32_t others) {
     return !(window && may_be_pointed_to(window)) && storage_owners(storage) == others + (window ? window_owns(window) : 0);
 }
 
-/* As libtorch refuses the source, and views of it: all but their values. */
-static void check_unspent(const struct shard_call *call, const struct argument *argument) {
-    struct tensor *tensor = argument_tensor(argument);
-    bool is_of_values = !strcmp(call->op->short_name, "detach") || !strcmp(call->op->short_name, "_local_scalar_dense");
-    bool has_history = argument->record.kind == RECORD_GATHERED && !is_of_values && grad_mode_is_enabled() && tensor_requires_grad(tensor);
-    const struct window *window = has_history ? window_onto(tensor_storage(tensor)) : NULL;
-    if (window && window->is_spent)
-        shim_throw("autograd",
-                   "This is a view and its base or another view of its base has been modified inplace. It is a view of the output of a "
-                   "function that returns multiple views (split, chunk, unbind). Such functions do not allow the output views to be "
-                   "modified inplace. You should replace the inplace operation by an out-of-place one.");
-}
-
-static bool writes_through_view(const struct shard_call *call, const struct argument *argument) {
-    return argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered && call_writes(call, argument);
-}
-
-/* What is read through a view of another copy of what is written is read from that one: they may have elements in common, in whose order libtorch writes
-   (h[:, 0][1:] += h[:, 0][:-1]), or which it refuses. */
-static void read_from_written(const struct shard_call *call, struct argument *argument) {
-    struct tensor *read = argument_tensor(argument);
-    for (int i = 0; i < call->argument_count; i++) {
-        if (&call->arguments[i] == argument || !writes_through_view(call, &call->arguments[i]))
-            continue;
-        const struct window *from = window_onto(tensor_storage(read)),
-                            *to = window_onto(tensor_storage(argument_tensor(&call->arguments[i])));
-        if (tensor_dims(read) <= TORCH_DIMS_MAX && from && to && from != to && !from->is_left && !to->is_left &&
-            !window_has_history(from) && !window_has_history(to) && tensor_own_storage(from->source) == tensor_own_storage(to->source) &&
-            tensor_dtype(from->whole) == tensor_dtype(to->whole) && window_have_same_place(from, to)) {
-            struct written region = window_region(read);
-            struct value part = window_part(to->whole, &region.extent);
-            mark_gathered(part.tensor, true);
-            value_replace(argument->slot, part);
-            return;
-        }
-    }
-}
-
 static bool writes_any(const struct shard_call *call) {
     for (int i = 0; i < call->argument_count; i++)
         if (call_writes(call, &call->arguments[i]))
@@ -254,25 +249,14 @@ bool window_before_call(struct shard_call *call) {
         if (call->arguments[i].record.kind == RECORD_GATHERED)
             window_refresh(argument_tensor(&call->arguments[i]));
     for (int i = 0; i < call->argument_count && call->gathered; i++)
-        through_view |= writes_through_view(call, &call->arguments[i]);
+        through_view |= window_is_written_through(call, &call->arguments[i]);
     if (!through_view && !atomic_load_explicit(&window_count, memory_order_relaxed))
         return shim_has_threads() && writes_any(call); /* one may be opened meanwhile */
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     list_kept_visit(&windows, sweep_idle);
-    for (int i = 0; i < call->argument_count && call->gathered; i++)
-        check_unspent(call, &call->arguments[i]);
-    for (int i = 0; i < call->argument_count && through_view; i++) {
-        bool is_written = writes_through_view(call, &call->arguments[i]);
-        const struct window *window = is_written ? window_onto(tensor_storage(argument_tensor(&call->arguments[i]))) : NULL;
-        if (is_written && !window)
-            refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
-        window_check_write(window, argument_tensor(&call->arguments[i]));
-    }
-    for (int i = 0; i < call->argument_count && through_view; i++)
-        if (call->arguments[i].record.kind == RECORD_GATHERED && !call_writes(call, &call->arguments[i]))
-            read_from_written(call, &call->arguments[i]);
+    window_check_call(call, through_view);
     return (windows.first || shim_has_threads()) && writes_any(call);
 }
 

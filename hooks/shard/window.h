@@ -21,6 +21,7 @@ struct window {
     bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
     bool is_of_many;      /* the source is one of several views of one operator: once their base is written autograd refuses to use them */
     bool is_spent;        /* and it has been written: the copy has its values, without their history */
+    bool is_shared;       /* views of rows of another tensor of the source's memory are among its views */
     bool is_stale;        /* other threads have written to the source what the copy has not: any of it */
     struct tensor *stale; /* owned: or these elements, as the copy lies; NULL: none */
 };
@@ -49,6 +50,18 @@ unsigned window_changes(void);
 
 /* The tensor (owned; taken) is released at the end of the next operator, with nothing in hand. */
 void window_let_go(struct tensor *tensor);
+
+/* The window whose copy has this storage; NULL: none. Within the scope of window.c's lock, as what follows. */
+struct window *window_onto(const void *storage);
+/* Is the memory, or the copy, one of which two tensors' rows are held as views of one copy? */
+bool window_is_shared(const void *storage);
+
+/* ---- window_call.c */
+
+/* Is the argument a view of a copy, which is written? */
+bool window_is_written_through(const struct shard_call *call, const struct argument *argument);
+/* Before a call: refuses what cannot be done as in one process, and reads from what it writes. */
+void window_check_call(struct shard_call *call, bool through_view);
 
 /* ---- window_history.c */
 

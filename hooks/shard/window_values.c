@@ -79,6 +79,7 @@ static bool put_raw(struct tensor *whole, struct tensor *fresh) {
 
 void window_renew(struct window *window, bool was_written_raw) {
     check_unturned(window);
+    was_written_raw &= !window->is_stale && !window->stale; /* what the copy has missed may have had a history */
     bool has_history = window_has_history(window) && !was_written_raw;
     window->is_spent |= has_history && window->is_of_many;
     has_history &= !window->is_of_many;

@@ -140,7 +140,46 @@ def data_writes():
 
 
 data_writes()
+def twins():
+    """Rows of tensors that share their memory, which are one copy's or are told apart."""
+    weight = torch.full((6,), 1.5, requires_grad=True)
+    factor = torch.arange(6.0)
+    for one in False, True:
+        h = layer(rows)
+        first, second = h.data, h.data
+        kept = first[3], second[3]
+        loss = (weight * (second if one else kept[1])).sum()
+        (kept[1] if one else second).mul_(2)
+        try:
+            loss.backward()
+            print("no")
+        except RuntimeError as error:
+            print("refused", "inplace" in str(error))
+    x = layer(rows).detach()
+    tell("read", x.detach()[0])
+    x[3].mul_(weight)
+    (x * factor).sum().backward()
+    tell("written", weight.grad, x[3])
+
+
+def missed_by_another():
+    """A write with a history by another thread, and then values alone."""
+    weight = torch.full((6,), 1.5, requires_grad=True)
+    for write in lambda h: h.data[5].zero_(), lambda h: h.detach().numpy()[5].fill(0):
+        layer.zero_grad()
+        h = layer(rows)
+        r = h[3]
+        beside = threading.Thread(target=lambda: h.mul_(weight))
+        beside.start()
+        beside.join()
+        write(h)
+        r.square().sum().backward()
+        tell("missed", weight.grad, layer.weight.grad, h[5])
+
+
+twins()
 t = threading.Thread(target=print)
 t.start()
 t.join()
 data_writes()
+missed_by_another()

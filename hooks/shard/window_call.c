@@ -1,0 +1,72 @@
+/* What a call means for windows before it is run (window.c): refused, read from elsewhere. Within the scope of window.c's lock. */
+#include "window.h"
+
+/* As libtorch refuses the source, and views of it: all but their values. */
+static void check_unspent(const struct shard_call *call, const struct argument *argument) {
+    struct tensor *tensor = argument_tensor(argument);
+    bool is_of_values = !strcmp(call->op->short_name, "detach") || !strcmp(call->op->short_name, "_local_scalar_dense");
+    bool has_history = argument->record.kind == RECORD_GATHERED && !is_of_values && grad_mode_is_enabled() && tensor_requires_grad(tensor);
+    const struct window *window = has_history ? window_onto(tensor_storage(tensor)) : NULL;
+    if (window && window->is_spent)
+        shim_throw("autograd",
+                   "This is a view and its base or another view of its base has been modified inplace. It is a view of the output of a "
+                   "function that returns multiple views (split, chunk, unbind). Such functions do not allow the output views to be "
+                   "modified inplace. You should replace the inplace operation by an out-of-place one.");
+}
+
+bool window_is_written_through(const struct shard_call *call, const struct argument *argument) {
+    return argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered && call_writes(call, argument);
+}
+
+/* What is read through a view of another copy of what is written is read from that one: they may have elements in common, in whose order libtorch writes
+   (h[:, 0][1:] += h[:, 0][:-1]), or which it refuses. */
+static void read_from_written(const struct shard_call *call, struct argument *argument) {
+    struct tensor *read = argument_tensor(argument);
+    for (int i = 0; i < call->argument_count; i++) {
+        if (&call->arguments[i] == argument || !window_is_written_through(call, &call->arguments[i]))
+            continue;
+        const struct window *from = window_onto(tensor_storage(read)),
+                            *to = window_onto(tensor_storage(argument_tensor(&call->arguments[i])));
+        if (tensor_dims(read) <= TORCH_DIMS_MAX && from && to && from != to && !from->is_left && !to->is_left &&
+            !window_has_history(from) && !window_has_history(to) && tensor_own_storage(from->source) == tensor_own_storage(to->source) &&
+            tensor_dtype(from->whole) == tensor_dtype(to->whole) && window_have_same_place(from, to)) {
+            struct written region = window_region(read);
+            struct value part = window_part(to->whole, &region.extent);
+            mark_gathered(part.tensor, true);
+            value_replace(argument->slot, part);
+            return;
+        }
+    }
+}
+
+static bool has_history(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count; i++)
+        if (tensor_is_recorded(argument_tensor(&call->arguments[i])))
+            return true;
+    return false;
+}
+
+/* Rows of two tensors that share their memory and have no history, held as views of one copy: whose a history would be cannot be told. */
+static void check_alone(const struct shard_call *call, const struct argument *argument) {
+    if (call_writes(call, argument) && window_is_shared(tensor_own_storage(argument_tensor(argument))))
+        refuse_write(
+            call,
+            "rows of it, and of another tensor that shares its memory (x.detach()), are held, and would be told apart by their history");
+}
+
+void window_check_call(struct shard_call *call, bool through_view) {
+    for (int i = 0; i < call->argument_count && call->gathered; i++)
+        check_unspent(call, &call->arguments[i]);
+    for (int i = 0; i < call->argument_count && through_view; i++) {
+        bool is_written = window_is_written_through(call, &call->arguments[i]);
+        const struct window *window = is_written ? window_onto(tensor_storage(argument_tensor(&call->arguments[i]))) : NULL;
+        if (is_written && !window)
+            refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
+        window_check_write(window, argument_tensor(&call->arguments[i]));
+    }
+    for (int i = 0; i < call->argument_count && has_history(call); i++)
+        check_alone(call, &call->arguments[i]);
+    for (int i = 0; i < call->argument_count && through_view; i++)
+        if (call->arguments[i].record.kind == RECORD_GATHERED && !call_writes(call, &call->arguments[i]))
+            read_from_written(call, &call->arguments[i]);
+}
