@@ -184,10 +184,7 @@ __attribute__((constructor)) static void children_start(void) {
 static void become(struct tensor *tensor, struct value part) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
-    if (*tensor_key_set(tensor) & torch_facts.bit_conjugate)
-        value_replace(&part, TORCH_CALL("aten::_conj", "", part));
-    if (*tensor_key_set(tensor) & torch_facts.bit_negative)
-        value_replace(&part, TORCH_CALL("aten::_neg_view", "", part));
+    value_replace(&part, layout_read_as(part.tensor, tensor_lazy_bits(tensor)));
     value_drop(TORCH_CALL("aten::set_data", "", value_tensor(tensor), part));
     value_drop(part);
 }

@@ -151,10 +151,9 @@ static bool is_of_all(struct tensor *tensor, const struct record *record, struct
 static struct tensor *stand_in_of_divided(struct tensor *tensor, const struct record *record) {
     struct blocks blocks;
     TURN_SCOPE(turn, read_turn(tensor, record, false));
-    struct tensor *whole = NULL;
-    if (!read_copy_at_hand(tensor, record)) /* whose address stays */
-        whole = read_stand_in_at_hand(tensor, record, copies_is_of_memory);
-    if (!whole && !read_copy_at_hand(tensor, record) && is_of_all(tensor, record, &blocks))
+    bool is_known = read_copy_at_hand(tensor, record); /* as it is: its address stays */
+    struct tensor *whole = is_known ? NULL : read_stand_in_at_hand(tensor, record, copies_is_of_memory);
+    if (!whole && !is_known && is_of_all(tensor, record, &blocks))
         whole = blocks_stand_in(tensor, &blocks);
     return whole ? whole : read_stand_in(tensor);
 }

@@ -30,16 +30,20 @@ static void windows_unlock(int *unused) {
 }
 #define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = (python_lock(&windows_mutex), 0)
 
+/* Owned; taken. */
+static void take_source(struct window *window, struct tensor *source) {
+    list_take_out(&of_sources, window->source, &window->of_source);
+    window_let_go(window->source);
+    window->source = source;
+    list_put(&of_sources, source, &window->of_source);
+}
+
 void window_detach_source(struct window *window) {
     OPAQUE_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
-    struct tensor *source = window->source;
-    struct record record = record_get(source);
-    list_take_out(&of_sources, source, &window->of_source);
-    window->source = TORCH_CALL("aten::detach", "", value_tensor(source)).tensor;
-    list_put(&of_sources, window->source, &window->of_source);
+    struct record record = record_get(window->source);
+    take_source(window, TORCH_CALL("aten::detach", "", value_tensor(window->source)).tensor);
     record_set(window->source, record);
-    window_let_go(source);
 }
 
 void window_open(struct tensor *source, const struct record *record, struct tensor *whole) {
@@ -125,16 +129,8 @@ static void renew(struct window *window, bool was_written_raw) {
     window_note_history(window);
 }
 
-/* A twin's, of which nobody has a view: it is this tensor's from now on. What it is written with a history is then this one's. */
-static void adopt(struct window *window, struct tensor *source) {
-    list_take_out(&of_sources, window->source, &window->of_source);
-    window_let_go(window->source);
-    window->source = source;
-    tensor_retain(source);
-    list_put(&of_sources, source, &window->of_source);
-}
-
-/* Views of rows of either are held: as long as both count alike, and nothing is written with a history (window_call.c), they are views of one copy. */
+/* A twin's, of which nobody has a view, is this tensor's from now on: what is written to its rows with a history is then this one's. While
+   views of rows of either are held, both count alike and nothing is written with a history (window_call.c), they are views of one copy. */
 static bool serves(struct window *window, struct tensor *source) {
     if (window->source == source)
         return true;
@@ -144,8 +140,10 @@ static bool serves(struct window *window, struct tensor *source) {
     if (is_shared && window_counter(window->source) != window_counter(source))
         return false;
     window->is_shared |= is_shared;
-    if (!is_shared)
-        adopt(window, source);
+    if (!is_shared) {
+        tensor_retain(source);
+        take_source(window, source);
+    }
     return true;
 }
 

@@ -64,7 +64,8 @@ void window_check_call(struct shard_call *call, bool through_view) {
             refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
         window_check_write(window, argument_tensor(&call->arguments[i]));
     }
-    for (int i = 0; i < call->argument_count && has_history(call); i++)
+    bool is_followed = has_history(call); /* by autograd */
+    for (int i = 0; i < call->argument_count && is_followed; i++)
         check_alone(call, &call->arguments[i]);
     for (int i = 0; i < call->argument_count && through_view; i++)
         if (call->arguments[i].record.kind == RECORD_GATHERED && !call_writes(call, &call->arguments[i]))

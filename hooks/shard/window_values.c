@@ -32,7 +32,7 @@ static void check_unturned(const struct window *window) {
 /* With its history, or the values alone. Owned. */
 static struct value seen(struct tensor *tensor, bool has_history) {
     if (!has_history)
-        return TORCH_CALL("aten::detach", "", value_tensor(tensor));
+        return window_values_of(tensor, false);
     tensor_retain(tensor);
     return value_tensor(tensor);
 }
