@@ -84,22 +84,20 @@ static void update_statistics(struct shard_call *call) {
     normalise_update_running(call, 4, variance, 1, channels, true);
 }
 
-/* Evaluation ends by writing to the statistics the mean of as many copies of them as there are rows (instance_norm in libtorch's Normalization.cpp), which is
-   rounded: what is written is a function of the number of rows, and is to be the whole batch's. */
-static void rewrite_statistics(struct shard_call *call, int position) {
-    struct value running = call->values[position];
-    int64_t sizes[] = {record_total(&call->record), tensor_elements(running.tensor)}, over[] = {0};
-    struct value copies = TORCH_CALL("aten::repeat", "", running, value_int_list(sizes, 1));
-    struct value rows = TORCH_CALL("aten::view", "", copies, value_int_list(sizes, 2));
-    struct value mean = TORCH_CALL("aten::mean", "dim", rows, value_int_list(over, 1), value_bool(false), value_none());
-    value_drop(TORCH_CALL("aten::copy_", "", running, mean, value_bool(false)));
-    struct value owned[] = {copies, rows, mean};
-    for (int i = 0; i < 3; i++)
-        value_drop(owned[i]);
+/* Evaluation ends in libtorch 1.13 to 2.5, not any more in 2.13, by writing to the statistics the mean of as many copies of them as there are rows
+   (instance_norm in Normalization.cpp), which is rounded: what is written is a function of the number of rows, and is to be the whole batch's. libtorch itself
+   writes it, if it does, for as many rows of zeros, of one place. */
+static void rewrite_statistics(const struct shard_call *call) {
+    const struct value *values = call->values;
+    int64_t sizes[] = {record_total(&call->record), tensor_size(values[0].tensor, 1), 1};
+    struct value none = value_none();
+    struct value zeros = TORCH_CALL("aten::new_zeros", "", values[0], value_int_list(sizes, 3), none, none, none, none);
+    value_drop(TORCH_CALL("aten::instance_norm", "", zeros, none, none, values[3], values[4], values[5], values[6], values[7], values[8]));
+    value_drop(zeros);
 }
 
-/* By copies of the statistics, for the kernel writes to what it is given. */
-static struct value evaluate(struct shard_call *call) {
+/* By copies of the statistics, for what is written to them here is a function of this rank's number of rows. */
+static struct value evaluate(const struct shard_call *call) {
     const struct value *values = call->values;
     struct value statistics[2];
     for (int i = 0; i < 2; i++)
@@ -107,10 +105,9 @@ static struct value evaluate(struct shard_call *call) {
     struct value result = TORCH_CALL("aten::instance_norm", "", values[0], values[1], values[2], statistics[0], statistics[1], values[5],
                                      values[6], values[7], values[8]);
     for (int i = 0; i < 2; i++)
-        if (!call_is_none(call, 3 + i)) {
+        if (!call_is_none(call, 3 + i))
             value_drop(statistics[i]);
-            rewrite_statistics(call, 3 + i);
-        }
+    rewrite_statistics(call);
     return result;
 }
 
