@@ -59,7 +59,6 @@ static void mark_result(struct shard_call *call, struct value *result, int place
         record_set(result->tensor, own);
         return;
     }
-    record_clear(result->tensor);
     mark_gathered(result->tensor, false);
 }
 
@@ -283,7 +282,6 @@ void execute_whole(struct shard_call *call) {
 static void mark_of_whole(struct shard_call *call, struct value *result, int place, int index, const void *storages) {
     if (!tensor_is_plain(result->tensor) || is_divided(result->tensor))
         return;
-    record_clear(result->tensor);
     mark_gathered(result->tensor, is_view_of(storages, result->tensor));
 }
 

@@ -287,8 +287,9 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor) {
 
 void mark_gathered(struct tensor *tensor, bool is_view) {
     if (tensor == torch_facts.undefined || (!is_view && !tensor_requires_grad(tensor)) || !tensor_is_plain(tensor))
-        return;
-    record_set(tensor, (struct record){.kind = RECORD_GATHERED, .is_view_of_gathered = is_view});
+        record_clear(tensor);
+    else
+        record_set(tensor, (struct record){.kind = RECORD_GATHERED, .is_view_of_gathered = is_view});
 }
 
 struct tensor *gather_as_seen(struct tensor *alias, struct record *record) {

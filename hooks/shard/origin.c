@@ -14,6 +14,7 @@
  *    than one) are none of the program's text, but computed, perhaps from the time, which no two ranks read alike: they do not count here, where all that is
  *    read and printed is compared. Those that something is learned from are compared with the next gradients (shim/torch/numbers.c).
  *  - A draw is its number among the thread's.
+ *  - What is written beside other threads to some elements of rows, in place or through a view, changes nothing of what the rows come from.
  */
 #include "read.h"
 
@@ -71,7 +72,16 @@ struct origin origin_new(void) {
     return (struct origin){number, 1ull << (drawn & 63) | 1ull << (drawn >> 6 & 63) | 1ull << (drawn >> 12 & 63), calls};
 }
 
+/* Writes some elements of divided rows in place, while another thread may write or read others, earlier on one rank and later on the next. */
+static bool writes_beside(const struct shard_call *call) {
+    const struct argument *written = &call->arguments[0];
+    return shim_has_threads() && call->op->origin_kind == ORIGIN_PICKED && call->op->is_in_place && written->position == 0 &&
+           written->record.kind == RECORD_SHARD;
+}
+
 void origin_add(struct shard_call *call, uint64_t checksum) {
+    if (writes_beside(call))
+        return;
     call->record.origin.calls = checksum_mix(call->record.origin.calls, checksum);
     for (int i = 0; i < call->result_count; i++)
         call->results[i].origin.calls = checksum_mix(call->results[i].origin.calls, checksum);
@@ -300,6 +310,8 @@ uint64_t origin_batches(void) {
 
 struct origin origin_of_call(struct shard_call *call) {
     struct origin origin = call->arguments[0].record.origin;
+    if (writes_beside(call))
+        return origin;
     for (int i = 1; i < call->argument_count; i++)
         origin = origin_join(origin, call->arguments[i].record.origin);
     if (!origin.newest)

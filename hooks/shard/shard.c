@@ -240,6 +240,8 @@ struct all_written {
 };
 
 static void free_written(struct all_written *written) {
+    for (int i = 0; i < written->count; i++)
+        window_end_call(&written->list[i]);
     free(written->list);
 }
 
@@ -249,7 +251,7 @@ static struct all_written find_written(const struct shard_call *call) {
         if (!call_writes(call, &call->arguments[i]) || !tensor_is_plain(argument_tensor(&call->arguments[i])))
             continue;
         struct written *one = &written.list[written.count++];
-        *one = window_region(argument_tensor(&call->arguments[i]));
+        *one = window_region_of_call(call, &call->arguments[i]);
         if (call->op->is_out) /* it may be made larger */
             one->extent.dims = one->told.dims = -1;
     }

@@ -268,7 +268,8 @@ bool gather_is_node(void *node);
 void sum_doubles(const char *label, double *values, size_t count, struct origin origin);
 /* Folds the order of a whole tensor's memory into what the ranks compare at their next collective. Communication lock held. */
 void note_layout(struct tensor *whole);
-/* Marks a result as replicated but computed from shards, when that matters (it requires grad, or shares memory with a gathered copy). */
+/* Marks a result as replicated but computed from shards, when that matters (it requires grad, or shares memory with a gathered copy), else as none of ours: it
+   may be an argument, which other threads look at meanwhile, and is never without what is said of it in between. */
 void mark_gathered(struct tensor *tensor, bool is_view);
 
 /* ---- what values were computed from (origin.c) */
@@ -375,8 +376,13 @@ struct written {
     const void *counter;    /* of its versions; NULL: not known */
     enum torch_dtype dtype;
     struct extent extent, told; /* as this rank has it; of divided rows, and beside other threads: as one process has it */
+    struct tensor *chosen;      /* owned: beside other threads, of these only the elements at these indices of a dimension; NULL: all */
+    int chosen_dim;
 };
 struct written window_region(struct tensor *tensor);
+/* The same of what a call writes: window_end_call() releases it. */
+struct written window_region_of_call(const struct shard_call *call, const struct argument *argument);
+void window_end_call(const struct written *written);
 void window_after_write(const struct written *written);
 void read_after_write(const struct written *written);
 

@@ -266,9 +266,11 @@ enum { STAYS, IS_CARRIED, IS_BROUGHT, IS_RENEWED };
 static int fate_of(const struct window *window, const void *source, const struct window *up_to_date, const struct written *written) {
     if (window == up_to_date || window->is_left || tensor_own_storage(window->source) != source)
         return STAYS;
-    if (up_to_date && written && !window_has_history(window) && window_is_at_same_place(window, up_to_date, written))
+    bool is_others = window->thread != threads_own();
+    if (up_to_date && written && !window_has_history(window) && window_is_at_same_place(window, up_to_date, written) &&
+        !(is_others && written->chosen))
         return IS_CARRIED;
-    bool may_be_late = window->thread != threads_own() || (!written && !window_has_history(window));
+    bool may_be_late = is_others || (!written && !window_has_history(window));
     return shim_has_threads() && may_be_late && !window->is_pointed ? IS_BROUGHT : IS_RENEWED;
 }
 

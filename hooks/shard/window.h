@@ -116,6 +116,11 @@ bool window_makes_views(const struct operator *op);
 /* A view of that much of the tensor's memory, without its history. Owned. */
 struct value window_part(struct tensor *tensor, const struct extent *extent);
 
+/* ---- window_written.c */
+
+/* Sets those of the flags that lie as the extent says, and of these what is written alone (NULL: all). */
+void window_mark(struct tensor *flags, const struct extent *extent, const struct written *written);
+
 /* ---- window_beside.c: within the scope of window.c's lock */
 
 /* Have the divided tensor, or sum, and elements that lie so in one process any in common? Asked of whole rows: the same on all ranks. Any thread. */

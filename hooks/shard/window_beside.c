@@ -47,12 +47,11 @@ static int64_t end_of_both(const struct extent *one, const struct extent *other)
     return end > others ? end : others;
 }
 
-/* Which of the elements `of` are among the others? As a tensor of flags. Owned. */
-static struct value flags_of(struct tensor *tensor, const struct extent *others, const struct extent *of) {
-    struct value all = blank(tensor, end_of_both(others, of), true), part = window_part(all.tensor, others);
-    value_drop(TORCH_CALL("aten::fill_", "Scalar", part, value_int(1)));
-    value_drop(part);
-    part = window_part(all.tensor, of);
+/* Which of the elements `of` are among the others, and of these among what is written alone (NULL: all)? As a tensor of flags. Owned. */
+static struct value flags_of(struct tensor *tensor, const struct extent *others, const struct written *written, const struct extent *of) {
+    struct value all = blank(tensor, end_of_both(others, of), true);
+    window_mark(all.tensor, others, written);
+    struct value part = window_part(all.tensor, of);
     value_drop(all);
     return part;
 }
@@ -113,7 +112,7 @@ bool window_extent_meets(struct tensor *tensor, const struct record *record, con
     if (!extent_end(&of) || !extent_end(told))
         return false;
     OUTSIDE_TRANSFORM_SCOPE;
-    struct value flags = flags_of(tensor, told, &of);
+    struct value flags = flags_of(tensor, told, NULL, &of);
     bool is_met = is_any(flags);
     value_drop(flags);
     return is_met;
@@ -127,7 +126,7 @@ bool window_has_all(struct tensor *tensor, const struct extent *all, const struc
         return end <= others && part->offset >= all->offset;
     OUTSIDE_TRANSFORM_SCOPE;
     OPAQUE_SCOPE;
-    struct value flags = flags_of(tensor, all, part);
+    struct value flags = flags_of(tensor, all, NULL, part);
     value_replace(&flags, TORCH_CALL("aten::logical_not", "", flags));
     bool is_any_other = is_any(flags);
     value_drop(flags);
@@ -214,7 +213,7 @@ void window_bring(struct window *window, const struct window *through, const str
     }
     if (!extent_end(&told) || !extent_end(&of))
         return;
-    struct value flags = flags_of(window->whole, &told, &of);
+    struct value flags = flags_of(window->whole, &told, written, &of);
     bool is_met = is_any(flags);
     if (is_met && through && (!tensor_requires_grad(window->whole) || window_is_of_leaf(window)))
         bring_values(window, through, written, &told, &of, flags);
@@ -230,7 +229,7 @@ bool window_write_back(const struct window *window, const struct written *writte
         return false;
     if (!extent_end(&written->extent) || !extent_end(&lies))
         return true;
-    struct value flags = flags_of(window->whole, &written->extent, &lies), values = own_part(window->whole, &window->record);
+    struct value flags = flags_of(window->whole, &written->extent, written, &lies), values = own_part(window->whole, &window->record);
     if (window->record.kind == RECORD_SHARD) {
         struct tensor *own = rows_take(flags.tensor, &window->record, window->record.dim);
         value_drop(flags);

@@ -55,17 +55,6 @@ struct value window_values_of(struct tensor *tensor, bool apart) {
     return apart ? TORCH_CALL("aten::data", "", value_tensor(tensor)) : TORCH_CALL("aten::detach", "", value_tensor(tensor));
 }
 
-struct written window_region(struct tensor *tensor) {
-    struct written written = {
-        .tensor = tensor, .storage = tensor_own_storage(tensor), .counter = window_counter(tensor), .dtype = tensor_dtype(tensor)};
-    written.extent = extent_of(tensor);
-    written.told.dims = -1;
-    struct record record = shim_has_threads() ? record_get(tensor) : (struct record){.kind = RECORD_NONE};
-    if (written.extent.dims >= 0 && (record.kind == RECORD_SHARD || record.kind == RECORD_PARTIAL))
-        written.told = extent_told(tensor, &record);
-    return written;
-}
-
 bool window_is_view(struct tensor *whole) {
     if (tensor_is_lazy(whole))
         return tensor_requires_grad(whole);

@@ -39,6 +39,34 @@ print("signs", numbers(torch.copysign(torch.ones(6), zeros[1])), numbers(zeros[3
 zeros = zeros.to(torch.complex128)
 beside(lambda: zeros.index_copy_(0, torch.tensor([1]), torch.complex(torch.full((1, 6), -0.0), torch.full((1, 6), float("nan"))).to(torch.complex128)), lambda: zeros[3].fill_(1))
 print("signs", numbers(torch.copysign(torch.ones(6), zeros[1].real.float())), zeros[1].imag.isnan().sum().item(), numbers(zeros[3]))
+
+
+def write_chosen(tensor, how, number):
+    """Rows 1 and 4 of the tensor, and no other."""
+    places, mask = torch.tensor([4, 1]), torch.tensor([k in (1, 4) for k in range(len(tensor))])
+    if how == 0:
+        tensor.index_copy_(0, places, torch.full((2, 6), number))
+    elif how == 1:
+        tensor[places] = number
+    elif how == 2:
+        tensor.index_add_(0, places, torch.full((2, 6), number))
+    elif how == 3:
+        tensor[mask] = number
+    else:
+        tensor.index_fill_(-2, places, number)
+
+
+total = 0
+for k in range(60):
+    with torch.no_grad():
+        hidden = layer(rows).clone()
+    row, part = hidden[3], hidden[1:9]
+    beside(lambda: write_chosen(hidden if k % 2 else part, k % 5, k / 7),
+           lambda: row.add_(1), lambda: hidden[10].mul_(k))
+    beside(lambda: write_chosen(part if k % 2 else hidden, (k + 1) % 5, k / 3),
+           lambda: row.add_(part[5]), lambda: hidden[10].mul_(k))
+    total += (hidden * torch.arange(1, 73).view(12, 6)).sum().item() + row.sum().item() + part.sum().item()
+print("chosen rows", "%.2f" % total)
 leaf, together = layer(rows).detach().requires_grad_(), threading.Barrier(2)
 
 
