@@ -129,18 +129,16 @@ static void renew(struct window *window, bool was_written_raw) {
     window_note_history(window);
 }
 
-/* A twin's, of which nobody has a view, is this tensor's from now on: what is written to its rows with a history is then this one's. While
-   views of rows of either are held, both count alike and nothing is written with a history (window_call.c), they are views of one copy. */
+/* A twin's, of which nobody has a view, is this tensor's from now on: what is written to its rows with a history is then this one's. */
 static bool serves(struct window *window, struct tensor *source) {
+    bool is_free = is_left_over(window);
+    window->is_shared &= !is_free;
     if (window->source == source)
         return true;
-    if (!window_is_twin(window->source, &window->record, source))
+    if (!window_is_twin(window->source, &window->record, source) || (!is_free && !window_may_be_shared(window, source)))
         return false;
-    bool is_shared = !is_left_over(window);
-    if (is_shared && window_counter(window->source) != window_counter(source))
-        return false;
-    window->is_shared |= is_shared;
-    if (!is_shared) {
+    window->is_shared = !is_free;
+    if (is_free) {
         tensor_retain(source);
         take_source(window, source);
     }

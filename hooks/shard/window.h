@@ -111,6 +111,9 @@ uint32_t window_owns(const struct window *window);
 bool window_are_one(struct tensor *one, struct tensor *other);
 /* Is it another tensor of the same memory as the one whose rows were gathered, without a history of its own? Each `h.detach()` or `h.data` is a new one. */
 bool window_is_twin(struct tensor *source, const struct record *record, struct tensor *other);
+/* Is a twin's rows' copy, of which views are held, to have views of the other's rows, too ([h.detach()[i] for i in ...])? Both count alike, and nothing is
+   written with a history (window_call.c). Not where the program still has the twin, to whose rows it may write; beside threads nobody knows who has it. */
+bool window_may_be_shared(const struct window *window, struct tensor *other);
 /* Such an operator reads nothing: of the views that it makes, others may. */
 bool window_makes_views(const struct operator *op);
 /* A view of that much of the tensor's memory, without its history. Owned. */

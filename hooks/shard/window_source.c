@@ -90,10 +90,14 @@ static bool count_alike(struct tensor *one, struct tensor *other) {
 bool window_is_twin(struct tensor *source, const struct record *record, struct tensor *other) {
     struct record now = record_get(source), others = record_get(other);
     if (tensor_own_storage(source) != tensor_own_storage(other) || now.kind != RECORD_SHARD || others.kind != RECORD_SHARD ||
-        others.dim != record->dim || !record_same_rows(&others, record) || tensor_is_recorded(source) || tensor_is_recorded(other))
+        others.dim != record->dim || !record_same_rows(&others, record) || tensor_requires_grad(source) || tensor_requires_grad(other))
         return false;
     return window_are_one(source, other) && tensor_dtype(source) == tensor_dtype(other) && !tensor_is_lazy(source) &&
            !tensor_is_lazy(other) && count_alike(source, other);
+}
+
+bool window_may_be_shared(const struct window *window, struct tensor *other) {
+    return window_counter(window->source) == window_counter(other) && (shim_has_threads() || window_has_source_alone(window));
 }
 
 bool window_makes_views(const struct operator *op) {
