@@ -107,7 +107,8 @@ static void take_through_window(const struct copy *copy) {
     LIST_EACH (struct copy, other, copy->family->copies, of_family)
         if (other->place != copy->place && copies_is_written(other))
             refuse_two_written();
-    extent_write_back(through.alias, through.whole, &through.record);
+    if (!window_take_known(storage))
+        extent_write_back(through.alias, through.whole, &through.record);
     const void *source = copy->family->source;
     renew_all_of(copies_place(source));
     renew_windows(source, storage);

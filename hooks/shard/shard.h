@@ -376,11 +376,11 @@ struct written {
     const void *counter;    /* of its versions; NULL: not known */
     enum torch_dtype dtype;
     struct extent extent, told; /* as this rank has it; of divided rows, and beside other threads: as one process has it */
-    struct tensor *chosen;      /* owned: beside other threads, of these only the elements at these indices of a dimension; NULL: all */
-    int chosen_dim;
+    struct tensor *chosen;      /* owned: beside other threads, flags of those that are written, of all ranks' rows; NULL: all are */
 };
 struct written window_region(struct tensor *tensor);
-/* The same of what a call writes: window_end_call() releases it. */
+/* The same of what a call writes: window_end_call() releases it. Does the operator write some elements of its first argument, in place? */
+bool window_writes_some(const struct operator *op);
 struct written window_region_of_call(const struct shard_call *call, const struct argument *argument);
 void window_end_call(const struct written *written);
 void window_after_write(const struct written *written);

@@ -213,6 +213,18 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
     return true;
 }
 
+bool window_take_known(const void *storage) {
+    WINDOWS_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
+    OPAQUE_SCOPE;
+    const struct window *window = window_onto(storage);
+    if (!window || !window->stale)
+        return false;
+    struct written all = window_region(window->whole);
+    all.counter = &all; /* nobody's: no version moves */
+    return window_write_back(window, &all);
+}
+
 unsigned window_changes(void) {
     return atomic_load(&changes);
 }
@@ -281,8 +293,11 @@ static void renew_others(const void *source, const struct window *up_to_date, co
             window_carry(window, up_to_date, written);
         else if (fate == IS_BROUGHT)
             window_bring(window, up_to_date, written);
-        else if (fate == IS_RENEWED)
+        else if (fate == IS_RENEWED) {
+            if (shim_has_threads()) /* what was not written another thread may just be writing */
+                window_miss(window, up_to_date, written);
             renew(window, !written || window_counts_apart(window, up_to_date, written));
+        }
     }
 }
 

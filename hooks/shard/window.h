@@ -24,12 +24,15 @@ struct window {
     bool is_shared;       /* views of rows of another tensor of the source's memory are among its views */
     bool is_stale;        /* other threads have written to the source what the copy has not: any of it */
     struct tensor *stale; /* owned: or these elements, as the copy lies; NULL: none */
+    bool has_missed_versions; /* and what has been written to them counts as a version of the source */
 };
 
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
 /* Will the argument be gathered by a collective? Not what a window has at hand. */
 bool window_gathers_anew(const struct argument *argument, const struct operator *op);
+/* What was written through a pointer into the copy goes to its source, but for what the copy has missed. False: there is no such thing. */
+bool window_take_known(const void *storage);
 /* The program has a pointer into the copy that has this storage, which stays where it is: as long as its source, too? */
 void window_keep(const void *storage, bool as_its_source);
 /* Has nobody but its window, and so many others, the copy's storage, and may nobody follow a pointer into it, so that nothing is to be looked for there? */
@@ -85,6 +88,8 @@ bool window_have_same_place(const struct window *one, const struct window *other
 bool window_is_at_same_place(const struct window *window, const struct window *through, const struct written *written);
 /* Each rank takes its part of what was written to the copy; the history of the part is then that of the copy. */
 void window_take_back(struct window *window, const struct written *written);
+/* This rank's rows of flags that lie as the copy does. Owned. */
+struct tensor *window_own_flags(const struct window *window, struct tensor *flags);
 /* From copy to copy: all ranks have the same. */
 void window_carry(const struct window *window, const struct window *through, const struct written *written);
 /* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. Of values that were
@@ -134,12 +139,16 @@ bool window_told_of_part(const struct window *window, const struct extent *part,
 bool window_has_all(struct tensor *tensor, const struct extent *all, const struct extent *part);
 /* Brings a window of another thread up to date with what was written through this thread's, or (NULL) in another way: no collective. */
 void window_bring(struct window *window, const struct window *through, const struct written *written);
+/* The same is noted only: what is gathered anew (window_renew) is then these elements, for another thread may just be writing the others. */
+void window_miss(struct window *window, const struct window *through, const struct written *written);
 /* Has the tensor, a view of its copy, what other threads have written? */
 bool window_is_behind(const struct window *window, struct tensor *tensor);
 /* Its copy has been gathered anew, or ends. */
 void window_catch_up(struct window *window);
 /* Is any behind? */
 bool window_any_behind(void);
+/* Writes the values where the flags are set, and nothing else. No history. */
+void window_put_flagged(struct tensor *tensor, struct value flags, struct value values);
 /* Writes to this rank's rows what is another value than it was before, and nothing else. */
 void window_put_changed(struct tensor *tensor, struct value before, struct value values);
 /* Takes back to the source what was written through the window, and leaves the rest to those who write there now. False: it is not to be told apart. */

@@ -67,8 +67,7 @@ static struct value bits_of(struct tensor *tensor) {
     return plain;
 }
 
-/* Writes the values where the flags are set, and nothing else. */
-static void put_flagged(struct tensor *tensor, struct value flags, struct value values) {
+void window_put_flagged(struct tensor *tensor, struct value flags, struct value values) {
     if (!tensor_is_on_host(tensor) && tensor_has_no_values(tensor)) /* meta, which has none to select */
         return;
     struct value own = bits_of(tensor), from = bits_of(values.tensor), chosen = TORCH_CALL("aten::masked_select", "", from, flags);
@@ -95,7 +94,7 @@ void window_put_changed(struct tensor *tensor, struct value before, struct value
     struct value flags = TORCH_CALL("aten::ne", "Tensor", now, then);
     if (is_of_pairs)
         value_replace(&flags, TORCH_CALL("aten::any", "dim", flags, value_int(-1), value_bool(false)));
-    put_flagged(tensor, flags, values);
+    window_put_flagged(tensor, flags, values);
     value_drop(flags);
     value_drop(then);
     value_drop(now);
@@ -141,7 +140,7 @@ void window_catch_up(struct window *window) {
     if (window->stale)
         tensor_release(window->stale);
     window->stale = NULL;
-    window->is_stale = false;
+    window->is_stale = window->has_missed_versions = false;
 }
 
 /* flags: as its source's sizes are. */
@@ -155,11 +154,14 @@ static void miss(struct window *window, struct value flags) {
         window->stale = window_part(all.tensor, &lies).tensor;
         value_drop(all);
     }
-    value_drop(TORCH_CALL("aten::logical_or_", "", value_tensor(window->stale), flags));
+    if (value_is_tensor(&flags))
+        value_drop(TORCH_CALL("aten::logical_or_", "", value_tensor(window->stale), flags));
 }
 
 static void miss_all(struct window *window) {
+    bool has_missed_versions = window->has_missed_versions;
     window_catch_up(window);
+    window->has_missed_versions = has_missed_versions;
     window->is_stale = true;
     atomic_fetch_add(&behind, 1);
 }
@@ -197,7 +199,7 @@ static void bring_values(const struct window *window, const struct window *throu
                  from = window_part(through->whole, &written->extent), values = window_part(all.tensor, of);
     struct value own = window_values_of(window->whole, window_counts_apart(window, through, written));
     value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
-    put_flagged(own.tensor, flags, values);
+    window_put_flagged(own.tensor, flags, values);
     value_drop(own);
     value_drop(values);
     value_drop(from);
@@ -205,21 +207,47 @@ static void bring_values(const struct window *window, const struct window *throu
     value_drop(all);
 }
 
-void window_bring(struct window *window, const struct window *through, const struct written *written) {
-    struct extent told, of = extent_told(window->source, &window->record);
-    if (!find_written(window, through, written, &told)) {
+/* Where the copy has what was written, as flags; false: nobody knows. Owned; without value where there is none. */
+static bool find_missed(const struct window *window, const struct window *through, const struct written *written, struct extent *told,
+                        struct extent *of, struct value *flags) {
+    *flags = value_none();
+    *of = extent_told(window->source, &window->record);
+    if (!tensor_is_on_host(window->whole) && tensor_has_no_values(window->whole)) /* meta */
+        return true;
+    if (!find_written(window, through, written, told))
+        return false;
+    if (extent_end(told) && extent_end(of))
+        *flags = flags_of(window->whole, told, written, of);
+    return true;
+}
+
+void window_miss(struct window *window, const struct window *through, const struct written *written) {
+    struct extent told, of;
+    struct value flags;
+    if (find_missed(window, through, written, &told, &of, &flags))
+        miss(window, flags);
+    else
         miss_all(window);
-        return;
-    }
-    if (!extent_end(&told) || !extent_end(&of))
-        return;
-    struct value flags = flags_of(window->whole, &told, written, &of);
-    bool is_met = is_any(flags);
+    window->has_missed_versions |= written && !window_counts_apart(window, through, written);
+    value_drop(flags);
+}
+
+void window_bring(struct window *window, const struct window *through, const struct written *written) {
+    struct extent told, of;
+    struct value flags;
+    bool is_known = find_missed(window, through, written, &told, &of, &flags), is_met = value_is_tensor(&flags) && is_any(flags);
     if (is_met && through && (!tensor_requires_grad(window->whole) || window_is_of_leaf(window)))
         bring_values(window, through, written, &told, &of, flags);
-    else if (is_met)
-        miss(window, flags);
+    else if (is_met || !is_known)
+        window_miss(window, through, written);
     value_drop(flags);
+}
+
+static struct value without(struct value flags, struct tensor *others) {
+    struct value rest = TORCH_CALL("aten::logical_not", "", value_tensor(others));
+    struct value left = TORCH_CALL("aten::logical_and", "", flags, rest);
+    value_drop(rest);
+    return left;
 }
 
 bool window_write_back(const struct window *window, const struct written *written) {
@@ -230,13 +258,11 @@ bool window_write_back(const struct window *window, const struct written *writte
     if (!extent_end(&written->extent) || !extent_end(&lies))
         return true;
     struct value flags = flags_of(window->whole, &written->extent, written, &lies), values = own_part(window->whole, &window->record);
-    if (window->record.kind == RECORD_SHARD) {
-        struct tensor *own = rows_take(flags.tensor, &window->record, window->record.dim);
-        value_drop(flags);
-        flags = value_tensor(own);
-    }
+    if (window->stale)
+        value_replace(&flags, without(flags, window->stale));
+    value_replace(&flags, value_tensor(window_own_flags(window, flags.tensor)));
     struct value own = window_values_of(window->source, window_counts_apart(window, window, written));
-    put_flagged(own.tensor, flags, values);
+    window_put_flagged(own.tensor, flags, values);
     value_drop(own);
     value_drop(flags);
     value_drop(values);

@@ -37,6 +37,20 @@ static struct value seen(struct tensor *tensor, bool has_history) {
     return value_tensor(tensor);
 }
 
+struct tensor *window_own_flags(const struct window *window, struct tensor *flags) {
+    if (window->record.kind == RECORD_SHARD)
+        return rows_take(flags, &window->record, window->record.dim);
+    tensor_retain(flags);
+    return flags;
+}
+
+/* What the copy has missed of other threads' writes stays as the source has it. */
+static void leave_missed(const struct window *window, struct value own, struct value *part) {
+    struct value missed = value_tensor(window_own_flags(window, window->stale));
+    value_replace(part, TORCH_CALL("aten::where", "self", missed, own, *part));
+    value_drop(missed);
+}
+
 void window_take_back(struct window *window, const struct written *written) {
     check_unturned(window);
     loans_return_of(window->source);
@@ -48,6 +62,8 @@ void window_take_back(struct window *window, const struct written *written) {
     struct value whole = seen(window->whole, !apart), part = own_part(whole.tensor, &window->record);
     struct value own = apart || window_is_of_leaf(window) ? window_values_of(window->source, apart) : seen(window->source, true);
     value_drop(whole);
+    if (window->stale)
+        leave_missed(window, own, &part);
     layout_copy(own, part);
     value_drop(own);
     value_drop(part);
@@ -77,10 +93,26 @@ static bool put_raw(struct tensor *whole, struct tensor *fresh) {
     return true;
 }
 
+/* The rest of the copy may just be written, by another thread that has views of it. */
+static void put_missed(const struct window *window, struct value whole, struct value fresh, bool has_history) {
+    struct value missed = value_tensor(window->stale);
+    if (!has_history) {
+        window_put_flagged(whole.tensor, missed, fresh);
+        return;
+    }
+    struct value all = TORCH_CALL("aten::where", "self", missed, fresh, whole);
+    layout_copy(whole, all);
+    value_drop(all);
+}
+
 void window_renew(struct window *window, bool was_written_raw) {
     check_unturned(window);
-    was_written_raw &= !window->is_stale && !window->stale; /* what the copy has missed may have had a history */
+    bool has_missed = window->is_stale || window->stale;
+    was_written_raw = has_missed ? !window->has_missed_versions : was_written_raw;
     bool has_history = window_has_history(window) && !was_written_raw;
+    /* of what others have written the values are read now (print(row) does without gradients), the history later */
+    bool is_to_come_again = has_missed && !was_written_raw && !grad_mode_is_enabled() &&
+                            (tensor_requires_grad(window->whole) || tensor_requires_grad(window->source));
     window->is_spent |= has_history && window->is_of_many;
     has_history &= !window->is_of_many;
     struct record mark = record_get(window->whole);
@@ -89,9 +121,12 @@ void window_renew(struct window *window, bool was_written_raw) {
     struct value fresh =
         value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", source.tensor, &window->record)
                                                          : gather_partial("view of a sum after a write", source.tensor));
-    if (!was_written_raw || !put_raw(whole.tensor, fresh.tensor))
+    if (window->stale)
+        put_missed(window, whole, fresh, has_history);
+    else if (!was_written_raw || !put_raw(whole.tensor, fresh.tensor))
         layout_copy(whole, fresh);
-    window_catch_up(window);
+    if (!is_to_come_again)
+        window_catch_up(window);
     if (mark.kind == RECORD_NONE)
         record_clear(window->whole);
     else

@@ -1,6 +1,6 @@
 /*
  * What a call is about to write, for those who have copies of it (window.c, read.c). Beside other threads it matters which elements these are, for they may
- * write and read the others meanwhile: an operator that writes at indices along a dimension, which all ranks know, writes nothing else.
+ * write and read the others meanwhile: an operator that writes at indices, or by a mask, which all ranks have, writes nothing else.
  */
 #include "window.h"
 
@@ -15,46 +15,88 @@ struct written window_region(struct tensor *tensor) {
     return written;
 }
 
-/* The indices' argument and the dimension that it goes along; NULL: the operator writes otherwise. */
-static const struct argument *indices_of(const struct shard_call *call, int *dim) {
-    static const char *const along_one[] = {"index_copy_", "index_add_", "index_fill_", "index_reduce_"};
-    const char *name = call->op->short_name;
-    bool is_put = !strcmp(name, "index_put_") || !strcmp(name, "_index_put_impl_"), is_along_one = false;
-    for (size_t i = 0; i < sizeof along_one / sizeof *along_one; i++)
-        is_along_one |= !strcmp(name, along_one[i]);
-    for (int i = 0; i < call->argument_count && (is_put || is_along_one); i++) {
-        const struct argument *argument = &call->arguments[i];
-        if (argument->position != (is_put ? 1 : 2))
-            continue;
-        *dim = is_put ? (int)(argument->slot - value_list(&call->values[1])->begin) : (int)call_int(call, 1, 0);
-        return argument;
-    }
+/* Operators that write, in place, the elements that an argument chooses, and at which position that one is. */
+enum how { AT_INDEX, AT_LIST, AT_PLACES, BY_MASK };
+static const struct some {
+    const char *name;
+    enum how how;
+    int position;
+} some[] = {
+    {"index_copy_", AT_INDEX, 2},      {"index_add_", AT_INDEX, 2},      {"index_fill_", AT_INDEX, 2},    {"index_reduce_", AT_INDEX, 2},
+    {"index_put_", AT_LIST, 1},        {"_index_put_impl_", AT_LIST, 1}, {"scatter_", AT_PLACES, 2},      {"scatter_add_", AT_PLACES, 2},
+    {"scatter_reduce_", AT_PLACES, 2}, {"masked_fill_", BY_MASK, 1},     {"masked_scatter_", BY_MASK, 1},
+};
+
+static const struct some *some_of(const struct operator *op) {
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (!strcmp(some[i].name, op->short_name))
+            return &some[i];
     return NULL;
 }
 
-/* Integers that every rank has, or a mask along the dimension, as one list of places. Owned; NULL: it is none. */
-static struct tensor *chosen_by(const struct argument *indices, struct tensor *device_of) {
-    struct tensor *tensor = argument_tensor(indices);
-    bool is_whole = indices->record.kind == RECORD_NONE || indices->record.kind == RECORD_GATHERED;
-    bool is_number = tensor_dtype(tensor) == DTYPE_INT64 || tensor_dtype(tensor) == DTYPE_INT32;
-    bool is_mask = tensor_dtype(tensor) == DTYPE_BOOL && tensor_dims(tensor) == 1;
-    if (!is_whole || !(is_number || is_mask) || !tensor_is_plain(tensor) || tensor_is_on_host(tensor) != tensor_is_on_host(device_of))
-        return NULL;
+bool window_writes_some(const struct operator *op) {
+    return some_of(op);
+}
+
+/* Has every rank all of what chooses? */
+static bool is_known(const struct shard_call *call, int position) {
+    for (int i = 0; i < call->argument_count; i++) {
+        const struct argument *argument = &call->arguments[i];
+        bool is_whole = argument->record.kind == RECORD_NONE || argument->record.kind == RECORD_GATHERED;
+        if (argument->position == position && (!is_whole || !tensor_is_plain(argument_tensor(argument))))
+            return false;
+    }
+    return true;
+}
+
+static struct value as_int64(struct value index) {
+    return TORCH_CALL("aten::to", "dtype", index, value_int(DTYPE_INT64), value_bool(false), value_bool(false), value_none());
+}
+
+static struct value true_like(struct value flags) {
+    return TORCH_CALL("aten::new_ones", "", flags, value_int_list(NULL, 0), value_none(), value_none(), value_none(), value_none());
+}
+
+/* Where the call writes, the flags are set. */
+static void write_flags(const struct shard_call *call, const struct some *by, struct value flags) {
+    struct value chooses = call->values[by->position], dim = call->values[1], one = value_int(1), made = value_none();
+    switch (by->how) {
+    case AT_INDEX:
+        made = as_int64(chooses);
+        value_drop(TORCH_CALL("aten::index_fill_", "int_Scalar", flags, dim, made, one));
+        break;
+    case AT_LIST:
+        made = true_like(flags);
+        value_drop(TORCH_CALL("aten::index_put_", "", flags, value_list_copy(&chooses), made, value_bool(false)));
+        break;
+    case AT_PLACES:
+        value_drop(TORCH_CALL("aten::scatter_", "value", flags, dim, chooses, one));
+        break;
+    case BY_MASK:
+        value_drop(TORCH_CALL("aten::masked_fill_", "Scalar", flags, chooses, one));
+        break;
+    }
+    value_drop(made);
+}
+
+/* Flags of all ranks' elements of what is written. Owned. */
+static struct tensor *flags_written(const struct shard_call *call, const struct some *by, const struct written *written) {
+    const struct extent *lies = written->told.dims >= 0 ? &written->told : &written->extent;
     OUTSIDE_TRANSFORM_SCOPE;
     OPAQUE_SCOPE;
-    struct value places = is_mask ? TORCH_CALL("aten::nonzero", "", value_tensor(tensor)) : value_tensor(tensor);
-    struct value list = TORCH_CALL("aten::reshape", "", places, value_int_list((const int64_t[]){-1}, 1));
-    if (is_mask)
-        value_drop(places);
-    value_replace(&list, TORCH_CALL("aten::to", "dtype", list, value_int(DTYPE_INT64), value_bool(false), value_bool(true), value_none()));
-    return list.tensor;
+    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(written->tensor));
+    struct value flags = TORCH_CALL("aten::new_zeros", "", plain, value_int_list(lies->sizes, (size_t)lies->dims), value_int(DTYPE_BOOL),
+                                    value_none(), value_none(), value_none());
+    value_drop(plain);
+    write_flags(call, by, flags);
+    return flags.tensor;
 }
 
 struct written window_region_of_call(const struct shard_call *call, const struct argument *argument) {
     struct written written = window_region(argument_tensor(argument));
-    const struct argument *indices = shim_has_threads() && written.extent.dims > 0 ? indices_of(call, &written.chosen_dim) : NULL;
-    if (indices && argument->position == 0)
-        written.chosen = chosen_by(indices, argument_tensor(argument));
+    const struct some *by = call->op->writes_some && shim_has_threads() && argument->position == 0 ? some_of(call->op) : NULL;
+    if (by && written.extent.dims >= 0 && is_known(call, by->position))
+        written.chosen = flags_written(call, by, &written);
     return written;
 }
 
@@ -65,8 +107,7 @@ void window_end_call(const struct written *written) {
 void window_mark(struct tensor *flags, const struct extent *extent, const struct written *written) {
     struct value part = window_part(flags, extent);
     if (written && written->chosen)
-        value_drop(TORCH_CALL("aten::index_fill_", "int_Scalar", part, value_int(written->chosen_dim), value_tensor(written->chosen),
-                              value_int(1)));
+        value_drop(TORCH_CALL("aten::copy_", "", part, value_tensor(written->chosen), value_bool(false)));
     else
         value_drop(TORCH_CALL("aten::fill_", "Scalar", part, value_int(1)));
     value_drop(part);

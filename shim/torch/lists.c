@@ -89,7 +89,7 @@ static bool has_tensors_alone(const struct stack *list) {
     return list->begin < list->end;
 }
 
-static struct value list_copy(const struct value *shared) {
+struct value value_list_copy(const struct value *shared) {
     const struct stack *from = value_list(shared);
     size_t count = (size_t)(from->end - from->begin);
     struct value list = list_make(count, (char *)shared->pointer + torch_facts.list + 24);
@@ -104,7 +104,7 @@ static struct value list_copy(const struct value *shared) {
 void lists_unshare(struct value *values, const struct value *end) {
     for (struct value *value = values; value < end; value++)
         if (value_is_list(value) && tensor_owners(value->pointer) > 1 && has_tensors_alone(value_list(value)))
-            value_replace(value, list_copy(value));
+            value_replace(value, value_list_copy(value));
 }
 
 struct value value_int_list(const int64_t *integers, size_t count) {

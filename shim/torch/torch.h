@@ -61,8 +61,7 @@ extern struct torch_facts torch_facts;
 void torch_begin(void);
 /* Before the above, in any process of a job: in a libtorch that is bound to itself (bound.c), sees that seeds are set. Every draw calls it; it acts once. */
 void bound_begin_seeds(void);
-/* Is the code one of libtorch_cpu's own functions? */
-bool torch_has_function(const void *function);
+bool torch_has_function(const void *function); /* is the code one of libtorch_cpu's own? */
 /* Runs a small network forward and backward through every hook, on private tensors; stops the job when something is not as it must be. Hooks are active. */
 void torch_selfcheck(void);
 
@@ -102,9 +101,9 @@ static inline struct stack *value_list(const struct value *value) {
 }
 /* A new list of ints; the callee of the call it is passed to owns it. */
 struct value value_int_list(const int64_t *integers, size_t count);
-/* The same of bools; false: this libtorch does not say how. */
-bool value_bool_list(const bool *flags, size_t count, struct value *list);
+bool value_bool_list(const bool *flags, size_t count, struct value *list);   /* false: this libtorch does not say how */
 struct value value_tensor_list(struct tensor *const *tensors, size_t count); /* takes references of its own */
+struct value value_list_copy(const struct value *list);                      /* of tensors, or none; the same */
 /* Drops what the value owns (tensors; lists made here and results of calls). */
 void value_drop(struct value value);
 /* Takes `fresh`, drops what was there. */
@@ -210,6 +209,7 @@ struct operator{
     bool may_alias;       /* its schema says that a result may be, or may share memory with, an argument: (a) */
     uint64_t origin_name; /* the client's: hooks/shard/origin.c */
     uint8_t origin_kind, origin_noise; /* of hooks/shard/origin.c */
+    bool writes_some;                  /* the client's word: some elements of its first argument, in place */
     uint64_t without_interest;         /* arguments that are not read where it is called without boxing */
     const void *client;                /* what the client attached: its rule */
     bool only_records;                 /* the client's word: nothing is to be done without a record among its arguments */

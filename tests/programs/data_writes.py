@@ -162,6 +162,75 @@ def twins():
     tell("written", weight.grad, x[3])
 
 
+def twins_looked_at():
+    """Rows of both were looked at, and those of one at most are held: nothing is refused."""
+    weight = torch.full((6,), 1.5, requires_grad=True)
+    x = layer(rows).detach()
+    tell("differences", x.detach()[0] - x.detach()[1])
+    x[3].mul_(weight)
+    (x * 2).sum().backward()
+    x = layer(rows).detach()
+    held = x[0]
+    tell("one", x.detach()[1])
+    x[3].mul_(weight)
+    (x * 2).sum().backward()
+    held = [x.detach()[i] for i in range(12)]
+    tell("list", *held)
+    del held
+    layer.zero_grad()
+    out = layer(rows)
+    kept = out.detach()[0]
+    print("printed", len(str(out)) > 40)
+    out.relu_()
+    (out * 3).sum().backward()
+    tell("all", weight.grad, layer.weight.grad, kept)
+
+
+def beside(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def missed_with_history():
+    """Another thread's write is seen first without gradients, or not at all: its history comes where it is used, and its rows stay."""
+    weight = torch.full((6,), 1.5, requires_grad=True)
+    for mode in torch.no_grad, torch.inference_mode:
+        weight.grad = None
+        h = layer(rows)
+        r = h[3]
+        beside(lambda: h.mul_(weight))
+        with mode():
+            tell("looked", r, r * 2)
+        r.square().sum().backward()
+        tell("learned", weight.grad, h[3])
+    weight.grad = None
+    h = layer(rows)
+    r = h[3]
+    beside(lambda: h[5].mul_(weight))
+    r.mul_(2)
+    tell("others", h[5])
+    h.sum().backward()
+    tell("learned", weight.grad)
+    h = layer(rows)
+    r = h[3]
+    loss = (weight * r).sum()
+    beside(lambda: h.data[5].zero_())
+    tell("data", h[5])
+    loss.backward()
+    tell("learned", weight.grad)
+    x = layer(rows).detach()
+    r = x[3]
+    beside(lambda: x.index_fill_(0, torch.tensor([5]), 0.))
+    r.numpy()[0] = 9
+    tell("pointed", x)
+    m = x.to("meta")
+    r = m[3]
+    beside(lambda: m.mul_(2))
+    beside(lambda: m.index_fill_(0, torch.tensor([1], device="meta"), 2.))
+    print("without values", r.shape, m[1].shape)
+
+
 def missed_by_another():
     """A write with a history by another thread, and then values alone."""
     weight = torch.full((6,), 1.5, requires_grad=True)
@@ -169,17 +238,15 @@ def missed_by_another():
         layer.zero_grad()
         h = layer(rows)
         r = h[3]
-        beside = threading.Thread(target=lambda: h.mul_(weight))
-        beside.start()
-        beside.join()
+        beside(lambda: h.mul_(weight))
         write(h)
         r.square().sum().backward()
         tell("missed", weight.grad, layer.weight.grad, h[5])
 
 
 twins()
-t = threading.Thread(target=print)
-t.start()
-t.join()
+twins_looked_at()
+beside(print)
 data_writes()
 missed_by_another()
+missed_with_history()

@@ -59,14 +59,31 @@ def write_chosen(tensor, how, number):
 total = 0
 for k in range(60):
     with torch.no_grad():
-        hidden = layer(rows).clone()
+        hidden = (layer(rows) * 8).round()
     row, part = hidden[3], hidden[1:9]
-    beside(lambda: write_chosen(hidden if k % 2 else part, k % 5, k / 7),
+    beside(lambda: write_chosen(hidden if k % 2 else part, k % 5, k + 1.0),
            lambda: row.add_(1), lambda: hidden[10].mul_(k))
-    beside(lambda: write_chosen(part if k % 2 else hidden, (k + 1) % 5, k / 3),
+    beside(lambda: write_chosen(part if k % 2 else hidden, (k + 1) % 5, k * 3.0),
            lambda: row.add_(part[5]), lambda: hidden[10].mul_(k))
-    total += (hidden * torch.arange(1, 73).view(12, 6)).sum().item() + row.sum().item() + part.sum().item()
-print("chosen rows", "%.2f" % total)
+    total += (hidden.double() * torch.arange(1, 73).view(12, 6)).sum().item() + row.sum().item() + part.sum().item()
+print("chosen rows", total)
+some, some_of_part = torch.zeros(12, 6, dtype=torch.bool), torch.zeros(8, 6, dtype=torch.bool)
+some[1] = some_of_part[0] = some[4, 2:] = True
+total = 0
+for k in range(60):
+    with torch.no_grad():
+        hidden = (layer(rows) * 8).round()
+    row, part, columns = hidden[3], hidden[1:9], hidden[1, 3:]
+    beside(lambda: [hidden.__setitem__(([1, 4], [0, 0]), j) for j in range(3)] if k % 6 == 0 else
+           [hidden.__setitem__(some, j) for j in range(3)] if k % 6 == 1 else
+           [part.masked_fill_(some_of_part, j) for j in range(3)] if k % 6 == 2 else
+           [part.__setitem__(some_of_part, j) for j in range(3)] if k % 6 == 3 else
+           [hidden.scatter_(0, torch.tensor([[1] * 6, [4] * 6]), float(j)) for j in range(3)] if k % 6 == 4 else
+           [hidden.index_add_(1, torch.tensor([0]), torch.ones(12, 1)) for j in range(3)],
+           lambda: [columns.add_(1) for _ in range(3)] if k % 6 == 0 else
+           [hidden[10][3:].add_(1) for _ in range(3)] if k % 6 == 5 else [row.add_(1) for _ in range(3)])
+    total += (hidden.double() * torch.arange(1, 73).view(12, 6)).sum().item() + row.sum().item() + part.sum().item()
+print("chosen elements", total)
 leaf, together = layer(rows).detach().requires_grad_(), threading.Barrier(2)
 
 
