@@ -214,8 +214,7 @@ struct tensor *execute_sum_parts(const struct shard_call *call, struct tensor *t
 }
 
 struct tensor *execute_gather_argument(struct shard_call *call, const struct argument *argument) {
-    struct tensor *tensor = argument_tensor(argument),
-                  *seen = argument->record.kind == RECORD_SHARD ? window_whole(tensor, call->op) : NULL;
+    struct tensor *tensor = argument_tensor(argument), *seen = window_at_hand(call, argument);
     if (seen)
         return seen;
     if (argument->record.kind == RECORD_PARTIAL && !call_writes(call, argument)) /* a number that is read, above all */
@@ -290,7 +289,7 @@ static void mark_of_whole(struct shard_call *call, struct value *result, int pla
 static void compare_operands(struct shard_call *call) {
     int64_t most = 0;
     for (int i = 0; i < call->argument_count && call->shards; i++)
-        if (call->arguments[i].record.kind == RECORD_SHARD && window_gathers_anew(&call->arguments[i], call->op))
+        if (call->arguments[i].record.kind == RECORD_SHARD && window_gathers_anew(call, &call->arguments[i]))
             most += FAR_LARGER * argument_elements(&call->arguments[i]);
     for (int i = 0; i < call->argument_count && most; i++) {
         struct argument *operand = &call->arguments[i];

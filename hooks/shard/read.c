@@ -334,7 +334,7 @@ struct tensor *read_stand_in_as(struct tensor *tensor, enum copy_extent extent) 
             "AR-DEVICE", "Take it to the CPU first (x.cpu()), or run with -n 1.",
             "the program takes a pointer to, or the storage of, a tensor on an accelerator whose rows are divided among the ranks");
     if (record.kind == RECORD_GATHERED)
-        window_refresh(tensor);
+        window_refresh(tensor, NULL);
     TURN_SCOPE(turn_to_make, read_turn_to_make(tensor, &record));
     TURN_SCOPE(turn_to_look, read_turn_to_look(tensor, &record, copies_is_same));
     COPIES_SCOPE;

@@ -375,14 +375,14 @@ struct written {
     void *storage, *tensor; /* which may be gone when it has been written */
     const void *counter;    /* of its versions; NULL: not known */
     enum torch_dtype dtype;
-    struct extent extent, told; /* as this rank has it; of divided rows, and beside other threads: as one process has it */
-    struct tensor *chosen;      /* owned: beside other threads, flags of those that are written, of all ranks' rows; NULL: all are */
+    struct extent extent, told;     /* as this rank has it; of divided rows, and beside other threads: as one process has it */
+    const struct window_some *some; /* beside other threads: how the call chooses those of them that it writes; NULL: it writes all */
+    struct value dim, chooses;      /* owned */
 };
 struct written window_region(struct tensor *tensor);
-/* The same of what a call writes: window_end_call() releases it. Does the operator write some elements of its first argument, in place? */
-bool window_writes_some(const struct operator *op);
+bool window_writes_some(const struct operator *op); /* of its first argument, in place, some elements? */
 struct written window_region_of_call(const struct shard_call *call, const struct argument *argument);
-void window_end_call(const struct written *written);
+void window_end_call(const struct written *written); /* releases that of a call */
 void window_after_write(const struct written *written);
 void read_after_write(const struct written *written);
 

@@ -124,11 +124,6 @@ static bool is_there(const struct window *window) {
     return !window->is_left && !(shim_has_threads() && is_left_over(window));
 }
 
-static void renew(struct window *window, bool was_written_raw) {
-    window_renew(window, was_written_raw);
-    window_note_history(window);
-}
-
 /* A twin's, of which nobody has a view, is this tensor's from now on: what is written to its rows with a history is then this one's. */
 static bool serves(struct window *window, struct tensor *source) {
     bool is_free = is_left_over(window);
@@ -172,7 +167,7 @@ struct tensor *window_whole(struct tensor *source, const struct operator *op) {
         return NULL;
     struct tensor *whole = find_whole(source);
     if (whole && !window_makes_views(op))
-        window_refresh(whole);
+        window_refresh(whole, NULL);
     return whole;
 }
 
@@ -253,9 +248,8 @@ static bool writes_any(const struct shard_call *call) {
 
 bool window_before_call(struct shard_call *call) {
     bool through_view = false;
-    for (int i = 0; i < call->argument_count && call->gathered && window_any_behind() && !window_makes_views(call->op); i++)
-        if (call->arguments[i].record.kind == RECORD_GATHERED)
-            window_refresh(argument_tensor(&call->arguments[i]));
+    if (window_any_behind())
+        window_refresh_arguments(call);
     for (int i = 0; i < call->argument_count && call->gathered; i++)
         through_view |= window_is_written_through(call, &call->arguments[i]);
     if (!through_view && !atomic_load_explicit(&window_count, memory_order_relaxed))
@@ -276,11 +270,9 @@ enum { STAYS, IS_CARRIED, IS_BROUGHT, IS_RENEWED };
 static int fate_of(const struct window *window, const void *source, const struct window *up_to_date, const struct written *written) {
     if (window == up_to_date || window->is_left || tensor_own_storage(window->source) != source)
         return STAYS;
-    bool is_others = window->thread != threads_own();
-    if (up_to_date && written && !window_has_history(window) && window_is_at_same_place(window, up_to_date, written) &&
-        !(is_others && written->chosen))
+    if (up_to_date && written && !window_has_history(window) && window_is_at_same_place(window, up_to_date, written))
         return IS_CARRIED;
-    bool may_be_late = is_others || (!written && !window_has_history(window));
+    bool may_be_late = window->thread != threads_own() || (!written && !window_has_history(window));
     return shim_has_threads() && may_be_late && !window->is_pointed ? IS_BROUGHT : IS_RENEWED;
 }
 
@@ -293,11 +285,8 @@ static void renew_others(const void *source, const struct window *up_to_date, co
             window_carry(window, up_to_date, written);
         else if (fate == IS_BROUGHT)
             window_bring(window, up_to_date, written);
-        else if (fate == IS_RENEWED) {
-            if (shim_has_threads()) /* what was not written another thread may just be writing */
-                window_miss(window, up_to_date, written);
-            renew(window, !written || window_counts_apart(window, up_to_date, written));
-        }
+        else if (fate == IS_RENEWED)
+            window_renew_written(window, up_to_date, written);
     }
 }
 
@@ -320,16 +309,16 @@ void window_renew_others(const void *source, const void *up_to_date) {
     renew_others(source, window_onto(up_to_date), NULL);
 }
 
-static bool is_to_be_refreshed(struct tensor *tensor) {
+static bool is_to_be_refreshed(struct tensor *tensor, const struct written *written) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE;
     OPAQUE_SCOPE;
     const struct window *window = window_onto(tensor_own_storage(tensor));
-    return window && !window->is_left && window_is_behind(window, tensor);
+    return window && !window->is_left && window_is_behind(window, tensor, written);
 }
 
-void window_refresh(struct tensor *tensor) {
-    if (!window_any_behind() || !is_to_be_refreshed(tensor))
+void window_refresh(struct tensor *tensor, const struct written *written) {
+    if (!window_any_behind() || !is_to_be_refreshed(tensor, written))
         return;
     SHIM_COMM_SCOPE;
     WINDOWS_SCOPE;
@@ -337,7 +326,7 @@ void window_refresh(struct tensor *tensor) {
     OPAQUE_SCOPE;
     struct window *window = window_onto(tensor_own_storage(tensor));
     if (window)
-        renew(window, false);
+        window_renew_missed(window, tensor, written);
 }
 
 static void list_anew(struct pairs *lists, const void **key, const void *storage, struct list_node *node) {

@@ -25,12 +25,13 @@ struct window {
     bool is_stale;        /* other threads have written to the source what the copy has not: any of it */
     struct tensor *stale; /* owned: or these elements, as the copy lies; NULL: none */
     bool has_missed_versions; /* and what has been written to them counts as a version of the source */
+    bool is_history_due;      /* the values have come, without gradients */
 };
 
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
 /* Will the argument be gathered by a collective? Not what a window has at hand. */
-bool window_gathers_anew(const struct argument *argument, const struct operator *op);
+bool window_gathers_anew(const struct shard_call *call, const struct argument *argument);
 /* What was written through a pointer into the copy goes to its source, but for what the copy has missed. False: there is no such thing. */
 bool window_take_known(const void *storage);
 /* The program has a pointer into the copy that has this storage, which stays where it is: as long as its source, too? */
@@ -38,7 +39,7 @@ void window_keep(const void *storage, bool as_its_source);
 /* Has nobody but its window, and so many others, the copy's storage, and may nobody follow a pointer into it, so that nothing is to be looked for there? */
 bool window_is_last_owner(const void *storage, uint32_t others);
 /* What a tensor of the program's is a view of has been written by other threads: is gathered anew, a collective, where the tensor has any of it. */
-void window_refresh(struct tensor *tensor);
+void window_refresh(struct tensor *tensor, const struct written *written);
 /* Other copies of a storage are brought up to date after one has been written: a collective, if so it is due. */
 bool window_others_are_due(const void *source, const void *up_to_date);
 void window_renew_others(const void *source, const void *up_to_date);
@@ -60,6 +61,11 @@ struct window *window_onto(const void *storage);
 bool window_is_shared(const void *storage);
 
 /* ---- window_call.c */
+
+/* Those that the call uses of a window that is behind: collectives. */
+void window_refresh_arguments(const struct shard_call *call);
+/* A copy of rows that a window has; not of what is written beside other threads. Owned; NULL: they are gathered. */
+struct tensor *window_at_hand(const struct shard_call *call, const struct argument *argument);
 
 /* Is the argument a view of a copy, which is written? */
 bool window_is_written_through(const struct shard_call *call, const struct argument *argument);
@@ -93,8 +99,12 @@ struct tensor *window_own_flags(const struct window *window, struct tensor *flag
 /* From copy to copy: all ranks have the same. */
 void window_carry(const struct window *window, const struct window *through, const struct written *written);
 /* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. Of values that were
-   written raw, through a pointer or through h.data, no version moves. */
-void window_renew(struct window *window, bool was_written_raw);
+   written raw, through a pointer or through h.data, no version moves. Of the values those alone where flags are set (no tensor: all). */
+void window_renew(struct window *window, bool was_written_raw, struct value flags);
+/* The same after its source was written, through the window that is up to date or otherwise (NULL). */
+void window_renew_written(struct window *window, const struct window *through, const struct written *written);
+/* The same of what other threads have written, and is used now of this view or (not NULL) written to it. */
+void window_renew_missed(struct window *window, struct tensor *tensor, const struct written *written);
 
 /* ---- window_source.c */
 
@@ -124,6 +134,24 @@ bool window_makes_views(const struct operator *op);
 /* A view of that much of the tensor's memory, without its history. Owned. */
 struct value window_part(struct tensor *tensor, const struct extent *extent);
 
+/* ---- window_missed.c: within the scope of window.c's lock; flags lie as the copy does; no tensor: all elements */
+
+/* Is any window behind? Any thread. */
+bool window_any_behind(void);
+/* Other threads have written these. is_version: it counts as one of the source. */
+void window_miss(struct window *window, struct value flags, bool is_version);
+/* They have been gathered, with their history? */
+void window_have(struct window *window, struct value flags, bool has_history);
+/* It could not come now. */
+void window_owe_history(struct window *window);
+/* The copy has been gathered anew, or ends. */
+void window_catch_up(struct window *window);
+/* None set. Owned. */
+struct value window_no_flags(const struct window *window);
+/* What is missing of what is used of a view of the copy, or (not NULL) written to it. Owned. */
+struct value window_missed_of(const struct window *window, struct tensor *tensor, const struct written *written);
+bool window_is_behind(const struct window *window, struct tensor *tensor, const struct written *written);
+
 /* ---- window_written.c */
 
 /* Sets those of the flags that lie as the extent says, and of these what is written alone (NULL: all). */
@@ -139,14 +167,13 @@ bool window_told_of_part(const struct window *window, const struct extent *part,
 bool window_has_all(struct tensor *tensor, const struct extent *all, const struct extent *part);
 /* Brings a window of another thread up to date with what was written through this thread's, or (NULL) in another way: no collective. */
 void window_bring(struct window *window, const struct window *through, const struct written *written);
-/* The same is noted only: what is gathered anew (window_renew) is then these elements, for another thread may just be writing the others. */
-void window_miss(struct window *window, const struct window *through, const struct written *written);
-/* Has the tensor, a view of its copy, what other threads have written? */
-bool window_is_behind(const struct window *window, struct tensor *tensor);
-/* Its copy has been gathered anew, or ends. */
-void window_catch_up(struct window *window);
-/* Is any behind? */
-bool window_any_behind(void);
+/* Where the copy has what was written, as flags (owned; no tensor: nowhere); false: nobody knows. */
+bool window_find_written(const struct window *window, const struct window *through, const struct written *written, struct value *flags);
+/* Which of the elements `of` are among the others, and of these among what is written alone (NULL: all)? As a tensor of flags. Owned. */
+struct value window_flags(struct tensor *tensor, const struct extent *others, const struct written *written, const struct extent *of);
+bool window_any_flag(struct value flags);
+/* Those of the flags that are not among the others. Owned. */
+struct value window_without(struct value flags, struct value others);
 /* Writes the values where the flags are set, and nothing else. No history. */
 void window_put_flagged(struct tensor *tensor, struct value flags, struct value values);
 /* Writes to this rank's rows what is another value than it was before, and nothing else. */

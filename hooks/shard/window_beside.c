@@ -9,12 +9,6 @@
  */
 #include "window.h"
 
-static _Atomic int behind;
-
-bool window_any_behind(void) {
-    return atomic_load_explicit(&behind, memory_order_relaxed);
-}
-
 static bool repeats(const struct extent *extent) {
     for (int i = 0; i < extent->dims; i++)
         if (!extent->strides[i] && extent->sizes[i] > 1)
@@ -47,8 +41,7 @@ static int64_t end_of_both(const struct extent *one, const struct extent *other)
     return end > others ? end : others;
 }
 
-/* Which of the elements `of` are among the others, and of these among what is written alone (NULL: all)? As a tensor of flags. Owned. */
-static struct value flags_of(struct tensor *tensor, const struct extent *others, const struct written *written, const struct extent *of) {
+struct value window_flags(struct tensor *tensor, const struct extent *others, const struct written *written, const struct extent *of) {
     struct value all = blank(tensor, end_of_both(others, of), true);
     window_mark(all.tensor, others, written);
     struct value part = window_part(all.tensor, of);
@@ -100,7 +93,7 @@ void window_put_changed(struct tensor *tensor, struct value before, struct value
     value_drop(now);
 }
 
-static bool is_any(struct value flags) {
+bool window_any_flag(struct value flags) {
     struct value any = TORCH_CALL("aten::any", "", flags), is_any = TORCH_CALL("aten::is_nonzero", "", any);
     value_drop(any);
     return value_flag(&is_any);
@@ -111,8 +104,8 @@ bool window_extent_meets(struct tensor *tensor, const struct record *record, con
     if (!extent_end(&of) || !extent_end(told))
         return false;
     OUTSIDE_TRANSFORM_SCOPE;
-    struct value flags = flags_of(tensor, told, NULL, &of);
-    bool is_met = is_any(flags);
+    struct value flags = window_flags(tensor, told, NULL, &of);
+    bool is_met = window_any_flag(flags);
     value_drop(flags);
     return is_met;
 }
@@ -125,57 +118,11 @@ bool window_has_all(struct tensor *tensor, const struct extent *all, const struc
         return end <= others && part->offset >= all->offset;
     OUTSIDE_TRANSFORM_SCOPE;
     OPAQUE_SCOPE;
-    struct value flags = flags_of(tensor, all, NULL, part);
+    struct value flags = window_flags(tensor, all, NULL, part);
     value_replace(&flags, TORCH_CALL("aten::logical_not", "", flags));
-    bool is_any_other = is_any(flags);
+    bool is_any_other = window_any_flag(flags);
     value_drop(flags);
     return !is_any_other;
-}
-
-/* ---- what a window misses */
-
-void window_catch_up(struct window *window) {
-    if (window->is_stale || window->stale)
-        atomic_fetch_sub(&behind, 1);
-    if (window->stale)
-        tensor_release(window->stale);
-    window->stale = NULL;
-    window->is_stale = window->has_missed_versions = false;
-}
-
-/* flags: as its source's sizes are. */
-static void miss(struct window *window, struct value flags) {
-    struct extent lies = extent_of(window->whole);
-    if (window->is_stale)
-        return;
-    if (!window->stale) {
-        atomic_fetch_add(&behind, 1);
-        struct value all = blank(window->whole, extent_end(&lies), true);
-        window->stale = window_part(all.tensor, &lies).tensor;
-        value_drop(all);
-    }
-    if (value_is_tensor(&flags))
-        value_drop(TORCH_CALL("aten::logical_or_", "", value_tensor(window->stale), flags));
-}
-
-static void miss_all(struct window *window) {
-    bool has_missed_versions = window->has_missed_versions;
-    window_catch_up(window);
-    window->has_missed_versions = has_missed_versions;
-    window->is_stale = true;
-    atomic_fetch_add(&behind, 1);
-}
-
-bool window_is_behind(const struct window *window, struct tensor *tensor) {
-    struct extent asked = extent_of(tensor);
-    if (!window->stale || window->is_stale || asked.dims < 0 || tensor_dtype(tensor) != tensor_dtype(window->whole))
-        return window->is_stale || window->stale;
-    if (!extent_end(&asked))
-        return false;
-    struct value flags = window_part(window->stale, &asked);
-    bool is_behind = is_any(flags);
-    value_drop(flags);
-    return is_behind;
 }
 
 /* ---- what one thread's write means for another's window */
@@ -193,10 +140,11 @@ static bool find_written(const struct window *window, const struct window *throu
 }
 
 /* From the copy of one thread's window to that of another's, where the flags are. */
-static void bring_values(const struct window *window, const struct window *through, const struct written *written,
-                         const struct extent *told, const struct extent *of, struct value flags) {
-    struct value all = blank(window->whole, end_of_both(told, of), false), to = window_part(all.tensor, told),
-                 from = window_part(through->whole, &written->extent), values = window_part(all.tensor, of);
+static void bring_values(const struct window *window, const struct window *through, const struct written *written, struct value flags) {
+    struct extent told, of = extent_told(window->source, &window->record);
+    find_written(window, through, written, &told);
+    struct value all = blank(window->whole, end_of_both(&told, &of), false), to = window_part(all.tensor, &told),
+                 from = window_part(through->whole, &written->extent), values = window_part(all.tensor, &of);
     struct value own = window_values_of(window->whole, window_counts_apart(window, through, written));
     value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
     window_put_flagged(own.tensor, flags, values);
@@ -207,44 +155,29 @@ static void bring_values(const struct window *window, const struct window *throu
     value_drop(all);
 }
 
-/* Where the copy has what was written, as flags; false: nobody knows. Owned; without value where there is none. */
-static bool find_missed(const struct window *window, const struct window *through, const struct written *written, struct extent *told,
-                        struct extent *of, struct value *flags) {
+bool window_find_written(const struct window *window, const struct window *through, const struct written *written, struct value *flags) {
+    struct extent told, of = extent_told(window->source, &window->record);
     *flags = value_none();
-    *of = extent_told(window->source, &window->record);
-    if (!tensor_is_on_host(window->whole) && tensor_has_no_values(window->whole)) /* meta */
-        return true;
-    if (!find_written(window, through, written, told))
-        return false;
-    if (extent_end(told) && extent_end(of))
-        *flags = flags_of(window->whole, told, written, of);
-    return true;
-}
-
-void window_miss(struct window *window, const struct window *through, const struct written *written) {
-    struct extent told, of;
-    struct value flags;
-    if (find_missed(window, through, written, &told, &of, &flags))
-        miss(window, flags);
-    else
-        miss_all(window);
-    window->has_missed_versions |= written && !window_counts_apart(window, through, written);
-    value_drop(flags);
+    bool is_known = find_written(window, through, written, &told);
+    if (is_known && extent_end(&told) && extent_end(&of))
+        *flags = window_flags(window->whole, &told, written, &of);
+    return is_known;
 }
 
 void window_bring(struct window *window, const struct window *through, const struct written *written) {
-    struct extent told, of;
+    if (!tensor_is_on_host(window->whole) && tensor_has_no_values(window->whole)) /* meta */
+        return;
     struct value flags;
-    bool is_known = find_missed(window, through, written, &told, &of, &flags), is_met = value_is_tensor(&flags) && is_any(flags);
+    bool is_known = window_find_written(window, through, written, &flags), is_met = value_is_tensor(&flags) && window_any_flag(flags);
     if (is_met && through && (!tensor_requires_grad(window->whole) || window_is_of_leaf(window)))
-        bring_values(window, through, written, &told, &of, flags);
+        bring_values(window, through, written, flags);
     else if (is_met || !is_known)
-        window_miss(window, through, written);
+        window_miss(window, flags, written && !window_counts_apart(window, through, written));
     value_drop(flags);
 }
 
-static struct value without(struct value flags, struct tensor *others) {
-    struct value rest = TORCH_CALL("aten::logical_not", "", value_tensor(others));
+struct value window_without(struct value flags, struct value others) {
+    struct value rest = TORCH_CALL("aten::logical_not", "", others);
     struct value left = TORCH_CALL("aten::logical_and", "", flags, rest);
     value_drop(rest);
     return left;
@@ -257,9 +190,9 @@ bool window_write_back(const struct window *window, const struct written *writte
         return false;
     if (!extent_end(&written->extent) || !extent_end(&lies))
         return true;
-    struct value flags = flags_of(window->whole, &written->extent, written, &lies), values = own_part(window->whole, &window->record);
+    struct value flags = window_flags(window->whole, &written->extent, written, &lies), values = own_part(window->whole, &window->record);
     if (window->stale)
-        value_replace(&flags, without(flags, window->stale));
+        value_replace(&flags, window_without(flags, value_tensor(window->stale)));
     value_replace(&flags, value_tensor(window_own_flags(window, flags.tensor)));
     struct value own = window_values_of(window->source, window_counts_apart(window, window, written));
     window_put_flagged(own.tensor, flags, values);

@@ -54,6 +54,22 @@ static void check_alone(const struct shard_call *call, const struct argument *ar
             "rows of it, and of another tensor that shares its memory (x.detach()), are held, and would be told apart by their history");
 }
 
+/* Of what is written at indices those elements alone: others may just be written elsewhere. */
+void window_refresh_arguments(const struct shard_call *call) {
+    for (int i = 0; i < call->argument_count && call->gathered && !window_makes_views(call->op); i++) {
+        if (call->arguments[i].record.kind != RECORD_GATHERED)
+            continue;
+        struct written written = window_region_of_call(call, &call->arguments[i]);
+        window_refresh(argument_tensor(&call->arguments[i]), &written);
+        window_end_call(&written);
+    }
+}
+
+struct tensor *window_at_hand(const struct shard_call *call, const struct argument *argument) {
+    bool is_written_beside = shim_has_threads() && call_writes(call, argument);
+    return argument->record.kind == RECORD_SHARD && !is_written_beside ? window_whole(argument_tensor(argument), call->op) : NULL;
+}
+
 void window_check_call(struct shard_call *call, bool through_view) {
     for (int i = 0; i < call->argument_count && call->gathered; i++)
         check_unspent(call, &call->arguments[i]);

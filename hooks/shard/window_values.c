@@ -79,7 +79,12 @@ void window_carry(const struct window *window, const struct window *through, con
     check_unturned(window);
     struct value own = window_values_of(window->whole, window_counts_apart(window, through, written));
     struct value to = window_part(own.tensor, &written->extent), from = window_part(through->whole, &written->extent);
-    value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
+    if (written->some) {
+        struct value flags = window_flags(window->whole, &written->extent, written, &written->extent);
+        window_put_flagged(to.tensor, flags, from);
+        value_drop(flags);
+    } else
+        value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
     value_drop(own);
     value_drop(to);
     value_drop(from);
@@ -93,26 +98,30 @@ static bool put_raw(struct tensor *whole, struct tensor *fresh) {
     return true;
 }
 
-/* The rest of the copy may just be written, by another thread that has views of it. */
-static void put_missed(const struct window *window, struct value whole, struct value fresh, bool has_history) {
-    struct value missed = value_tensor(window->stale);
+/* The rest of the copy may just be written, by another thread that has views of it: its values stay, under the history that all of it has now. */
+static void put_some(struct value whole, struct value fresh, struct value flags, bool has_history) {
     if (!has_history) {
-        window_put_flagged(whole.tensor, missed, fresh);
+        window_put_flagged(whole.tensor, flags, fresh);
         return;
     }
-    struct value all = TORCH_CALL("aten::where", "self", missed, fresh, whole);
-    layout_copy(whole, all);
-    value_drop(all);
+    struct value rest = TORCH_CALL("aten::logical_not", "", flags);
+    window_put_flagged(fresh.tensor, rest, whole);
+    value_drop(rest);
+    layout_copy(whole, fresh);
 }
 
-void window_renew(struct window *window, bool was_written_raw) {
+/* print(row): what others have written is read now, without gradients, its history comes later. */
+static void owe_history(struct window *window) {
+    if ((tensor_requires_grad(window->whole) || tensor_requires_grad(window->source)) && !grad_mode_is_enabled())
+        window_owe_history(window);
+}
+
+void window_renew(struct window *window, bool was_written_raw, struct value flags) {
     check_unturned(window);
-    bool has_missed = window->is_stale || window->stale;
-    was_written_raw = has_missed ? !window->has_missed_versions : was_written_raw;
+    bool is_some = value_is_tensor(&flags) && !window->is_stale;
+    bool has_others = !is_some && (window->has_missed_versions || window->is_history_due);
+    was_written_raw &= !has_others;
     bool has_history = window_has_history(window) && !was_written_raw;
-    /* of what others have written the values are read now (print(row) does without gradients), the history later */
-    bool is_to_come_again = has_missed && !was_written_raw && !grad_mode_is_enabled() &&
-                            (tensor_requires_grad(window->whole) || tensor_requires_grad(window->source));
     window->is_spent |= has_history && window->is_of_many;
     has_history &= !window->is_of_many;
     struct record mark = record_get(window->whole);
@@ -121,12 +130,11 @@ void window_renew(struct window *window, bool was_written_raw) {
     struct value fresh =
         value_tensor(window->record.kind == RECORD_SHARD ? gather_shard("view of rows after a write", source.tensor, &window->record)
                                                          : gather_partial("view of a sum after a write", source.tensor));
-    if (window->stale)
-        put_missed(window, whole, fresh, has_history);
+    if (is_some)
+        put_some(whole, fresh, flags, has_history);
     else if (!was_written_raw || !put_raw(whole.tensor, fresh.tensor))
         layout_copy(whole, fresh);
-    if (!is_to_come_again)
-        window_catch_up(window);
+    window_have(window, is_some ? flags : value_none(), has_history);
     if (mark.kind == RECORD_NONE)
         record_clear(window->whole);
     else
@@ -134,4 +142,25 @@ void window_renew(struct window *window, bool was_written_raw) {
     value_drop(source);
     value_drop(fresh);
     value_drop(whole);
+    window_note_history(window);
+    if (has_others)
+        owe_history(window);
+}
+
+/* What was not written another thread may just be writing. */
+void window_renew_written(struct window *window, const struct window *through, const struct written *written) {
+    struct value flags = value_none();
+    if (shim_has_threads() && window_find_written(window, through, written, &flags) && !value_is_tensor(&flags))
+        flags = window_no_flags(window); /* nothing was: the collective comes all the same */
+    window_renew(window, !written || window_counts_apart(window, through, written), flags);
+    value_drop(flags);
+}
+
+void window_renew_missed(struct window *window, struct tensor *tensor, const struct written *written) {
+    bool is_raw = !window->has_missed_versions && !window->is_history_due;
+    struct value flags = window_missed_of(window, tensor, written);
+    window_renew(window, is_raw, flags);
+    value_drop(flags);
+    if (!is_raw)
+        owe_history(window);
 }

@@ -17,7 +17,7 @@ struct written window_region(struct tensor *tensor) {
 
 /* Operators that write, in place, the elements that an argument chooses, and at which position that one is. */
 enum how { AT_INDEX, AT_LIST, AT_PLACES, BY_MASK };
-static const struct some {
+static const struct window_some {
     const char *name;
     enum how how;
     int position;
@@ -27,7 +27,7 @@ static const struct some {
     {"scatter_reduce_", AT_PLACES, 2}, {"masked_fill_", BY_MASK, 1},     {"masked_scatter_", BY_MASK, 1},
 };
 
-static const struct some *some_of(const struct operator *op) {
+static const struct window_some *some_of(const struct operator *op) {
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         if (!strcmp(some[i].name, op->short_name))
             return &some[i];
@@ -57,57 +57,51 @@ static struct value true_like(struct value flags) {
     return TORCH_CALL("aten::new_ones", "", flags, value_int_list(NULL, 0), value_none(), value_none(), value_none(), value_none());
 }
 
-/* Where the call writes, the flags are set. */
-static void write_flags(const struct shard_call *call, const struct some *by, struct value flags) {
-    struct value chooses = call->values[by->position], dim = call->values[1], one = value_int(1), made = value_none();
-    switch (by->how) {
+/* What is written of what the flags stand for is set. */
+static void write_flags(const struct written *written, struct value flags) {
+    struct value one = value_int(1), made = value_none();
+    switch (written->some->how) {
     case AT_INDEX:
-        made = as_int64(chooses);
-        value_drop(TORCH_CALL("aten::index_fill_", "int_Scalar", flags, dim, made, one));
+        made = as_int64(written->chooses);
+        value_drop(TORCH_CALL("aten::index_fill_", "int_Scalar", flags, written->dim, made, one));
         break;
     case AT_LIST:
         made = true_like(flags);
-        value_drop(TORCH_CALL("aten::index_put_", "", flags, value_list_copy(&chooses), made, value_bool(false)));
+        value_drop(TORCH_CALL("aten::index_put_", "", flags, value_list_copy(&written->chooses), made, value_bool(false)));
         break;
     case AT_PLACES:
-        value_drop(TORCH_CALL("aten::scatter_", "value", flags, dim, chooses, one));
+        value_drop(TORCH_CALL("aten::scatter_", "value", flags, written->dim, written->chooses, one));
         break;
     case BY_MASK:
-        value_drop(TORCH_CALL("aten::masked_fill_", "Scalar", flags, chooses, one));
+        value_drop(TORCH_CALL("aten::masked_fill_", "Scalar", flags, written->chooses, one));
         break;
     }
     value_drop(made);
 }
 
-/* Flags of all ranks' elements of what is written. Owned. */
-static struct tensor *flags_written(const struct shard_call *call, const struct some *by, const struct written *written) {
-    const struct extent *lies = written->told.dims >= 0 ? &written->told : &written->extent;
-    OUTSIDE_TRANSFORM_SCOPE;
-    OPAQUE_SCOPE;
-    struct value plain = TORCH_CALL("aten::detach", "", value_tensor(written->tensor));
-    struct value flags = TORCH_CALL("aten::new_zeros", "", plain, value_int_list(lies->sizes, (size_t)lies->dims), value_int(DTYPE_BOOL),
-                                    value_none(), value_none(), value_none());
-    value_drop(plain);
-    write_flags(call, by, flags);
-    return flags.tensor;
-}
-
 struct written window_region_of_call(const struct shard_call *call, const struct argument *argument) {
     struct written written = window_region(argument_tensor(argument));
-    const struct some *by = call->op->writes_some && shim_has_threads() && argument->position == 0 ? some_of(call->op) : NULL;
-    if (by && written.extent.dims >= 0 && is_known(call, by->position))
-        written.chosen = flags_written(call, by, &written);
+    const struct window_some *by = call->op->writes_some && shim_has_threads() && argument->position == 0 ? some_of(call->op) : NULL;
+    if (!by || written.extent.dims < 0 || !is_known(call, by->position))
+        return written;
+    const struct value *chooses = &call->values[by->position];
+    written.some = by;
+    written.dim = call->values[1];
+    written.chooses = by->how == AT_LIST ? value_list_copy(chooses) : *chooses;
+    if (by->how != AT_LIST)
+        tensor_retain(chooses->tensor);
     return written;
 }
 
 void window_end_call(const struct written *written) {
-    tensor_release(written->chosen);
+    if (written->some)
+        value_drop(written->chooses);
 }
 
 void window_mark(struct tensor *flags, const struct extent *extent, const struct written *written) {
     struct value part = window_part(flags, extent);
-    if (written && written->chosen)
-        value_drop(TORCH_CALL("aten::copy_", "", part, value_tensor(written->chosen), value_bool(false)));
+    if (written && written->some)
+        write_flags(written, part);
     else
         value_drop(TORCH_CALL("aten::fill_", "Scalar", part, value_int(1)));
     value_drop(part);

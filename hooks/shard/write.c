@@ -204,8 +204,8 @@ static void return_own(struct shard_call *call, struct value *result, int place,
         }
 }
 
-bool window_gathers_anew(const struct argument *argument, const struct operator *op) {
-    struct tensor *seen = argument->record.kind == RECORD_SHARD ? window_whole(argument_tensor(argument), op) : NULL;
+bool window_gathers_anew(const struct shard_call *call, const struct argument *argument) {
+    struct tensor *seen = window_at_hand(call, argument);
     tensor_release(seen);
     return argument->record.kind == RECORD_PARTIAL || (argument->record.kind == RECORD_SHARD && !seen);
 }
@@ -215,7 +215,7 @@ bool window_gathers_anew(const struct argument *argument, const struct operator 
 static bool lock_for_threads(const struct shard_call *call) {
     bool is_collective = false;
     for (int i = 0; i < call->argument_count && shim_has_threads(); i++)
-        is_collective |= window_gathers_anew(&call->arguments[i], call->op);
+        is_collective |= window_gathers_anew(call, &call->arguments[i]);
     if (is_collective)
         shim_comm_lock();
     return is_collective;

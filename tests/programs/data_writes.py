@@ -231,6 +231,58 @@ def missed_with_history():
     print("without values", r.shape, m[1].shape)
 
 
+def of_one_thread_after_another():
+    """Writes of this thread's own to what it holds rows of, where another thread has been."""
+    layer.zero_grad()
+    h = layer(rows)
+    part = h[2:6]
+    with torch.no_grad():
+        h.mul_(2)
+        part[1].fill_(5.)
+    (h.square().sum() + part.square().sum()).backward()
+    tell("no grad", h, part, layer.weight.grad)
+    leaf = layer(rows).detach().requires_grad_()
+    row = leaf[3]
+    with torch.no_grad():
+        leaf.mul_(2)
+        row.fill_(5)
+    tell("leaf", leaf)
+    h = layer(rows)
+    part = h[2:6]
+    array = part.detach().numpy()
+    with torch.no_grad():
+        h.mul_(2)
+    array[1] = 5
+    tell("array", h)
+    for some in torch.arange(12).view(12, 1) == 0, [1, 4]:
+        h = layer(rows)
+        part = h[2:6]
+        if isinstance(some, list):
+            h[some] = 0.
+        else:
+            h.masked_fill_(some, 0.)
+        tell("some", torch.autograd.grad((part * part).sum(), h)[0])
+    layer.zero_grad()
+    h = layer(rows)
+    part = h[2:6]
+    with torch.no_grad():
+        h.masked_fill_(torch.arange(12).view(12, 1) == 3, 0.)
+    (part[0].square().sum() + part[1].exp().sum()).backward()
+    tell("saved", layer.weight.grad)
+    for k in range(6):
+        h = layer(rows).detach()
+        part = h[0:10]
+        mask, others = torch.arange(12).view(12, 1) == 1, torch.arange(12).view(12, 1) == 9
+        other = threading.Thread(target=lambda: h.masked_fill_(others, 0.))
+        other.start()
+        if k % 2:
+            part.index_fill_(0, torch.tensor([1]), 3.)
+        else:
+            h.masked_fill_(mask, 3.)
+        other.join()
+        tell("both", part[9], part[1])
+
+
 def missed_by_another():
     """A write with a history by another thread, and then values alone."""
     weight = torch.full((6,), 1.5, requires_grad=True)
@@ -248,5 +300,6 @@ twins()
 twins_looked_at()
 beside(print)
 data_writes()
+of_one_thread_after_another()
 missed_by_another()
 missed_with_history()
