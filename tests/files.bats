@@ -243,6 +243,31 @@ train()'
     both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "a program ends while a thread of it waits for input, and what is left in streams that it has not closed is in their files" {
+    program '
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.fopen.restype = libc.fdopen.restype = ctypes.c_void_p
+libc.fputs.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+libc.fgets.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p]
+libc.fclose.argtypes = libc.fileno.argtypes = [ctypes.c_void_p]
+stdin = ctypes.c_void_p.in_dll(libc, "stdin").value
+threading.Thread(target=lambda: libc.fgets(ctypes.create_string_buffer(9), 9, stdin), daemon=True).start()
+streams = [libc.fopen(b"one", b"w"), libc.fdopen(os.open("two", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), b"w"), libc.fopen(b"closed", b"w")]
+twin = os.dup(libc.fileno(streams[2]))
+for stream in streams:
+    libc.fputs(b"begin\n", stream)
+libc.fclose(streams[2])
+os.write(twin, b"end\n")
+time.sleep(0.2) # the thread waits
+print("ends")'
+    exec 7< <(exec sleep 100)
+    local waits=$!
+    both 2 timeout 60 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" <&7
+    kill "$waits"
+    [ "$(cd "$RANKS" && cat one two closed)" = "$(printf 'begin\nbegin\nbegin\nend')" ]
+}
+
 @test "a lock that another program has is held from all ranks, one that nobody has is given to all" {
     program '
 import fcntl

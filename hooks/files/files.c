@@ -160,10 +160,10 @@ static bool is_own(const char *path) {
 const struct files_client files_client = {
     ranks_meet, rank_begins, written_publish_logs, written_publish_all, written_sizes, is_own, view_replaced, alias_for_all, settle};
 
-/* Files that are still open at the end. libc writes streams out after all destructors: for these files it is done here. */
+/* Files that are still open at the end. libc writes streams out after all destructors: for those of them that take their place now it is done here. */
 __attribute__((destructor)) static void files_end(void) {
     if (atomic_load(&written_views) && files_place() >= FILES_MEET) {
-        fflush(NULL);
+        stream_write_all_out();
         written_publish_all();
     }
     apart_end();

@@ -110,11 +110,13 @@ struct written {
     bool is_whole;              /* of one that rank 0 may write elsewhere until it is complete */
     bool was_met;               /* kept: all ranks met to open it */
     _Atomic bool is_temporary;  /* not in its place yet */
-    _Atomic uint8_t publishers; /* threads that are just putting it in its place */
+    _Atomic uint8_t publishers; /* threads that are just putting it in its place, or writing its stream out */
     bool is_early;              /* open since before the ranks began (early.c) */
     bool is_diverted;           /* and on the disk then */
     bool is_mapped, is_kept;    /* to be written or seen through memory; closed by the program, and still there for that (mapped.c) */
     bool has_twins;             /* has had other descriptors, too */
+    void *_Atomic stream;       /* libc's, or NULL */
+    int stream_at;              /* its descriptor */
     int descriptor;
     dev_t device;
     ino_t inode;
@@ -196,6 +198,11 @@ bool given_has(const struct written *file);
 /* A child is about to be forked, and may make what is open now its own after it has been closed here. */
 void given_may_be(void);
 bool given_is_perhaps(const struct written *file);
+
+/* ---- streams (stream.c) */
+
+/* The process ends: what libc has not written out yet of files that are not in their place goes into them. Waits for no other thread. */
+void stream_write_all_out(void);
 
 /* ---- readers and mapped memory */
 

@@ -1,4 +1,4 @@
-/* Rows of streams: libc's fopen() and freopen() open by themselves, unseen. */
+/* Rows of streams: libc's fopen() and freopen() open by themselves, unseen. A stream is known to its file, until its descriptor is closed (written.c). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +51,16 @@ static FILE *fopen_here(const char **path, const char *mode, char *buffer, bool 
     if (descriptor < 0)
         return NULL;
     return stream_of(descriptor, mode);
+}
+
+void *hook_fdopen(int descriptor, const char *mode) {
+    void *stream = ORIGINAL(fdopen)(descriptor, mode);
+    struct written *file = stream ? written_find(descriptor) : NULL;
+    if (file) {
+        file->stream_at = descriptor;
+        atomic_store(&file->stream, stream);
+    }
+    return stream;
 }
 
 void *hook_fopen(const char *path, const char *mode) {
@@ -106,4 +116,22 @@ void *hook_freopen(const char *path, const char *mode, void *stream) {
 
 void *hook_freopen64(const char *path, const char *mode, void *stream) {
     return hook_freopen(path, mode, stream);
+}
+
+/* ---- the end */
+
+/* Not by fflush(NULL), nor without a look: a thread that waits for input, or writes into a pipe that nobody reads, has the stream for as long. */
+static void write_out(struct written *file, const void *unused) {
+    (void)unused;
+    atomic_fetch_add(&file->publishers, 1);
+    FILE *stream = atomic_load(&file->is_temporary) ? atomic_load(&file->stream) : NULL;
+    if (stream && !ftrylockfile(stream)) {
+        fflush_unlocked(stream);
+        funlockfile(stream);
+    }
+    atomic_fetch_sub(&file->publishers, 1);
+}
+
+void stream_write_all_out(void) {
+    written_each(write_out, NULL);
 }

@@ -108,6 +108,7 @@ struct written *written_new(const char *real) {
         file->problem = 0;
         file->hollow = 0;
         file->locked.is_known = file->locked.is_held = false;
+        file->stream = NULL;
         file->size_seen = -1;
         file->descriptor = -1;
         file->replacement.file = -1;
@@ -190,7 +191,18 @@ void written_add_twin(struct written *file, int descriptor) {
     set_descriptor(descriptor, file);
 }
 
+/* Another thread is putting the file in its place, by its descriptor or its stream: who is about to close that, or looks for the file, waits. Not for ever: he
+   may be its signal handler. */
+static void await_publishers(const struct written *file) {
+    for (int i = 0; i < PUBLISH_YIELDS && atomic_load(&file->publishers); i++)
+        sched_yield();
+}
+
 bool written_leaves(struct written *file, int descriptor) {
+    if (atomic_load(&file->stream) && file->stream_at == descriptor) {
+        atomic_store(&file->stream, NULL);
+        await_publishers(file);
+    }
     if (!file->has_twins)
         return false;
     atomic_store(&of_descriptor[descriptor], 0);
@@ -279,13 +291,6 @@ uint64_t written_sizes(void) {
     SHIM_FILES_ASIDE;
     written_each(add_size, &its);
     return sum;
-}
-
-/* Another thread is putting the file in its place, by its descriptor: who is about to close that, or looks for the file, waits. Not for ever: he may be its
-   signal handler. */
-static void await_publishers(const struct written *file) {
-    for (int i = 0; i < PUBLISH_YIELDS && atomic_load(&file->publishers); i++)
-        sched_yield();
 }
 
 int written_publish(struct written *file) {
