@@ -90,6 +90,40 @@ print(sorted(os.listdir()), sorted(os.listdir("logs")))'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "a file that rank 0 is refused to empty, or to make, as it is opened is on the other ranks what it was" {
+    program '
+import mmap, time
+file = open("log", "w")
+file.write("hello")
+file.flush()
+os.symlink("log", "latest")
+def refused(name, flags):
+    try:
+        os.open(name, os.O_WRONLY | flags)
+    except OSError as error:
+        print(name, error.errno)
+refused("latest", os.O_TRUNC | os.O_NOFOLLOW)
+print(open("log").read())
+file.write(" again")
+file.flush()
+print(open("log").read(), open("latest").read())
+def beside():
+    refused("latest", os.O_TRUNC | os.O_NOFOLLOW)
+    print(open("log").read())
+thread = threading.Thread(target=beside)
+thread.start()
+thread.join()
+with open("table", "w+b") as table:
+    table.truncate(4096)
+    memory = mmap.mmap(table.fileno(), 4096)
+refused("table", os.O_CREAT | os.O_EXCL)
+time.sleep(0.5 if os.environ.get("ACCEL_RUN_RANK") == "0" else 0) # the others are first
+memory[:5] = b"begin"
+print(open("table", "rb").read(5))
+train()'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 # What is drawn is the same on all ranks: each wrote, cut and renamed what another was writing.
 @test "files that are written to a cache under drawn names and renamed come to stand there whole: by ranks, their workers, before torch is imported" {
     cat - >"$BATS_TEST_TMPDIR/program.py" <<'PYTHON'

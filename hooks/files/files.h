@@ -235,7 +235,12 @@ int sink_open(const char *real, int flags, unsigned mode);
 static inline bool sink_adds(int flags) {
     return flags & O_APPEND && !(flags & O_TRUNC) && (flags & O_ACCMODE) == O_WRONLY;
 }
-/* The one that another handle of this rank has, if there is one; else a new one. own: its entry, or NULL. -1: no room. */
+/* Opened so it is another file than what has stood there. */
+static inline bool sink_is_new(int flags) {
+    return flags & O_CREAT && flags & O_EXCL;
+}
+/* The one that another handle of this rank has, or else a new one. What is to be empty is so then: only when rank 0 has opened it. own: its entry,
+   or NULL. -1: no room. */
 int sink_take(struct written *own, const char *real, int flags, unsigned mode);
 /* A private copy is about to be read by its name: what it was added to is there. Any thread. */
 void sink_fill(struct written *file);

@@ -98,33 +98,62 @@ static int open_first(struct meeting *meeting, struct written *file, const char 
     return descriptor;
 }
 
-/* The others' part. A private copy that cannot be made would part this rank from the others, unless rank 0 has no descriptor left either (-1). */
-static int take_copy(struct written *file, const char *path, int flags, unsigned mode) {
-    int sink = sink_take(file, file->path, flags, mode);
-    if (sink < 0 && !sink_has_none_left())
-        sink_refuse(path);
-    return sink;
+/* The others' part. */
+struct copy {
+    struct written *file;
+    const char *path;
+    int flags;
+    unsigned mode;
+    int sink, error; /* -1 and why */
+};
+
+static void take_copy(struct copy *copy) {
+    copy->sink = sink_take(copy->file, copy->file->path, copy->flags, copy->mode);
+    copy->error = errno;
 }
 
-/* Rank 0 has opened the file, or failed to with this errno. own_error: why there is no copy. Returns the copy, or -1 with errno. */
-static int keep_copy(int sink, const char *path, int own_error, int error) {
-    if (sink < 0 && !error) {
-        errno = own_error;
-        sink_refuse(path);
-    }
+/* A private copy that cannot be made would part this rank from the others. */
+static void refuse_copy(const struct copy *copy) {
+    errno = copy->error;
+    sink_refuse(copy->path);
+}
+
+/* Rank 0 empties the file as it opens it, or makes a new one, which may fail: until then the others keep what they have under that name. */
+static bool is_emptied(const struct copy *copy) {
+    return copy->flags & O_TRUNC || sink_is_new(copy->flags);
+}
+
+/* Before rank 0 opens the file: the copy begins with what is in it. There is none yet where rank 0 may have no descriptor left either. */
+static void begin_copy(struct copy *copy) {
+    copy->sink = -1;
+    if (is_emptied(copy))
+        return;
+    take_copy(copy);
+    if (copy->sink < 0 && !sink_has_none_left())
+        refuse_copy(copy);
+}
+
+/* Rank 0 has opened the file, or failed to with this errno. Returns the copy, or -1 with errno. */
+static int end_copy(struct copy *copy, int error) {
+    if (!error && is_emptied(copy))
+        take_copy(copy);
+    if (!error && copy->sink < 0)
+        refuse_copy(copy);
     if (!error)
-        return sink;
-    if (sink >= 0)
-        close(sink);
+        return copy->sink;
+    if (copy->sink >= 0)
+        close(copy->sink);
     errno = error;
     return -1;
 }
 
 static int open_copy(struct meeting *meeting, struct written *file, const char *path, int flags, unsigned mode) {
-    int sink = take_copy(file, path, flags, mode), own_error = errno;
+    struct copy copy = {file, path, flags, mode, -1, 0};
+    begin_copy(&copy);
     meeting_come(meeting, MEETING_OPEN, path, NULL);
     meeting_await(meeting);
-    if ((sink = keep_copy(sink, path, own_error, meeting->error)) < 0)
+    int sink = end_copy(&copy, meeting->error);
+    if (sink < 0)
         return -1;
     file->is_own = true;
     file->is_whole = is_whole(path, flags);
@@ -161,10 +190,12 @@ static int open_meeting(const char *path, const char *real, int flags, unsigned 
 
 /* On a thread that does not meet. The others go on with a private copy where rank 0 does not come. */
 static int open_copy_beside(struct beside *beside, struct written *file, const char *path, int flags, unsigned mode) {
-    int sink = take_copy(file, path, flags, mode), own_error = errno;
+    struct copy copy = {file, path, flags, mode, -1, 0};
+    begin_copy(&copy);
     beside_come(beside);
     bool is_answered = beside_await(beside);
-    if ((sink = keep_copy(sink, path, own_error, is_answered ? beside->error : 0)) < 0)
+    int sink = end_copy(&copy, is_answered ? beside->error : 0);
+    if (sink < 0)
         return -1;
     file->is_own = true;
     file->beside = is_answered ? beside->file : (struct beside_file){0, 0};

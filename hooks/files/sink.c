@@ -221,9 +221,12 @@ static int take_of(struct written *other, int flags) {
 
 int sink_take(struct written *own, const char *real, int flags, unsigned mode) {
     struct stat now;
-    if (flags & (O_EXCL | O_TRUNC))
+    bool is_new = sink_is_new(flags);
+    if (is_new)
+        flags |= O_TRUNC; /* rank 0 may have written to it */
+    if (flags & O_TRUNC)
         mapped_forget(real);
-    struct written *other = flags & O_EXCL ? NULL : written_find_own(real);
+    struct written *other = is_new ? NULL : written_find_own(real);
     int sink = other ? take_of(other, flags) : -1;
     if (sink >= 0)
         return sink;
