@@ -330,6 +330,39 @@ lock(".", os.O_RDONLY)'
     [ "$(cat guard guard.in-place free free.in-place)" = texttexttexttext ]
 }
 
+@test "of a lock that another program has every rank is told who has it, and of which bytes; also on a thread" {
+    cat - >"$BATS_TEST_TMPDIR/holder.py" <<'PYTHON'
+import fcntl, os, sys
+guards = [open(folder + "/guard", "w") for folder in sys.argv[1:]]
+for guard in guards:
+    fcntl.lockf(guard, fcntl.LOCK_EX, 7, 5)
+    open(os.path.dirname(guard.name) + "/holder", "w").write(str(os.getpid()))
+open(sys.argv[1] + ".held", "w").close()
+sys.stdin.read()
+PYTHON
+    program '
+import fcntl, struct
+form = "hhqqi4x"
+guard, holder = open("guard", "r+"), int(open("holder").read())
+def ask(start):
+    asked = struct.pack(form, fcntl.F_WRLCK, os.SEEK_SET, start, 4, 0)
+    kind, *bytes, process = struct.unpack(form, fcntl.fcntl(guard, fcntl.F_GETLK, asked))
+    print(start, kind == fcntl.F_UNLCK, bytes, process == holder, process == 0)
+def ask_both():
+    ask(3)
+    ask(30)
+ask_both()
+thread = threading.Thread(target=ask_both)
+thread.start()
+thread.join()
+train()'
+    exec 7> >(exec /usr/bin/python3 "$BATS_TEST_TMPDIR/holder.py" "$PLAIN" "$RANKS" 3>&-)
+    until [ -e "$PLAIN.held" ]; do sleep 0.05; done
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py" 7>&-
+    exec 7>&-
+    contains "$(cat "$RANKS.out")" "3 False [0, 5, 7] True False"
+}
+
 @test "a file that only one rank changes, while the others wait in a collective, stops the job by name, without waiting for the deadline" {
     program '
 if os.environ["ACCEL_RUN_RANK"] == "0":

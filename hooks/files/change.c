@@ -129,6 +129,8 @@ enum { NEWS_SHIFT = 16 }; /* above errno */
 
 static void answer(struct change *change, int error) {
     error |= change->news << NEWS_SHIFT;
+    if (change->said)
+        *(change->is_beside ? &change->beside.path : &change->meeting.paths[1]) = change->said;
     if (change->is_beside)
         beside_answer(&change->beside, error);
     else
@@ -136,6 +138,7 @@ static void answer(struct change *change, int error) {
 }
 
 static int answer_of(struct change *change) {
+    change->said = change->is_beside ? change->meeting.paths[0] : change->meeting.paths[1];
     change->news = (uint16_t)(change->meeting.error >> NEWS_SHIFT);
     return change->meeting.error & ((1 << NEWS_SHIFT) - 1);
 }
@@ -150,6 +153,8 @@ bool change_begin(struct change *change, enum meeting_kind kind, int directory, 
     change->is_met = change->is_brought = change->is_early = change->ends_scratch = false;
     change->acts = true;
     change->news = 0;
+    change->asks = false;
+    change->said = NULL;
     enum files_place place = files_place_of(second ? second : path);
     if (place == FILES_PASS && others_do[kind])
         others_tell(directory, path, others_do[kind]);
@@ -250,7 +255,7 @@ int change_end(struct change *change, int result) {
         after_remove(change);
     if (!error && change->is_brought)
         error = bring(change);
-    if (!change->acts && !error)
+    if (!change->acts && !error && !change->asks)
         learn_names(change, is_own);
     if (!change->acts && !error && change->kind == MEETING_RENAME)
         move_names(change); /* of several names the youngest counts */

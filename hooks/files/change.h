@@ -13,6 +13,8 @@ struct change {
     bool is_met, acts;
     bool is_early;     /* the process is no rank yet */
     uint16_t news;     /* what rank 0 says beside its result: 0 if it says nothing before the end */
+    bool asks;         /* nothing is changed: what rank 0 has found is told as a line, in place of how it calls the name */
+    const char *said;  /* this line; NULL: not known on this rank, since rank 0 does not come */
     bool is_beside;    /* met for by name, on a thread that does not meet otherwise */
     bool is_brought;   /* a file of all ranks is moved to where each has its own */
     bool ends_scratch; /* what each rank has for itself is removed, or gets another name */

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -83,17 +84,41 @@ static bool gives_up_all(const struct call *call) {
 /* What all ranks are told with the answer. */
 static uint32_t news_of(const struct call *call, struct written *file) {
     int saved_errno = errno;
-    uint32_t news = call->asked ? (uint32_t)(uint16_t)call->asked->l_type : call->takes && may_be_new(file, guards(call));
+    uint32_t news = call->takes && may_be_new(file, guards(call));
     if (file && gives_up_all(call))
         written_each(is_given_up, file);
     errno = saved_errno;
     return news;
 }
 
+enum { ANSWER_CHARS = 80, NO_PROCESS = INT_MAX }; /* the kernel gives no such number */
+
+/* Rank 0: what is in the way of a lock. */
+static const char *tell_answer(const struct flock *lock, char *line) {
+    snprintf(line, ANSWER_CHARS, "%d %d %lld %lld %d", lock->l_type, lock->l_whence, (long long)lock->l_start, (long long)lock->l_len,
+             lock->l_pid);
+    return line;
+}
+
+/* The others. The process is one of rank 0's host: elsewhere its number would be that of another one, which the program may be about to end. Where rank 0 does
+   not come a rank asks for itself. */
+static int take_answer(const struct change *change, const struct call *call) {
+    int type, whence, process;
+    long long start, length;
+    if (!change->said || sscanf(change->said, "%d %d %lld %lld %d", &type, &whence, &start, &length, &process) < 5)
+        return call->act(call);
+    call->asked->l_type = (short)type;
+    if (type == F_UNLCK) /* the rest stays what it was */
+        return 0;
+    call->asked->l_whence = (short)whence;
+    call->asked->l_start = start;
+    call->asked->l_len = length;
+    call->asked->l_pid = process > 0 && !first_host_is_this() ? NO_PROCESS : process;
+    return 0;
+}
+
 /* The lock is there. */
 static void catch_up(struct change *change, const struct call *call, struct written *file) {
-    if (call->asked && !change->acts)
-        call->asked->l_type = (short)change->news;
     if (!call->takes || !change->news)
         return;
     if (file && file->is_own)
@@ -102,7 +127,7 @@ static void catch_up(struct change *change, const struct call *call, struct writ
 }
 
 static int lock(const struct call *call) {
-    char path[PATH_MAX];
+    char path[PATH_MAX], line[ANSWER_CHARS];
     struct change change;
     struct written *file = written_find(call->descriptor);
     if (file && shim_rank() == 0)
@@ -112,11 +137,16 @@ static int lock(const struct call *call) {
         return call->act(call);
     bool acts = change_begin(&change, MEETING_LOCK, AT_FDCWD, path, 0, NULL);
     int result = acts ? call->act(call) : 0;
+    change.asks = call->asked != NULL;
+    if (acts && change.is_met && change.asks)
+        change.said = tell_answer(call->asked, line);
     if (acts && change.is_met && !result)
         change.news = news_of(call, file);
     else if (acts && file && call->takes)
         file->locked.is_held = false;
     result = change_end(&change, result);
+    if (change.is_met && !result && change.asks && !acts)
+        result = take_answer(&change, call);
     if (change.is_met && !result)
         catch_up(&change, call, file);
     return result;
