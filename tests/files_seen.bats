@@ -114,6 +114,32 @@ print(repr(open("log").read()))'
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "a file whose descriptor is to be another one goes on when that is refused" {
+    program '
+import ctypes, resource
+libc = ctypes.CDLL(None, use_errno=True)
+log = open("log", "w")
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+def refused(name, *arguments):
+    print(name, getattr(libc, name)(*arguments), ctypes.get_errno())
+    log.write(name + "\n")
+    log.flush()
+    print(open("log").read().split(), os.path.getsize("log"))
+refused("dup2", 999, log.fileno())
+refused("dup3", 999, log.fileno(), 0)
+refused("dup3", 0, log.fileno(), os.O_RDONLY | os.O_NONBLOCK)
+refused("dup3", log.fileno(), log.fileno(), 0)
+high = os.dup2(log.fileno(), 200)
+log.close()
+log = os.fdopen(high, "w")
+resource.setrlimit(resource.RLIMIT_NOFILE, (150, limits[1]))
+refused("dup2", 0, high)
+train()
+log.close()
+print(open("log").read().split())'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "a file that is mapped is rewritten in place, also where the memory's device is told by another number (overlayfs)" {
     requires mount
     mkdir "$BATS_TEST_TMPDIR/below"

@@ -1,6 +1,8 @@
 /* Rows of descriptors: a file that has several ends when the last of them is closed, whichever that is. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,17 +31,26 @@ int hook_posix_spawn_dup2(void *actions, int from, int to) {
     return ORIGINAL(posix_spawn_dup2)(actions, from, to);
 }
 
+/* What stands under the number is closed, unless the call will be refused: then it goes on. Keeps errno. */
+static void make_free(int from, int to, int flags) {
+    struct rlimit limit;
+    int saved_errno = errno;
+    if (from == to || written_place_at(to) == BOARD_ENDS)
+        return;
+    if (fcntl(from, F_GETFD) >= 0 && !(flags & ~O_CLOEXEC) && !getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)to < limit.rlim_cur)
+        open_end(to);
+    errno = saved_errno;
+}
+
 int hook_dup2(int from, int to) {
     give(from, to);
-    if (from != to)
-        open_end(to);
+    make_free(from, to, 0);
     return twin(from, ORIGINAL(dup2)(from, to));
 }
 
 int hook_dup3(int from, int to, int flags) {
     give(from, to);
-    if (from != to)
-        open_end(to);
+    make_free(from, to, flags);
     return twin(from, ORIGINAL(dup3)(from, to, flags));
 }
 
