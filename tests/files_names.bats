@@ -86,6 +86,52 @@ print([open(f"/proc/self/fd/{file}").read() for file in files], sorted(os.listdi
     both 3 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
 }
 
+@test "below a descriptor of a folder whose path is too long nothing is taken for what has that name elsewhere" {
+    program '
+import shutil
+top = os.getcwd()
+for name in "here", "there":
+    open(name, "w").write(name)
+folder, length = os.open(".", os.O_RDONLY), len(top)
+def enter(name):
+    global folder
+    os.mkdir(name, dir_fd=folder)
+    folder = os.open(name, os.O_RDONLY, dir_fd=folder)
+def tried(what, *arguments, **below):
+    try:
+        print(what.__name__, arguments, what(*arguments, **below))
+    except OSError as error:
+        print(what.__name__, arguments, error.errno)
+def write(name, flags=os.O_TRUNC):
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | flags, dir_fd=folder))
+while length < 3900:
+    enter("d" * 150)
+    length += 151
+for name in "f" * 200, "d" * 200:
+    if "ACCEL_RUN_RANK" in os.environ:
+        tried(write, name)
+    else: # as one process it could
+        print("write", (name,), 36)
+    enter("sub" + name[3:])
+    tried(os.listdir, folder)
+if "ACCEL_RUN_RANK" in os.environ:
+    tried(write, "here")
+    tried(write, "there", os.O_EXCL)
+else:
+    print("write", ("here",), 36)
+    print("write", ("there", os.O_EXCL), 36)
+tried(os.mkdir, "new", dir_fd=folder)
+tried(os.unlink, "here", dir_fd=folder)
+tried(os.rename, "new", "old", src_dir_fd=folder, dst_dir_fd=folder)
+tried(os.stat, "there", dir_fd=folder)
+tried(os.listdir, folder)
+tried(os.rmdir, "old", dir_fd=folder)
+shutil.rmtree("d" * 150)
+print(open("here").read(), open("there").read(), os.listdir())
+train()'
+    both 2 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+}
+
 @test "a file that is opened for changes begins with what it holds, also where rank 0 calls it as this rank calls another one" {
     program '
 rank = int(os.environ.get("ACCEL_RUN_RANK", "0"))

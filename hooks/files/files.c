@@ -186,13 +186,17 @@ size_t files_path_of(int descriptor, char *out) {
     return length < 0 ? 0 : (size_t)length;
 }
 
+/* False: it is too long, or the system does not say what the directory is called, which is so where that is too long. */
+static bool put_together(int directory, const char *path, char *out) {
+    size_t length = files_path_of(directory, out);
+    return length && snprintf(out + length, PATH_MAX - length, "/%s", path) < (int)(PATH_MAX - length);
+}
+
 const char *files_whole_path(int directory, const char *path, char *out) {
     if (path[0] == '/' || directory == AT_FDCWD)
         return path;
-    size_t length = files_path_of(directory, out);
-    if (!length)
-        return path;
-    snprintf(out + length, PATH_MAX - length, "/%s", path);
+    if (!put_together(directory, path, out))
+        snprintf(out, PATH_MAX, FILES_TOO_LONG "%s", path);
     return out;
 }
 
@@ -201,10 +205,10 @@ bool files_has_place(int directory, const char *path) {
 }
 
 bool files_absolute(int directory, const char *path, char *out) {
-    char whole[PATH_MAX];
-    path = files_whole_path(directory, path, whole);
     if (path[0] == '/')
-        return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX - (path == whole); /* the longest that was put together may have been cut */
+        return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX;
+    if (directory != AT_FDCWD)
+        return put_together(directory, path, out);
     SHIM_FILES_ASIDE;
     if (!getcwd(out, PATH_MAX))
         return false;

@@ -41,8 +41,12 @@ enum files_place files_place_early(const char *path);
 size_t files_path_of(int descriptor, char *out);
 /* No empty name, and none below a descriptor that is not open: the system refuses these by itself, with an errno of their own. May change errno. */
 bool files_has_place(int directory, const char *path);
-/* The path as a whole: out[PATH_MAX] is filled when it belongs to a directory's descriptor. Borrowed. */
+/* The path as a whole: out[PATH_MAX] is filled when it belongs to a directory's descriptor. Borrowed. Of what is too long it is a name that nothing has. */
 const char *files_whole_path(int directory, const char *path, char *out);
+#define FILES_TOO_LONG "/(a path that is too long)/"
+static inline bool files_is_too_long(const char *path) {
+    return !strncmp(path, FILES_TOO_LONG, strlen(FILES_TOO_LONG));
+}
 
 /* The path from the root on; links and dots stay. out[PATH_MAX]. False: too long. */
 bool files_absolute(int directory, const char *path, char *out);

@@ -247,6 +247,10 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     char whole[PATH_MAX], real[PATH_MAX], rank_0s[PATH_MAX];
     struct stat now;
     path = alias_whole_path(directory, path, whole);
+    if (files_is_too_long(path)) { /* no rank could find it again by its name */
+        errno = ENAMETOOLONG;
+        return place == FILES_EARLY ? OPEN_PASS : -1;
+    }
     if (place == FILES_EARLY && (place = files_place_early(path)) < FILES_MEET)
         return place == FILES_EARLY ? early_open(path, flags, mode) : OPEN_PASS;
     if (shim_rank() == 0)
