@@ -83,7 +83,7 @@ struct board_arrival {
 struct board_end {
     _Atomic uint64_t seen;   /* number of the meeting: the name is there */
     _Atomic uint64_t number; /* likewise: it is closed */
-    _Atomic uint64_t bytes;  /* the file's size */
+    _Atomic uint64_t most;   /* bytes that it could have */
     _Atomic int32_t error;   /* of close, an errno */
 };
 
@@ -121,13 +121,15 @@ struct board_deeds {
 /* Of a file that has been opened so. Rank 0 may close it, and do much else, long before another rank does: the end stays until its place is another file's. */
 struct board_beside_end {
     _Atomic uint64_t number; /* of rank 0's deed that opened it: it is closed */
+    _Atomic uint64_t most;   /* bytes that it could have */
     _Atomic int32_t error;
 };
 
 /* By one writer at a time. A younger file may have had the place, and be closed, before an older one's end is told. */
-static inline void board_end_beside(struct board_beside_end *end, uint64_t number, int32_t error) {
+static inline void board_end_beside(struct board_beside_end *end, uint64_t number, uint64_t most, int32_t error) {
     if (atomic_load(&end->number) >= number)
         return;
+    atomic_store(&end->most, most);
     atomic_store(&end->error, error);
     atomic_store(&end->number, number);
 }

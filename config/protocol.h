@@ -112,9 +112,9 @@ enum protocol_meeting_what {
     PROTOCOL_MEETING_COME,   /* a rank has come: number, kind, its path, what it has thrown in `bytes` */
     PROTOCOL_MEETING_ANSWER, /* rank 0 has answered: number, error, answer, its paths */
     PROTOCOL_MEETING_SEEN,   /* a file's name is there: number */
-    PROTOCOL_MEETING_END,    /* it is closed: number, error, bytes */
+    PROTOCOL_MEETING_END,    /* it is closed: number, error, how many bytes it could have in `bytes` */
     PROTOCOL_MEETING_DEED, /* on a thread that does not meet (shim/beside.h): number, error, its key in `bytes`, of rank 0 its path and a file's place */
-    PROTOCOL_MEETING_CLOSED, /* of a file that such a deed has opened: number, error, its place */
+    PROTOCOL_MEETING_CLOSED, /* of a file that such a deed has opened: the same, its place in `answer` */
     PROTOCOL_MEETING_NONE,   /* there will be none any more */
 };
 

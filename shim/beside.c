@@ -292,20 +292,21 @@ bool beside_await_end(struct beside *beside) {
     return await_deeds(beside, true);
 }
 
-void beside_file_ends(struct beside_file file, int error) {
+void beside_file_ends(struct beside_file file, uint64_t most, int error) {
     int saved_errno = errno;
     pthread_mutex_lock(&ends_mutex);
-    board_end_beside(&link_board()->beside_ends[file.place], file.number, error);
+    board_end_beside(&link_board()->beside_ends[file.place], file.number, most, error);
     pthread_mutex_unlock(&ends_mutex);
     if (link_board()->hosts > 1)
         link_meeting(
-            &(struct protocol_meeting){.what = PROTOCOL_MEETING_CLOSED, .number = file.number, .error = error, .answer = file.place}, "",
-            "");
+            &(struct protocol_meeting){
+                .what = PROTOCOL_MEETING_CLOSED, .number = file.number, .bytes = most, .error = error, .answer = file.place},
+            "", "");
     meeting_ring();
     errno = saved_errno;
 }
 
-bool beside_await_file(struct beside_file file, int *error) {
+bool beside_await_file(struct beside_file file, uint64_t *most, int *error) {
     if (!is_closed(file)) {
         struct aside aside = aside_begin();
         atomic_fetch_add(&beside_line(shim_rank())->waiting, 1);
@@ -314,6 +315,7 @@ bool beside_await_file(struct beside_file file, int *error) {
         aside_end(&aside);
     }
     const struct board_beside_end *end = &link_board()->beside_ends[file.place];
+    *most = atomic_load(&end->most);
     *error = atomic_load(&end->error);
     return atomic_load(&end->number) == file.number;
 }

@@ -62,10 +62,10 @@ bool beside_await(struct beside *beside);
 uint64_t beside_end_of(const struct beside *begun);
 /* The same as beside_await() for what rank 0 is certain to do, if only after a while: it has begun it. */
 bool beside_await_end(struct beside *beside);
-/* Rank 0 has closed the file. */
-void beside_file_ends(struct beside_file file, int error);
+/* Rank 0 has closed the file. most: as of meeting_file_ends(). */
+void beside_file_ends(struct beside_file file, uint64_t most, int error);
 /* The others wait for that. False: rank 0 ended without, or its answer has been lost. */
-bool beside_await_file(struct beside_file file, int *error);
+bool beside_await_file(struct beside_file file, uint64_t *most, int *error);
 /* The rank ends. */
 void beside_end(void);
 

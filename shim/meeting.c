@@ -365,21 +365,21 @@ void meeting_await_name(struct meeting_file file) {
     await_first(&wait);
 }
 
-void meeting_file_ends(struct meeting_file file, uint64_t bytes, int error) {
+void meeting_file_ends(struct meeting_file file, uint64_t most, int error) {
     int saved_errno = errno;
     struct board_end *end = &room()->ends[file.place];
-    atomic_store(&end->bytes, bytes);
+    atomic_store(&end->most, most);
     atomic_store(&end->error, error);
     atomic_store(&end->number, file.number);
     meeting_ring();
     spread(
         &(struct protocol_meeting){
-            .what = PROTOCOL_MEETING_END, .number = file.number, .bytes = bytes, .error = error, .answer = file.place},
+            .what = PROTOCOL_MEETING_END, .number = file.number, .bytes = most, .error = error, .answer = file.place},
         "", "");
     errno = saved_errno;
 }
 
-bool meeting_await_file(struct meeting_file file, uint64_t *bytes, int *error) {
+bool meeting_await_file(struct meeting_file file, uint64_t *most, int *error) {
     struct wait wait = {.is_over = has_ended_or_gone_on, .file = file};
     if (meeting_is_here()) {
         await_first(&wait);
@@ -388,7 +388,7 @@ bool meeting_await_file(struct meeting_file file, uint64_t *bytes, int *error) {
         await_patiently(&wait, false);
     }
     struct board_end *end = &room()->ends[file.place];
-    *bytes = atomic_load(&end->bytes);
+    *most = atomic_load(&end->most);
     *error = atomic_load(&end->error);
     return atomic_load(&end->number) == file.number;
 }

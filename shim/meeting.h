@@ -79,11 +79,11 @@ struct meeting_file {
 };
 /* Of files that are written alike (patience.h), by their name; 0: it has none. */
 uint64_t meeting_likeness(const char *path);
-/* Rank 0: its name can be seen. It is closed and whole. */
+/* Rank 0: its name can be seen. It is closed and whole. most: it could have no more bytes, since the disk has no more room. */
 void meeting_file_is_seen(struct meeting_file file);
-void meeting_file_ends(struct meeting_file file, uint64_t bytes, int error);
+void meeting_file_ends(struct meeting_file file, uint64_t most, int error);
 /* The others: waits until its name can be seen, unless rank 0 goes on without. Waits until it is closed, on any thread; false: rank 0 has gone on without. */
 void meeting_await_name(struct meeting_file file);
-bool meeting_await_file(struct meeting_file file, uint64_t *bytes, int *error);
+bool meeting_await_file(struct meeting_file file, uint64_t *most, int *error);
 
 #endif

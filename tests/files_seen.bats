@@ -348,17 +348,53 @@ print(open("closed").read().split())'
     [ ! -x "$BUILD/venv/bin/python" ] || both 2 "$BUILD/venv/bin/python" "$BATS_TEST_TMPDIR/program.py"
 }
 
-@test "a disk that is full fails the write on all ranks, as in one process" {
-    requires root
-    mkdir "$BATS_TEST_TMPDIR/small"
-    mount -t tmpfs -o size=16m none "$BATS_TEST_TMPDIR/small" || skip "needs the right to mount"
-    local result=0
-    (cd "$BATS_TEST_TMPDIR/small" && "$ACCEL_RUN" -n 2 --log-dir "$LOG" "$FILES" . full) || result=$?
-    cat "$BATS_TEST_TMPDIR"/log/*.out
-    umount "$BATS_TEST_TMPDIR/small"
-    [ $result -eq 0 ]
+# full_disk USER COMMAND...: on the disk $BATS_TEST_TMPDIR/small, which is unmounted in the end: every rank says what its program says as one process
+full_disk() {
+    local result=0 small=$BATS_TEST_TMPDIR/small
+    rm -rf "${LOG:?}"/*
+    setpriv --reuid="$1" --clear-groups test -x "$ACCEL_RUN" -a -x "$2" || { umount "$small" && return; } # in a folder that is its owner's alone
+    chmod 777 "$small"
+    (cd "$small" && setpriv --reuid="$1" --clear-groups "$ACCEL_RUN" -n 2 --log-dir "$LOG" "${@:2}") || result=$?
+    umount "$small"
+    [ "$result" -eq 0 ]
     [ "$(cat "$LOG/rank-0.out")" = "3 of 3 failed" ]
     diff "$LOG/rank-0.out" "$LOG/rank-1.out"
+}
+
+@test "a disk that is full fails the write on all ranks, as in one process; also on a thread, by root and by others, with room that is kept" {
+    requires root
+    local small=$BATS_TEST_TMPDIR/small
+    mkdir "$small" "$LOG"
+    chmod 777 "$LOG"
+    chmod 755 "$BATS_RUN_TMPDIR" "$BATS_TEST_TMPDIR"
+    mount -t tmpfs -o size=16m none "$small" || skip "needs the right to mount"
+    full_disk 0 "$FILES" . full
+    program '
+failures = []
+def fill():
+    for number in range(3):
+        try:
+            with open("file", "wb") as file:
+                for block in range(40):
+                    file.write(bytes(1 << 20))
+        except OSError as error:
+            failures.append(error.errno)
+thread = threading.Thread(target=fill)
+thread.start()
+thread.join()
+print(failures.count(28), "of 3 failed")'
+    chmod 644 "$BATS_TEST_TMPDIR/program.py"
+    mount -t tmpfs -o size=16m none "$small"
+    full_disk 0 /usr/bin/python3 "$BATS_TEST_TMPDIR/program.py"
+    truncate -s 24M "$BATS_TEST_TMPDIR/image"
+    if mkfs.ext4 -q -F "$BATS_TEST_TMPDIR/image" && mount -o loop "$BATS_TEST_TMPDIR/image" "$small"; then
+        full_disk 0 "$FILES" . full
+        mount -o loop "$BATS_TEST_TMPDIR/image" "$small"
+        rm "$small/file"
+        full_disk 65534 "$FILES" . full
+    else
+        echo "# ext4 cannot be made or mounted: not tried" >&3
+    fi
 }
 
 @test "a file that is mounted by itself is written where it is; where one cannot take its place in the end, closing it says so on all ranks" {

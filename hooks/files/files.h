@@ -191,6 +191,8 @@ void written_put_in_place(struct written *file);
 void written_publish_all(void);
 /* The same for those that are logs. */
 void written_publish_logs(void);
+/* The process ends: what libc has not written out yet of files that are not in their place goes into them. Waits for no other thread (stream.c). */
+void stream_write_all_out(void);
 
 /* ---- what children have as their own (given.c) */
 
@@ -202,11 +204,6 @@ bool given_has(const struct written *file);
 /* A child is about to be forked, and may make what is open now its own after it has been closed here. */
 void given_may_be(void);
 bool given_is_perhaps(const struct written *file);
-
-/* ---- streams (stream.c) */
-
-/* The process ends: what libc has not written out yet of files that are not in their place goes into them. Waits for no other thread. */
-void stream_write_all_out(void);
 
 /* ---- readers and mapped memory */
 
@@ -243,8 +240,7 @@ static inline bool sink_adds(int flags) {
 static inline bool sink_is_new(int flags) {
     return flags & O_CREAT && flags & O_EXCL;
 }
-/* The one that another handle of this rank has, or else a new one. What is to be empty is so then: only when rank 0 has opened it. own: its entry,
-   or NULL. -1: no room. */
+/* The one that another handle of this rank has, or a new one. What is to be empty is so at once: rank 0 has opened it. own: its entry, or NULL. -1: no room. */
 int sink_take(struct written *own, const char *real, int flags, unsigned mode);
 /* A private copy is about to be read by its name: what it was added to is there. Any thread. */
 void sink_fill(struct written *file);
@@ -262,6 +258,8 @@ bool sink_copy(const char *real, const char *to);
 int sink_make(int flags, unsigned mode);
 /* Says errno that this rank, or the system, has no descriptor left? Rank 0 may have none either. */
 bool sink_has_none_left(void);
+/* How long the file that is open there, with so many bytes, could become on its disk. What is written at once may be refused while there is room for less. */
+uint64_t sink_most_bytes(int descriptor, uint64_t bytes);
 /* There is no room for a copy of the file: stops the job (AR-FILE-COPY), with what errno says. */
 __attribute__((noreturn)) void sink_refuse(const char *path);
 

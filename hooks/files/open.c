@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -339,43 +338,45 @@ int hook_creat64(const char *path, unsigned mode) {
 
 struct ending {
     struct meeting_file met; /* number 0: nobody waits */
-    uint64_t bytes;
-    bool is_own, disk_is_full;
+    uint64_t bytes, most;    /* that rank 0's could have */
+    bool is_own;
     int problem;               /* of putting it in its place */
     struct beside_file beside; /* number 0: nobody waits */
 };
 
 static struct ending ending_begin(struct written *file) {
     struct stat now = {0};
-    struct statvfs disk;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
     struct ending ending = {.met = written_in_meeting(file), .is_own = file->is_own, .beside = file->beside};
     if (!fstat(file->descriptor, &now))
         ending.bytes = (uint64_t)now.st_size;
-    ending.disk_is_full =
-        !file->is_own && !fstatvfs(file->descriptor, &disk) && disk.f_blocks && !(geteuid() ? disk.f_bavail : disk.f_bfree);
-    ending.problem = written_publish(file); /* also where another thread has begun to */
+    ending.most = sink_most_bytes(file->descriptor, ending.bytes); /* before the file whose place it takes is gone */
+    ending.problem = written_publish(file);                        /* also where another thread has begun to */
     if (!mapped_keep(file))
         written_drop(file);
     errno = saved_errno;
     return ending;
 }
 
-/* result: of closing. Returns what the program gets: on all ranks what rank 0 gets. A rank's copy that has become longer than rank 0's file,
-   with no room left on rank 0's disk, says that rank 0 could not write all. */
+static int error_of_copy(const struct ending *ending, int first, uint64_t most) {
+    return !first && ending->bytes > most ? ENOSPC : first;
+}
+
+/* result: of closing. Returns what the program gets: on all ranks what rank 0 gets. A rank's copy that has become longer than rank 0's file
+   could become on its disk says that rank 0 could not write all. */
 static int ending_end(struct ending *ending, int result, int failure) {
     int error = result ? errno : ending->problem;
     int first = 0;
+    uint64_t most;
     if (ending->beside.number && !ending->is_own)
-        beside_file_ends(ending->beside, error);
-    else if (ending->beside.number && beside_await_file(ending->beside, &first) && !error)
-        error = first;
+        beside_file_ends(ending->beside, ending->most, error);
+    else if (ending->beside.number && beside_await_file(ending->beside, &most, &first) && !error)
+        error = error_of_copy(ending, first, most);
     if (ending->met.number && !ending->is_own)
-        meeting_file_ends(ending->met, ending->bytes, error ? error : ending->disk_is_full ? -ENOSPC : 0);
-    uint64_t bytes;
-    if (ending->met.number && ending->is_own && meeting_await_file(ending->met, &bytes, &first) && !error)
-        error = first >= 0 ? first : bytes < ending->bytes ? -first : 0;
+        meeting_file_ends(ending->met, ending->most, error);
+    else if (ending->met.number && meeting_await_file(ending->met, &most, &first) && !error)
+        error = error_of_copy(ending, first, most);
     if (error)
         errno = error;
     return error ? failure : result;

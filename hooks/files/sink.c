@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "alias.h"
@@ -234,4 +235,18 @@ int sink_take(struct written *own, const char *real, int flags, unsigned mode) {
     if (own && sink >= 0 && sink_adds(flags) && !fstat(sink, &now))
         own->hollow = now.st_size;
     return sink;
+}
+
+/* Root may have what is kept for it, but for a rest that ext4 keeps from everybody, ROOM_KEPT blocks at most. */
+uint64_t sink_most_bytes(int descriptor, uint64_t bytes) {
+    enum { ROOM_KEPT = 4096, PART_KEPT = 32 };
+    struct statvfs disk;
+    uint64_t most;
+    if (fstatvfs(descriptor, &disk) || !disk.f_blocks)
+        return UINT64_MAX;
+    fsblkcnt_t room = disk.f_bavail, kept = disk.f_blocks / PART_KEPT < ROOM_KEPT ? disk.f_blocks / PART_KEPT : ROOM_KEPT;
+    if (!geteuid() && disk.f_bfree > kept + room)
+        room = disk.f_bfree - kept;
+    bool is_endless = __builtin_mul_overflow(room, disk.f_frsize, &most) || __builtin_add_overflow(most, bytes, &most);
+    return is_endless ? UINT64_MAX : most;
 }

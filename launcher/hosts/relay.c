@@ -151,14 +151,14 @@ static void take_answer(struct board_meetings *room, const struct relayed *relay
 static void take_end(struct board *board, const struct protocol_meeting *said) {
     struct board_end *end = &board->meetings.ends[said->answer % BOARD_ENDS];
     if (said->what == PROTOCOL_MEETING_CLOSED) {
-        board_end_beside(&board->beside_ends[said->answer % BOARD_ENDS], said->number, said->error);
+        board_end_beside(&board->beside_ends[said->answer % BOARD_ENDS], said->number, said->bytes, said->error);
         return;
     }
     if (said->what == PROTOCOL_MEETING_SEEN) {
         atomic_store(&end->seen, said->number);
         return;
     }
-    atomic_store(&end->bytes, said->bytes);
+    atomic_store(&end->most, said->bytes);
     atomic_store(&end->error, said->error);
     atomic_store(&end->number, said->number);
 }
