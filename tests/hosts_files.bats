@@ -164,6 +164,37 @@ True True True
     [ -z "$(find host2 -mindepth 1 ! -path 'host2/.nv*')" ]
 }
 
+@test "a folder that is read again from its begin shows what has been made in it meanwhile" {
+    python_program '
+import ctypes
+libc = ctypes.CDLL(None)
+libc.opendir.restype = libc.readdir.restype = ctypes.c_void_p
+libc.readdir.argtypes = libc.rewinddir.argtypes = libc.closedir.argtypes = [ctypes.c_void_p]
+def read(stream):
+    names = iter(lambda: libc.readdir(stream), None)
+    return sorted(ctypes.string_at(entry + 19).decode() for entry in names)[2:]
+os.mkdir("made")
+open("made/first", "w").close()
+stream = libc.opendir(b"made")
+print(read(stream))
+os.mkdir("made/second")
+os.unlink("made/first")
+libc.rewinddir(stream)
+print(read(stream))
+log = open("made/log", "w")
+libc.rewinddir(stream)
+print(read(stream))
+libc.rewinddir(stream)
+print(read(stream), libc.closedir(stream))'
+    options=(--log-dir "$T/log")
+    on_hosts "1 1" 0 "${command[@]}"
+    [ "$(cat log/rank-1.out)" = "['first']
+['second']
+['log', 'second']
+['log', 'second'] 0" ]
+    diff log/rank-0.out log/rank-1.out
+}
+
 # Two disks under one name: ip netns exec gives each a mount name space of its own.
 @test "one path that is another disk on each host" {
     python_program '

@@ -18,7 +18,8 @@ struct listing {
     _Atomic(void *) stream; /* libc's; NULL: free */
     struct entries entries;
     size_t next;
-    struct alias_folder *folder; /* owned: this host's, to be read again when the stream begins again; NULL: the first host's */
+    struct alias_folder *folder; /* owned: this host's, to be read again when the stream begins again; NULL: the first host's, */
+    char *first_hosts;           /* owned: whose path this is */
     struct dirent current;
 };
 
@@ -38,7 +39,9 @@ static struct listing *find(void *stream) {
 static void drop(struct listing *listing) {
     entries_drop(&listing->entries);
     free(listing->folder);
+    free(listing->first_hosts);
     listing->folder = NULL;
+    listing->first_hosts = NULL;
     atomic_store(&listing->stream, NULL);
     atomic_fetch_sub(&shown, 1);
 }
@@ -138,7 +141,9 @@ static void *list_if_own_names(int descriptor, void *stream) {
 /* libc's stream of the descriptor, to which the list of the first host's folder belongs from now on. NULL with errno. */
 static void *open_list(const char *absolute, int descriptor) {
     struct listing *listing = take_free();
-    int error = listing ? fetch(&listing->entries, absolute) : ENOMEM;
+    if (listing)
+        listing->first_hosts = strdup(absolute);
+    int error = listing && listing->first_hosts ? fetch(&listing->entries, absolute) : ENOMEM;
     void *stream = error ? NULL : ORIGINAL(fdopendir)(descriptor);
     error = error ? error : errno;
     if (stream)
@@ -273,8 +278,23 @@ void hook_seekdir(void *stream, long place) {
         ORIGINAL(seekdir)(stream, place);
 }
 
+/* Where the first host does not say what is there now the list stays: the function cannot fail. */
+static void fetch_again(struct listing *listing) {
+    struct entries entries = {0};
+    int saved_errno = errno;
+    if (fetch(&entries, listing->first_hosts)) {
+        entries_drop(&entries);
+    } else {
+        entries_drop(&listing->entries);
+        listing->entries = entries;
+    }
+    listing->next = 0;
+    errno = saved_errno;
+}
+
 void hook_rewinddir(void *stream) {
     struct alias_folder folder;
+    listing_settle();
     struct listing *listing = find(stream);
     ORIGINAL(rewinddir)(stream);
     if (!listing) { /* the program may have made names there since */
@@ -284,7 +304,7 @@ void hook_rewinddir(void *stream) {
         drop(listing);
         list_own_names(&folder, stream);
     } else {
-        listing->next = 0;
+        fetch_again(listing);
     }
 }
 
