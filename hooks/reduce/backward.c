@@ -225,6 +225,13 @@ static void run_divided(const struct execution *execution, struct seeds *seeds) 
     run(execution, &inputs);
 }
 
+bool backward_takes_half(struct tensor *leaf) {
+    if (!current || !pairs_get(&current->halves, leaf))
+        return false;
+    pairs_put(&current->halves, leaf, NULL);
+    return true;
+}
+
 /* What the outer one has of its own. */
 struct outer {
     struct pairs halves;

@@ -14,6 +14,7 @@ struct user_hook {
     void *function[4];    /* the program's std::function, moved here */
     struct record record; /* of the tensor it was put on; RECORD_NONE: a leaf or another replicated tensor */
     void *node;           /* of the graph, which has computed the tensor */
+    struct tensor *leaf;  /* NULL: it is none */
 };
 
 static void function_move(void **from, void **to) {
@@ -154,10 +155,13 @@ static struct tensor *user_hook_called(struct tensor *gradient, void *data) {
     if (!backward_is_divided() || gradient == torch_facts.undefined)
         return make_whole(user_call(hook, gradient));
     struct record wanted = boundary_record_of_gradient(&hook->record);
-    struct value seen = value_tensor(boundary_show(gradient, &wanted));
+    struct tensor *whole = half_show(hook->leaf, gradient);
+    struct value seen = value_tensor(whole ? whole : boundary_show(gradient, &wanted));
     struct fit_size size = fit_size_of(seen.tensor, &wanted);
     struct tensor *returned = user_call(hook, seen.tensor);
-    struct tensor *written = returned == torch_facts.undefined ? boundary_written(seen.tensor, &wanted) : NULL;
+    struct tensor *written = returned == torch_facts.undefined && !whole ? boundary_written(seen.tensor, &wanted) : NULL;
+    if (returned == torch_facts.undefined && whole)
+        tensor_retain(returned = whole);
     value_drop(seen);
     returned = written ? written : boundary_return(fit_exact(returned, &size), &wanted);
     dispatch_client.hook_returned(hook->node, returned);
@@ -172,6 +176,7 @@ unsigned hook_register_hook(struct tensor *const *tensor, void **function) {
     function_move(function, hook->function);
     hook->record = record_get(*tensor);
     hook->node = tensor_node(*tensor);
+    hook->leaf = hook->node ? NULL : *tensor;
     return tensor_add_hook(
         *tensor, (struct hook_closure){.function = user_hook_called, .release = user_hook_release, .data = hook, .sees_none = true});
 }

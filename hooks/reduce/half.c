@@ -58,3 +58,33 @@ void half_overflow(float *sums, size_t count) {
         if (fabsf(sums[i]) >= first_infinite)
             sums[i] = copysignf(INFINITY, sums[i]);
 }
+
+/* By a round trip, which is exact for what is infinite, on any device. */
+void half_overflow_tensor(struct tensor *sum) {
+    OPAQUE_SCOPE;
+    struct value values = TORCH_CALL("aten::detach", "", value_tensor(sum));
+    struct value half =
+        TORCH_CALL("aten::to", "dtype", values, value_int(DTYPE_FLOAT16), value_bool(false), value_bool(false), value_none());
+    struct value back = TORCH_CALL("aten::to", "dtype", half, value_int(DTYPE_FLOAT32), value_bool(false), value_bool(false), value_none());
+    struct value is_infinite = TORCH_CALL("aten::isinf", "", back), all = TORCH_CALL("aten::where", "self", is_infinite, back, values);
+    value_drop(TORCH_CALL("aten::copy_", "", values, all, value_bool(false)));
+    struct value owned[] = {values, half, back, is_infinite, all};
+    for (int i = 0; i < 5; i++)
+        value_drop(owned[i]);
+}
+
+struct tensor *half_show(struct tensor *leaf, struct tensor *gradient) {
+    if (!leaf || !tensor_is_plain(gradient) || tensor_dtype(gradient) != DTYPE_FLOAT32 || !backward_takes_half(leaf))
+        return NULL;
+    OPAQUE_SCOPE;
+    struct value part = TORCH_CALL("aten::alias", "", value_tensor(gradient)); /* the engine's own tensor stays unmarked */
+    record_clear(part.tensor);
+    record_set(part.tensor, (struct record){.kind = RECORD_PARTIAL});
+    struct value whole = value_tensor(dispatch_client.whole(part.tensor));
+    struct value own = TORCH_CALL("aten::clone", "", whole, value_none());
+    record_clear(own.tensor);
+    value_drop(part);
+    value_drop(whole);
+    half_overflow_tensor(own.tensor);
+    return boundary_hand_out(own.tensor);
+}

@@ -21,6 +21,7 @@ struct watched {
     struct object *reference; /* owned, weak: a hook may hold its own tensor, and Python's collector must see all owners of such a cycle */
     struct record record;     /* of the tensor */
     void *node;               /* of the graph, which has computed it */
+    struct tensor *leaf;      /* NULL: it is none */
 };
 
 /* Looked at with the interpreter's lock, where no code of Python can run meanwhile. */
@@ -92,7 +93,8 @@ static bool watched_find(const struct object *dictionary, struct watched *found)
 static void watch(struct object *dictionary, struct tensor *tensor) {
     static uint64_t looked_at;
     const struct python_api *python = python_api();
-    struct watched fresh = {dictionary, reference_to(python, dictionary), record_get(tensor), tensor_node(tensor)};
+    struct watched fresh = {dictionary, reference_to(python, dictionary), record_get(tensor), tensor_node(tensor),
+                            tensor_node(tensor) ? NULL : tensor};
     struct object **dead = NULL;
     size_t dead_count = 0;
     if (count == room || looked_at != report_backwards_of_all())
@@ -134,7 +136,8 @@ static void *python_hook_called(void *result, struct python_hook *hook, const st
     struct record wanted = boundary_record_of_gradient(&tensor.record);
     __attribute__((cleanup(free_tensors))) struct tensor **copies = malloc(all * sizeof *copies); /* borrowed but for the one shown */
     memcpy(copies, gradients->begin, all * sizeof *copies);
-    __attribute__((cleanup(release_tensor))) struct tensor *seen = boundary_show(copies[index], &wanted);
+    struct tensor *whole = half_show(tensor.leaf, copies[index]);
+    __attribute__((cleanup(release_tensor))) struct tensor *seen = whole ? whole : boundary_show(copies[index], &wanted);
     copies[index] = seen;
     struct vector shown = {(char *)copies, (char *)(copies + all), (char *)(copies + all)};
     {

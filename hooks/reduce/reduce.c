@@ -270,6 +270,8 @@ static void sum_with_graph(struct backward *backward) {
     for (size_t i = 0; i < backward->count; i++) {
         struct tensor **slot = tensor_grad_slot(backward->leaves[i].leaf), *before = backward->leaves[i].before;
         struct value sum = value_tensor(sum_of(*slot));
+        if (backward->leaves[i].is_half && tensor_is_plain(sum.tensor) && tensor_dtype(sum.tensor) == DTYPE_FLOAT32)
+            half_overflow_tensor(sum.tensor);
         if (before) {
             struct value had = value_tensor(before);
             bool is_turned = !tensor_is_plain(before) && tensor_is_plain(sum.tensor); /* a dense one is added to no sparse one */

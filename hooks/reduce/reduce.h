@@ -72,6 +72,10 @@ void half_meet(const void *node);
 void half_find(const struct vector *roots, struct pairs *leaves);
 /* Sums over the ranks: infinite where float16 is. */
 void half_overflow(float *sums, size_t count);
+void half_overflow_tensor(struct tensor *sum);
+/* What a hook of such a leaf is shown: in one process it comes after float16 has ended, so it is the sum, infinite where that one's is, and what the hook makes
+   of it is the hook's. NULL: it is no such leaf. Owned. A collective. */
+struct tensor *half_show(struct tensor *leaf, struct tensor *gradient);
 
 /* ---- who may accumulate into a leaf (accumulate.c). Any thread. */
 /* Of the divided one, until the scope ends, be it by an exception: locks its list of leaves, when no undivided one writes to this leaf (NULL: any). */
@@ -108,6 +112,8 @@ void settled_free(struct backward *backward);
 
 /* True while the engine runs a backward whose roots were computed from divided rows. */
 bool backward_is_divided(void);
+/* Is the leaf among those whose gradient comes through float16? Not any more, then. */
+bool backward_takes_half(struct tensor *leaf);
 /* Code of the program is about to run in this thread: it may look at the gradients that the backward has brought to leaves, so they are made final now. The
    leaf into which this thread is about to accumulate, whose hook it is, has what was there before. NULL: it is none's. */
 struct arrival;

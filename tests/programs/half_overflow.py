@@ -95,6 +95,31 @@ for exponent in 6, 13, 15, 17:
 for use_reentrant in False, True:
     train(f"checkpointed {use_reentrant}", Checkpointed(use_reentrant), 2.0**17)
 
+def large_gradient(scale, *hooks, **settings):
+    """Eight rows, whose gradients of `scale` float16 adds up; hooks come after it, in float32."""
+    torch.manual_seed(0)
+    layer, weight = nn.Linear(4, 4), nn.Parameter(torch.ones(4, 1))
+    for hook in hooks:
+        weight.register_hook(hook)
+    for _ in range(2):
+        weight.grad = None
+        rows = layer(torch.ones(8, 4)) * 0 + scale
+        (rows.half() @ weight.half()).float().sum().backward(**settings)
+        print("large", scale, len(hooks), settings, *weight.grad.flatten().tolist())
+
+
+def tenfold(gradient):
+    gradient.mul_(10)
+
+
+for scale in 1000, 10000:
+    for settings in {}, {"create_graph": True}:
+        large_gradient(scale, **settings)
+        large_gradient(scale, lambda gradient: gradient * 10, **settings)
+    large_gradient(scale, lambda gradient: gradient if gradient.isfinite().all() else torch.zeros_like(gradient), tenfold)
+    large_gradient(scale, torch.nan_to_num)
+    large_gradient(scale, tenfold, lambda gradient: print("seen", gradient.tolist()))
+
 with torch.no_grad():  # what is not trained on, as a whole
     net, rows, classes = nn.Linear(8, 4).half(), torch.randn(32, 8).half(), torch.arange(32) % 4
     scores, weights = net(rows), torch.tensor([1.0, 2.0, 3.0, 4.0]).half()
