@@ -37,6 +37,17 @@ static bool ends_word(const char *at, const char *end) {
     return at == end || !(isalnum((unsigned char)*at) || *at == '/');
 }
 
+/* "sec/batch", "s/epoch": a time for one of what a training counts. Behind the unit of time. */
+static bool is_for_one(const char *at, const char *end) {
+    static const char *const counted[] = {"/batch", "/step", "/iter", "/iteration", "/epoch", "/it", "/sample", "/image", "/token"};
+    for (size_t i = 0; i < sizeof(counted) / sizeof(*counted); i++) {
+        size_t n = strlen(counted[i]);
+        if ((size_t)(end - at) >= n && !memcmp(at, counted[i], n) && ends_word(at + n, end))
+            return true;
+    }
+    return false;
+}
+
 /* "it/s", "tok/s", "samples/sec", "/s": so much a second, of anything. */
 static bool is_rate(const char *at, const char *end) {
     while (at < end && isalpha((unsigned char)*at))
@@ -52,7 +63,7 @@ static bool is_rate(const char *at, const char *end) {
 
 static bool unit_follows(const struct text *text) {
     static const char *const units[] = {"seconds", "second", "minutes", "minute", "secs", "sec", "mins", "min",
-                                        "ms",      "us",     "ns",      "s",      "m",    "h",   "s/it", "fps"};
+                                        "ms",      "us",     "ns",      "s",      "m",    "h",   "fps"};
     const char *at = text->at;
     while (at < text->end && *at == ' ')
         at++;
@@ -60,7 +71,8 @@ static bool unit_follows(const struct text *text) {
         return true;
     for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
         size_t n = strlen(units[i]);
-        if ((size_t)(text->end - at) >= n && !strncasecmp(at, units[i], n) && ends_word(at + n, text->end))
+        if ((size_t)(text->end - at) >= n && !strncasecmp(at, units[i], n) &&
+            (ends_word(at + n, text->end) || is_for_one(at + n, text->end)))
             return true;
     }
     return false;
@@ -80,10 +92,11 @@ static bool is_named(const struct text *text, const char *end, const char *const
 
 /* is_fraction: "Data 0.012 (0.030)", the time that loading took (PyTorch's ImageNet example, torchvision, timm), is one; "data 5" counts. */
 static bool name_is_time(const struct text *text, const char *number, bool is_fraction) {
-    static const char *const names[] = {"time",     "runtime", "walltime", "seconds", "secs",       "sec",        "elapsed",
-                                        "duration", "latency", "speed",    "fps",     "ms/batch",   "throughput", "ms/step",
-                                        "sec/step", "it/s",    "/s",       "/sec",    "per_second", "per second", "sps",
-                                        "wps",      "ups",     "mfu",      NULL},
+    static const char *const names[] = {"time",       "runtime",    "walltime",   "seconds",    "secs", "sec",
+                                        "elapsed",    "duration",   "latency",    "speed",      "fps",  "ms/batch",
+                                        "throughput", "ms/step",    "sec/step",   "it/s",       "/s",   "/sec",
+                                        "per_second", "per second", "sps",        "wps",        "ups",  "mfu",
+                                        "time/iter",  "time/step",  "time/batch", "time/epoch", NULL},
                              *const of_fractions[] = {"data", "took", "wall", NULL};
     const char *end = number;
     while (end > text->begin && (isspace((unsigned char)end[-1]) || strchr("'\":=([|", end[-1])))

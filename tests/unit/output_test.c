@@ -354,6 +354,8 @@ TEST("times that have a name but no unit are not compared") {
     EXPECT(same("wps=1234.5, ups=3.1, wall=12.0", "wps=934.5, ups=2.4, wall=15.1") && same("31.2 FPS", "29.8 FPS"));
     EXPECT(!same("data 5", "data 6") && !same("took 5 steps", "took 6 steps") && !same("5 m/sx", "6 m/sx") &&
            !same("ups 0.5 loss 1.5", "ups 0.7 loss 2.5"));
+    EXPECT(same("loss 2.3, 9.164 sec/batch", "loss 2.3, 12.1 sec/batch") && same("time/iter 9.82", "time/iter 12.1"));
+    EXPECT(same("0.31 s/epoch", "0.4 s/epoch") && !same("9.1 apples/batch", "9.2 apples/batch"));
     EXPECT(same("ms/batch  5.31 | loss 2.3", "ms/batch 12.10 | loss 2.3") && same("elapsed=1.2 tok/s: 812", "elapsed=3.9 tok/s: 190"));
     EXPECT(!same("'eval_runtime': '0.0052', 'loss': '0.25'", "'eval_runtime': '0.0098', 'loss': '0.35'"));
     EXPECT(!same("Time 0.31 (0.29) 2.5", "Time 0.62 (0.41) 3.5") && !same("time 0.31 loss (0.29)", "time 0.31 loss (0.41)"));
