@@ -382,7 +382,7 @@ struct written {
 struct written window_region(struct tensor *tensor);
 bool window_writes_some(const struct operator *op); /* of its first argument, in place, some elements? */
 struct written window_region_of_call(const struct shard_call *call, const struct argument *argument);
-void window_end_call(const struct written *written); /* releases that of a call */
+void window_end_call(struct written *written); /* releases that of a call */
 void window_after_write(const struct written *written);
 void read_after_write(const struct written *written);
 

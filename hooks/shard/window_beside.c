@@ -167,12 +167,16 @@ bool window_find_written(const struct window *window, const struct window *throu
 void window_bring(struct window *window, const struct window *through, const struct written *written) {
     if (!tensor_is_on_host(window->whole) && tensor_has_no_values(window->whole)) /* meta */
         return;
+    bool is_version = written && !window_counts_apart(window, through, written);
+    if (is_version &&
+        window_has_history(window)) /* of all its rows, whichever were written: they are views of what has another history now */
+        window_owe_history(window);
     struct value flags;
     bool is_known = window_find_written(window, through, written, &flags), is_met = value_is_tensor(&flags) && window_any_flag(flags);
     if (is_met && through && (!tensor_requires_grad(window->whole) || window_is_of_leaf(window)))
         bring_values(window, through, written, flags);
     else if (is_met || !is_known)
-        window_miss(window, flags, written && !window_counts_apart(window, through, written));
+        window_miss(window, flags, is_version);
     value_drop(flags);
 }
 

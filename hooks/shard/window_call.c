@@ -54,15 +54,22 @@ static void check_alone(const struct shard_call *call, const struct argument *ar
             "rows of it, and of another tensor that shares its memory (x.detach()), are held, and would be told apart by their history");
 }
 
-/* Of what is written at indices those elements alone: others may just be written elsewhere. */
-void window_refresh_arguments(const struct shard_call *call) {
-    for (int i = 0; i < call->argument_count && call->gathered && !window_makes_views(call->op); i++) {
-        if (call->arguments[i].record.kind != RECORD_GATHERED)
+static void refresh_those(const struct shard_call *call, bool that_are_written) {
+    for (int i = 0; i < call->argument_count; i++) {
+        const struct argument *argument = &call->arguments[i];
+        if (argument->record.kind != RECORD_GATHERED || call_writes(call, argument) != that_are_written)
             continue;
-        struct written written = window_region_of_call(call, &call->arguments[i]);
-        window_refresh(argument_tensor(&call->arguments[i]), &written);
-        window_end_call(&written);
+        __attribute__((cleanup(window_end_call))) struct written written = window_region_of_call(call, argument);
+        window_refresh(argument_tensor(argument), &written);
     }
+}
+
+/* First what is read, which may choose what is written; of that those elements alone: others may just be written elsewhere. */
+void window_refresh_arguments(const struct shard_call *call) {
+    if (!call->gathered || window_makes_views(call->op))
+        return;
+    refresh_those(call, false);
+    refresh_those(call, true);
 }
 
 struct tensor *window_at_hand(const struct shard_call *call, const struct argument *argument) {

@@ -75,7 +75,7 @@ struct value window_no_flags(const struct window *window) {
 
 struct value window_missed_of(const struct window *window, struct tensor *tensor, const struct written *written) {
     struct extent asked = extent_of(tensor), lies = extent_of(window->whole);
-    if (window->is_stale)
+    if (window->is_stale || (!window->stale && window_is_view(window->whole))) /* nobody brings single elements there */
         return value_none();
     if (!window->stale) /* the history alone is due */
         return window_no_flags(window);

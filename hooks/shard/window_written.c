@@ -38,11 +38,13 @@ bool window_writes_some(const struct operator *op) {
     return some_of(op);
 }
 
-/* Has every rank all of what chooses? */
+/* Has every rank all of what chooses, and is it the same when the call has written? Not what is a view of rows, perhaps of those that are written, or out of
+   date until then. */
 static bool is_known(const struct shard_call *call, int position) {
     for (int i = 0; i < call->argument_count; i++) {
         const struct argument *argument = &call->arguments[i];
-        bool is_whole = argument->record.kind == RECORD_NONE || argument->record.kind == RECORD_GATHERED;
+        bool is_whole =
+            argument->record.kind == RECORD_NONE || (argument->record.kind == RECORD_GATHERED && !argument->record.is_view_of_gathered);
         if (argument->position == position && (!is_whole || !tensor_is_plain(argument_tensor(argument))))
             return false;
     }
@@ -93,7 +95,7 @@ struct written window_region_of_call(const struct shard_call *call, const struct
     return written;
 }
 
-void window_end_call(const struct written *written) {
+void window_end_call(struct written *written) {
     if (written->some)
         value_drop(written->chooses);
 }

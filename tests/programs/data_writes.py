@@ -163,15 +163,10 @@ def twins():
 
 
 def twins_looked_at():
-    """Rows of both were looked at, and those of one at most are held: nothing is refused."""
+    """Rows of both were looked at, and none of one is held: nothing is refused, in a program that has had threads, too."""
     weight = torch.full((6,), 1.5, requires_grad=True)
     x = layer(rows).detach()
     tell("differences", x.detach()[0] - x.detach()[1])
-    x[3].mul_(weight)
-    (x * 2).sum().backward()
-    x = layer(rows).detach()
-    held = x[0]
-    tell("one", x.detach()[1])
     x[3].mul_(weight)
     (x * 2).sum().backward()
     held = [x.detach()[i] for i in range(12)]
@@ -283,6 +278,39 @@ def of_one_thread_after_another():
         tell("both", part[9], part[1])
 
 
+def history_by_another():
+    """The history of a tensor is that of all its rows, whichever were written, and whatever is written as values later."""
+    for write in lambda h: h.add_(1), lambda h: h.data.zero_():
+        layer.zero_grad()
+        h = layer(rows)
+        row = h[3]
+        beside(lambda: h.mul_(2))
+        with torch.no_grad():
+            write(h)
+        row.sum().backward()
+        tell("values", layer.weight.grad, row)
+    h = layer(rows)
+    row = h[3]
+    beside(lambda: h[5].mul_(2.))
+    tell("asked for", torch.autograd.grad(row.sum() + h.sum(), h)[0])
+    narrow = nn.Linear(4, 1)(rows)
+    row = narrow.expand(12, 4)[3]
+    beside(lambda: narrow.mul_(2.))
+    with torch.no_grad():
+        tell("expanded", row)
+    row.sum().backward()
+    flags = layer(rows) > -9
+    row = flags[3]
+    row[row] = False
+    tell("chosen by itself", flags[3].float(), flags.sum())
+    h = layer(rows).detach()
+    flags = h > 99
+    row, mask = h[3], flags[3]
+    beside(lambda: (h.zero_(), flags.fill_(True)))
+    row.masked_fill_(mask, 7.)
+    tell("chosen by what was missed", h)
+
+
 def missed_by_another():
     """A write with a history by another thread, and then values alone."""
     weight = torch.full((6,), 1.5, requires_grad=True)
@@ -301,5 +329,6 @@ twins_looked_at()
 beside(print)
 data_writes()
 of_one_thread_after_another()
+history_by_another()
 missed_by_another()
 missed_with_history()
