@@ -59,7 +59,7 @@ void half_overflow(float *sums, size_t count) {
             sums[i] = copysignf(INFINITY, sums[i]);
 }
 
-/* By a round trip, which is exact for what is infinite, on any device. */
+/* The same by operators, on any device: by a round trip, which is exact for what is infinite. */
 void half_overflow_tensor(struct tensor *sum) {
     OPAQUE_SCOPE;
     struct value values = TORCH_CALL("aten::detach", "", value_tensor(sum));
@@ -77,9 +77,7 @@ struct tensor *half_show(struct tensor *leaf, struct tensor *gradient) {
     if (!leaf || !tensor_is_plain(gradient) || tensor_dtype(gradient) != DTYPE_FLOAT32 || !backward_takes_half(leaf))
         return NULL;
     OPAQUE_SCOPE;
-    struct value part = TORCH_CALL("aten::alias", "", value_tensor(gradient)); /* the engine's own tensor stays unmarked */
-    record_clear(part.tensor);
-    record_set(part.tensor, (struct record){.kind = RECORD_PARTIAL});
+    struct value part = value_tensor(boundary_show(gradient, &(struct record){.kind = RECORD_PARTIAL}));
     struct value whole = value_tensor(dispatch_client.whole(part.tensor));
     struct value own = TORCH_CALL("aten::clone", "", whole, value_none());
     record_clear(own.tensor);

@@ -98,10 +98,7 @@ void window_take_back(struct window *window, const struct written *written);
 struct tensor *window_own_flags(const struct window *window, struct tensor *flags);
 /* From copy to copy: all ranks have the same. */
 void window_carry(const struct window *window, const struct window *through, const struct written *written);
-/* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. Of values that were
-   written raw, through a pointer or through h.data, no version moves. Of the values those alone where flags are set (no tensor: all). */
-void window_renew(struct window *window, bool was_written_raw, struct value flags);
-/* The same after its source was written, through the window that is up to date or otherwise (NULL). */
+/* The copy's values are gathered anew, a collective, after its source was written, through the window that is up to date or otherwise (NULL). */
 void window_renew_written(struct window *window, const struct window *through, const struct written *written);
 /* The same of what other threads have written, and is used now of this view or (not NULL) written to it. */
 void window_renew_missed(struct window *window, struct tensor *tensor, const struct written *written);

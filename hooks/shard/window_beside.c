@@ -140,10 +140,10 @@ static bool find_written(const struct window *window, const struct window *throu
 }
 
 /* From the copy of one thread's window to that of another's, where the flags are. */
-static void bring_values(const struct window *window, const struct window *through, const struct written *written, struct value flags) {
-    struct extent told, of = extent_told(window->source, &window->record);
-    find_written(window, through, written, &told);
-    struct value all = blank(window->whole, end_of_both(&told, &of), false), to = window_part(all.tensor, &told),
+static void bring_values(const struct window *window, const struct window *through, const struct written *written,
+                         const struct extent *told, struct value flags) {
+    struct extent of = extent_told(window->source, &window->record);
+    struct value all = blank(window->whole, end_of_both(told, &of), false), to = window_part(all.tensor, told),
                  from = window_part(through->whole, &written->extent), values = window_part(all.tensor, &of);
     struct value own = window_values_of(window->whole, window_counts_apart(window, through, written));
     value_drop(TORCH_CALL("aten::copy_", "", to, from, value_bool(false)));
@@ -155,12 +155,16 @@ static void bring_values(const struct window *window, const struct window *throu
     value_drop(all);
 }
 
+/* Where the copy has them. Owned; none: it has none of them. */
+static struct value flags_of_written(const struct window *window, const struct written *written, const struct extent *told) {
+    struct extent of = extent_told(window->source, &window->record);
+    return extent_end(told) && extent_end(&of) ? window_flags(window->whole, told, written, &of) : value_none();
+}
+
 bool window_find_written(const struct window *window, const struct window *through, const struct written *written, struct value *flags) {
-    struct extent told, of = extent_told(window->source, &window->record);
-    *flags = value_none();
+    struct extent told;
     bool is_known = find_written(window, through, written, &told);
-    if (is_known && extent_end(&told) && extent_end(&of))
-        *flags = window_flags(window->whole, &told, written, &of);
+    *flags = is_known ? flags_of_written(window, written, &told) : value_none();
     return is_known;
 }
 
@@ -171,10 +175,12 @@ void window_bring(struct window *window, const struct window *through, const str
     if (is_version &&
         window_has_history(window)) /* of all its rows, whichever were written: they are views of what has another history now */
         window_owe_history(window);
-    struct value flags;
-    bool is_known = window_find_written(window, through, written, &flags), is_met = value_is_tensor(&flags) && window_any_flag(flags);
+    struct extent told;
+    bool is_known = find_written(window, through, written, &told);
+    struct value flags = is_known ? flags_of_written(window, written, &told) : value_none();
+    bool is_met = value_is_tensor(&flags) && window_any_flag(flags);
     if (is_met && through && (!tensor_requires_grad(window->whole) || window_is_of_leaf(window)))
-        bring_values(window, through, written, flags);
+        bring_values(window, through, written, &told, flags);
     else if (is_met || !is_known)
         window_miss(window, flags, is_version);
     value_drop(flags);

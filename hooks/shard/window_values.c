@@ -116,11 +116,11 @@ static void owe_history(struct window *window) {
         window_owe_history(window);
 }
 
-void window_renew(struct window *window, bool was_written_raw, struct value flags) {
+/* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. Of values that were
+   written raw, through a pointer or through h.data, no version moves. Of the values those alone where flags are set (no tensor: all). */
+static void renew(struct window *window, bool was_written_raw, struct value flags) {
     check_unturned(window);
     bool is_some = value_is_tensor(&flags) && !window->is_stale;
-    bool has_others = !is_some && (window->has_missed_versions || window->is_history_due);
-    was_written_raw &= !has_others;
     bool has_history = window_has_history(window) && !was_written_raw;
     window->is_spent |= has_history && window->is_of_many;
     has_history &= !window->is_of_many;
@@ -143,8 +143,10 @@ void window_renew(struct window *window, bool was_written_raw, struct value flag
     value_drop(fresh);
     value_drop(whole);
     window_note_history(window);
-    if (has_others)
-        owe_history(window);
+}
+
+static bool lacks_versions(const struct window *window) {
+    return window->has_missed_versions || window->is_history_due;
 }
 
 /* What was not written another thread may just be writing. */
@@ -152,15 +154,18 @@ void window_renew_written(struct window *window, const struct window *through, c
     struct value flags = value_none();
     if (shim_has_threads() && window_find_written(window, through, written, &flags) && !value_is_tensor(&flags))
         flags = window_no_flags(window); /* nothing was: the collective comes all the same */
-    window_renew(window, !written || window_counts_apart(window, through, written), flags);
+    bool takes_missed = (!value_is_tensor(&flags) || window->is_stale) && lacks_versions(window); /* all of the copy is had anew */
+    renew(window, !takes_missed && (!written || window_counts_apart(window, through, written)), flags);
+    if (takes_missed)
+        owe_history(window);
     value_drop(flags);
 }
 
 void window_renew_missed(struct window *window, struct tensor *tensor, const struct written *written) {
-    bool is_raw = !window->has_missed_versions && !window->is_history_due;
+    bool lacked_versions = lacks_versions(window);
     struct value flags = window_missed_of(window, tensor, written);
-    window_renew(window, is_raw, flags);
+    renew(window, !lacked_versions, flags);
     value_drop(flags);
-    if (!is_raw)
+    if (lacked_versions)
         owe_history(window);
 }
