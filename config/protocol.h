@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PROTOCOL_VERSION 15
+#define PROTOCOL_VERSION 16
 
 /* Environment of a rank. Nothing else of ours is exported (RANK, WORLD_SIZE... would switch programs into their own DDP: L29). */
 #define PROTOCOL_ENV_SOCKET "ACCEL_RUN_SOCKET" /* name in the abstract name space, without the leading zero byte */
@@ -88,6 +88,7 @@ struct protocol_claim {
     uint32_t version;                   /* PROTOCOL_VERSION of the shim */
     uint32_t rank;                      /* from PROTOCOL_ENV_RANK */
     int32_t pid;                        /* checked against SO_PEERCRED (a pid of another name space may differ: then the kernel's wins) */
+    uint64_t program;                   /* the same for the same program of each rank (hooks/seed/program.c); 0: not known */
     char cookie[PROTOCOL_COOKIE_CHARS]; /* no terminator */
 };
 

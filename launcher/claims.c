@@ -128,7 +128,7 @@ static void note_above(struct rank *rank) {
     }
 }
 
-static void grant(struct claims *claims, struct claims_connection *connection, uint32_t number) {
+static void grant(struct claims *claims, struct claims_connection *connection, uint32_t number, uint64_t program) {
     struct rank *rank = &claims->ranks[number - claims->first];
     if (!pass(claims, connection, number))
         return;
@@ -141,6 +141,26 @@ static void grant(struct claims *claims, struct claims_connection *connection, u
     rank->program_ended_ms = 0;
     note_above(rank);
     rank->generation++;
+    rivals_grant(&rank->rivals, program, connection->segment);
+}
+
+/* Their results would be mixed. */
+static void look_for_rivals(const struct claims *claims, uint32_t number) {
+    struct protocol_problem problem = {
+        .id = "AR-SIDE-BY-SIDE",
+        .cure = "Let the script start one after the other (no & between them), or start accel-run within it, once for each."};
+    const struct rivals *own = &claims->ranks[number - claims->first].rivals;
+    for (uint32_t i = 0; i < claims->local_size; i++) {
+        if (!rivals_are_exchanged(own, &claims->ranks[i].rivals))
+            continue;
+        snprintf(
+            problem.what, sizeof problem.what,
+            "the program starts several trainings side by side, and rank %u has begun with one that is not rank %u's: each of them would "
+            "be trained with a part of the other's ranks",
+            number > claims->first + i ? number : claims->first + i, number > claims->first + i ? claims->first + i : number);
+        claims->events.problem(claims->events.context, number, &problem);
+        return;
+    }
 }
 
 static bool is_process_of_rank(const struct claims_connection *connection) {
@@ -180,6 +200,18 @@ bool claims_is_here(const struct claims *claims, uint32_t rank) {
     return rank - claims->first < claims->local_size;
 }
 
+/* It is of a rank of this host. */
+static void answer_claim(struct claims *claims, struct claims_connection *connection, const struct protocol_claim *claim) {
+    rivals_ask(&claims->ranks[claim->rank - claims->first].rivals, claim->program);
+    if (connection->rank >= 0 && connection->rank != (int)claim->rank)
+        claims_deny(connection, "it is another rank");
+    else if (claims_is_granted(claims, claim->rank))
+        deny_rank(connection);
+    else
+        grant(claims, connection, claim->rank, claim->program);
+    look_for_rivals(claims, claim->rank);
+}
+
 static void handle_claim(struct claims *claims, struct claims_connection *connection, const struct message *message) {
     struct protocol_claim claim;
     if (message->header.bytes < sizeof claim.version) {
@@ -202,12 +234,8 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
         claims_deny(connection, "wrong cookie");
     else if (!claims_is_here(claims, claim.rank))
         claims_deny(connection, "no such rank");
-    else if (claims_is_granted(claims, claim.rank))
-        deny_rank(connection);
-    else if (connection->rank >= 0 && connection->rank != (int)claim.rank)
-        claims_deny(connection, "it is another rank");
     else
-        grant(claims, connection, claim.rank);
+        answer_claim(claims, connection, &claim);
 }
 
 /* Of a rank's process, which has the job's secret from its launcher. */

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "../config/board.h"
+#include "rivals.h"
 
 /* What it writes there (held.c). */
 struct disk {
@@ -43,10 +44,11 @@ struct rank {
     bool program_is_known;                      /* how it has ended is known */
     uint64_t program_ended_ms;                  /* when its end was first seen to have begun; 0: not yet */
     struct rank_ancestor above[RANK_ABOVE_MAX]; /* its parent, that one's parent... : shells that wait for it */
-    uint64_t released;         /* when its connection was closed, as process_started() counts, or a moment before; 0: never */
-    uint64_t unreaped_ms;      /* since when the claimer has been seen to be a zombie; 0: it is none */
-    uint32_t generation;       /* claims granted so far */
-    uint32_t segments;         /* passed so far, to claims and to a first process that may claim: the k-th of every rank is the same */
+    uint64_t released;    /* when its connection was closed, as process_started() counts, or a moment before; 0: never */
+    uint64_t unreaped_ms; /* since when the claimer has been seen to be a zombie; 0: it is none */
+    uint32_t generation;  /* claims granted so far */
+    uint32_t segments;    /* passed so far, to claims and to a first process that may claim: the k-th of every rank is the same */
+    struct rivals rivals;
     const struct board *board; /* of the program that it runs now, or ran last; NULL: none */
 };
 

@@ -38,12 +38,13 @@ static void hear_child(void *context, uint32_t rank) {
     if (job->world_size < 2 || line.step || job->child_has_trained || job->config->log_level < CONFIG_LEVEL_WARN)
         return;
     job->child_has_trained = true;
-    problem_set(&advice, 0, "AR-CHILD-TRAINS",
-                "call the function that trains instead of starting a process for it, or import torch in that process alone",
-                "a child process of rank %u trains, and the process that had imported torch before, which is the rank, has not trained: "
-                "each of the %u ranks has such a child (rank 0 alone where the program waits for it as for a command), which does all of "
-                "the work and writes its files",
-                rank, job->world_size);
+    problem_set(
+        &advice, 0, "AR-CHILD-TRAINS",
+        "call the function that trains instead of starting a process for it, or import torch in that process alone",
+        "a child process of rank %u trains, and the process that had imported torch before, which is the rank, has not trained so far: "
+        "each of the %u ranks has such a child (rank 0 alone where the program waits for it as for a command), which does all of "
+        "the work and writes its files",
+        rank, job->world_size);
     streams_catch_up(&job->streams);
     notices_problem(&job->notices, "warning", &advice);
 }

@@ -212,7 +212,7 @@ static int claim_joined(struct protocol_grant *grant) {
 }
 
 static struct protocol_claim own_claim(void) {
-    struct protocol_claim claim = {.version = PROTOCOL_VERSION, .rank = slot, .pid = getpid()};
+    struct protocol_claim claim = {.version = PROTOCOL_VERSION, .rank = slot, .pid = getpid(), .program = seed_program()};
     memcpy(claim.cookie, cookie, PROTOCOL_COOKIE_CHARS);
     return claim;
 }

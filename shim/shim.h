@@ -155,6 +155,8 @@ struct files_client {
 extern const struct files_client files_client;
 /* hooks/seed: a file of agreed bytes when path is the system's random device, opened for reading; else -1. Keeps errno. */
 int seed_open_device(const char *path, int flags);
+/* hooks/seed: a hash of what this process is, the same for the same process of each rank; 0: not known. Allocates nothing, keeps errno. */
+uint64_t seed_program(void);
 
 /* ---- saying things (problem.c; shim_log: link.c) */
 

@@ -11,6 +11,12 @@ programs_setup_file() {
     unset RANK WORLD_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS ACCEL_RUN_SHIM ATEN_CPU_CAPABILITY
 }
 
+# for_training NAME: the real shim where a file of the launcher's tests has the fake one, and the program in $command
+for_training() {
+    unset ACCEL_RUN_SHIM
+    set_command debian-O2 "$1"
+}
+
 # set_command BUILD NAME: the program and its arguments, in $command; skips the test where this build of libtorch is not installed
 set_command() {
     local build=$1 name=$2

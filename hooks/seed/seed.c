@@ -73,6 +73,10 @@ bool seed_is_agreed(void) {
     return atomic_load_explicit(&agreed, memory_order_acquire);
 }
 
+uint64_t seed_program(void) {
+    return seed_is_agreed() ? program : 0;
+}
+
 static struct siphash_key key_of_draw(enum seed_source source) {
     shim_note_draw();
     bool is_main = is_main_thread();

@@ -1,7 +1,7 @@
 /*
  * A rank without libtorch: speaks the protocol of config/protocol.h as its arguments say, one after the other.
  *
- *   cookie=TEXT rank=N version=N   what the next claim says instead of the truth
+ *   cookie=TEXT rank=N version=N program=N   what the next claim says instead of the truth
  *   claim            claims; prints "denied: reason" on stdout and exits 90 if it is not granted
  *   malformed        sends a message whose length is a lie
  *   short            sends half a claim
@@ -175,6 +175,8 @@ static int assign(const char *name, char *value) {
         claim.rank = (uint32_t)number;
     else if (!strcmp(name, "version"))
         claim.version = (uint32_t)number;
+    else if (!strcmp(name, "program"))
+        claim.program = (uint64_t)number;
     else if (!strcmp(name, "phase"))
         me->phase = (uint32_t)number;
     else if (!strcmp(name, "step"))

@@ -1,7 +1,5 @@
-// sources: shim/link.c shim/problem.c shim/checksum.c shim/joined*.c shim/process.c shim/comm/own.c launcher/claims.c launcher/claims_socket.c launcher/process.c launcher/secret.c launcher/segment.c launcher/loop.c
-/*
- * Both ends of the claim socket: the parent is the launcher, forked children are ranks and strangers.
- */
+// sources: shim/link.c shim/problem.c shim/checksum.c shim/joined*.c shim/process.c shim/comm/own.c launcher/claims.c launcher/rivals.c launcher/claims_socket.c launcher/process.c launcher/secret.c launcher/segment.c launcher/loop.c
+/* Both ends of the claim socket: the parent is the launcher, forked children are ranks and strangers. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -19,6 +17,10 @@
 #include "../../shim/shim.h"
 
 _Atomic uint8_t shim_kind_now; /* shim/kind.c is not here */
+
+uint64_t seed_program(void) {
+    return 0;
+}
 
 /* No `accel-run explain` here. */
 bool shim_records(void) {
