@@ -11,6 +11,7 @@
 #ifndef ACCEL_RUN_PROTOCOL_H
 #define ACCEL_RUN_PROTOCOL_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -88,9 +89,12 @@ struct protocol_claim {
     uint32_t version;                   /* PROTOCOL_VERSION of the shim */
     uint32_t rank;                      /* from PROTOCOL_ENV_RANK */
     int32_t pid;                        /* checked against SO_PEERCRED (a pid of another name space may differ: then the kernel's wins) */
+    char cookie[PROTOCOL_COOKIE_CHARS]; /* no terminator. Up to here all versions are alike: one of another is told from a stranger */
     uint64_t program;                   /* the same for the same program of each rank (hooks/seed/program.c); 0: not known */
-    char cookie[PROTOCOL_COOKIE_CHARS]; /* no terminator */
 };
+
+/* How long what all versions have in common is. */
+#define PROTOCOL_CLAIM_COMMON (offsetof(struct protocol_claim, cookie) + PROTOCOL_COOKIE_CHARS)
 
 struct protocol_grant {
     uint32_t rank;

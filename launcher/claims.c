@@ -220,7 +220,7 @@ static void handle_claim(struct claims *claims, struct claims_connection *connec
     }
     memset(&claim, 0, sizeof claim);
     memcpy(&claim, message->payload, message->header.bytes < sizeof claim ? message->header.bytes : sizeof claim);
-    bool is_of_the_job = message->header.bytes == sizeof claim && cookie_is_right(claims, claim.cookie);
+    bool is_of_the_job = message->header.bytes >= PROTOCOL_CLAIM_COMMON && cookie_is_right(claims, claim.cookie);
     if (claim.version != PROTOCOL_VERSION && is_of_the_job)
         deny_and_stop(claims, connection, 0,
                       &(struct protocol_problem){.id = "AR-VERSION",

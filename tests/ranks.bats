@@ -29,8 +29,10 @@ setup() {
 }
 
 @test "a shim of another version ends the job: it would train alone" {
-    run -125 --separate-stderr "$ACCEL_RUN" "$CLAIMER" version=99 claim
-    contains "$stderr" "AR-VERSION"
+    for claim in claim old; do
+        run -125 --separate-stderr "$ACCEL_RUN" "$CLAIMER" version=14 $claim
+        contains "$stderr" "AR-VERSION"
+    done
 }
 
 @test "wrong cookie, wrong rank, half a claim, a lie about lengths: denied, and the job goes on" {

@@ -4,7 +4,7 @@
  *   cookie=TEXT rank=N version=N program=N   what the next claim says instead of the truth
  *   claim            claims; prints "denied: reason" on stdout and exits 90 if it is not granted
  *   malformed        sends a message whose length is a lie
- *   short            sends half a claim
+ *   short            sends half a claim;  old: one that ends with the secret
  *   release          closes the connection
  *   granted          prints the grant
  *   log:LEVEL:TEXT   a log line          problem:ID:WHAT:CURE   a problem
@@ -221,6 +221,10 @@ static int plain(const char *name) {
     } else if (!strcmp(name, "short")) {
         open_connection();
         send_message(PROTOCOL_CLAIM, &claim, 8, 8);
+        receive_grant();
+    } else if (!strcmp(name, "old")) {
+        open_connection();
+        send_message(PROTOCOL_CLAIM, &claim, PROTOCOL_CLAIM_COMMON, PROTOCOL_CLAIM_COMMON);
         receive_grant();
     } else if (!strcmp(name, "release")) {
         close(connection);
