@@ -386,6 +386,10 @@ in_place_share() {
     same_part set_memory.py debian wheel
 }
 
+@test "rows that are held stay what they are when their tensor is turned around, detached or given other memory in place" {
+    same_part turned_rows.py debian wheel
+}
+
 @test "what is written through the data of a tensor, or of its rows, is no other version of it" {
     same_part data_writes.py debian wheel
 }

@@ -41,8 +41,8 @@ setup_file() {
     stopped wheel AR-WRITE refused.py set_leaf
 }
 
-@test "a divided tensor that is turned around in place while a view of its rows is in use is refused by name" {
-    stopped debian AR-WRITE refused.py turned
+@test "an operator that writes views of two copies of one memory at once is refused by name" {
+    stopped debian AR-WRITE refused.py both_copies
 }
 
 @test "a divided tensor that is written through pointers of it and of a view of it at a time is refused by name" {

@@ -74,7 +74,7 @@ struct origin origin_new(void) {
 
 /* Writes some elements of divided rows in place, while another thread may write or read others, earlier on one rank and later on the next. */
 static bool writes_beside(const struct shard_call *call) {
-    return call->op->writes_some && call->arguments[0].record.kind == RECORD_SHARD && read_is_beside_others();
+    return call->op->writes == WRITES_SOME && call->arguments[0].record.kind == RECORD_SHARD && read_is_beside_others();
 }
 
 void origin_add(struct shard_call *call, uint64_t checksum) {
@@ -145,7 +145,7 @@ static uint8_t noise_of(const struct operator *op) {
 void origin_meet(struct operator *op, const struct rule *rule) {
     op->origin_noise = noise_of(op);
     op->origin_kind = (uint8_t)kind_of(op, rule);
-    op->writes_some = window_writes_some(op);
+    op->writes = (uint8_t)window_writes(op);
     op->origin_name = checksum_mix(checksum_bytes(0, op->name, strlen(op->name)), checksum_bytes(1, op->overload, strlen(op->overload)));
 }
 

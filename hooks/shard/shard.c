@@ -248,7 +248,7 @@ static void free_written(struct all_written *written) {
 static struct all_written find_written(const struct shard_call *call) {
     struct all_written written = {.list = malloc(((size_t)call->argument_count + 1) * sizeof(struct written))};
     for (int i = 0; i < call->argument_count; i++) {
-        if (!call_writes(call, &call->arguments[i]) || !tensor_is_plain(argument_tensor(&call->arguments[i])))
+        if (!call_writes_values(call, &call->arguments[i]) || !tensor_is_plain(argument_tensor(&call->arguments[i])))
             continue;
         struct written *one = &written.list[written.count++];
         *one = window_region_of_call(call, &call->arguments[i]);

@@ -237,11 +237,12 @@ struct tensor *execute_sum_parts(const struct shard_call *call, struct tensor *t
 void execute_write_gathered(struct shard_call *call);
 /* This rank's part of what has been written to a whole tensor: its rows, or of a sum all on rank 0 and zeros elsewhere. With the whole's history. Owned. */
 struct value own_part(struct tensor *whole, const struct record *record);
-/* dispatch_client.in_form */
-struct tensor *write_in_form(struct tensor *tensor, const struct record *wanted);
+struct tensor *write_in_form(struct tensor *tensor, const struct record *wanted); /* dispatch_client.in_form */
 /* Does the operator write to this argument? By its schema; or as running statistics, which schemas do not mark. */
 bool schema_writes(const struct shard_call *call, const struct argument *argument);
 bool call_writes(const struct shard_call *call, const struct argument *argument);
+bool call_writes_values(const struct shard_call *call,
+                        const struct argument *argument); /* and not sizes or history alone: h.t_(), h.detach_() */
 
 /* ---- factors (constant.c), on the host */
 enum { CONSTANT_SCALAR = -1 }; /* a length: no dimensions */
@@ -262,8 +263,7 @@ struct tensor *gather_laid_out(const char *label, struct tensor *tensor, const s
                                const int64_t *strides);
 /* Either, of a tensor without a mark, in the very layout that the program is told (an expanded dimension stays expanded). Owned. */
 struct tensor *gather_as_seen(struct tensor *alias, struct record *record);
-/* Is it the node of a gathered value? */
-bool gather_is_node(void *node);
+bool gather_is_node(void *node); /* of a gathered value */
 /* Each summed over the ranks. */
 void sum_doubles(const char *label, double *values, size_t count, struct origin origin);
 /* Folds the order of a whole tensor's memory into what the ranks compare at their next collective. Communication lock held. */
@@ -380,7 +380,8 @@ struct written {
     struct value dim, chooses;      /* owned */
 };
 struct written window_region(struct tensor *tensor);
-bool window_writes_some(const struct operator *op); /* of its first argument, in place, some elements? */
+enum written_values { WRITES_VALUES, WRITES_SOME, WRITES_NO_VALUES }; /* all; some of its first argument, in place; h.t_(), h.detach_() */
+enum written_values window_writes(const struct operator *op);
 struct written window_region_of_call(const struct shard_call *call, const struct argument *argument);
 void window_end_call(struct written *written); /* releases that of a call */
 void window_after_write(const struct written *written);
@@ -403,8 +404,7 @@ bool direct_decide(struct direct_call *direct);
 void direct_mark(const struct direct_call *direct, struct tensor *result);
 const struct rule *rule_of(const struct operator *op); /* never NULL: the rule "none" has no decide */
 
-/* dispatch_client.hook_returned (normalise_twice.c) */
-void normalise_hook_returned(void *node, struct tensor *gradient);
+void normalise_hook_returned(void *node, struct tensor *gradient); /* dispatch_client.hook_returned (normalise_twice.c) */
 
 /* ---- what the program does, for `accel-run explain` (recognise.c): nothing otherwise */
 void recognise_call(const struct shard_call *call, const struct rule *rule); /* before the rule, which may change the arguments */

@@ -239,9 +239,20 @@ bool window_is_last_owner(const void *storage, uint32_t others) {
     return !(window && may_be_pointed_to(window)) && storage_owners(storage) == others + (window ? window_owns(window) : 0);
 }
 
+/* h.t_(), h.detach_(), h.set_(x): the program's views of it stay as they are, and so does what they are views of. */
+static void leave_as_they_are(struct tensor *source) {
+    struct record record = record_get(source);
+    LIST_EACH_LEAVING (struct window, window, list_of(&of_sources, source), of_source) {
+        struct value all = value_tensor(source);
+        take_source(window, (grad_mode_is_enabled() ? TORCH_CALL("aten::alias", "", all) : TORCH_CALL("aten::detach", "", all)).tensor);
+        record_set(window->source, record);
+        atomic_fetch_add(&changes, 1);
+    }
+}
+
 static bool writes_any(const struct shard_call *call) {
     for (int i = 0; i < call->argument_count; i++)
-        if (call_writes(call, &call->arguments[i]))
+        if (call_writes_values(call, &call->arguments[i]))
             return true;
     return false;
 }
@@ -259,6 +270,8 @@ bool window_before_call(struct shard_call *call) {
     OPAQUE_SCOPE;
     list_kept_visit(&windows, sweep_idle);
     window_check_call(call, through_view);
+    if (call->op->writes == WRITES_NO_VALUES)
+        leave_as_they_are(argument_tensor(&call->arguments[0]));
     return (windows.first || shim_has_threads()) && writes_any(call);
 }
 
@@ -329,22 +342,6 @@ void window_refresh(struct tensor *tensor, const struct written *written) {
         window_renew_missed(window, tensor, written);
 }
 
-static void list_anew(struct pairs *lists, const void **key, const void *storage, struct list_node *node) {
-    if (*key == storage)
-        return;
-    list_take_out(lists, *key, node);
-    list_put(lists, *key = storage, node);
-    atomic_fetch_add(&changes, 1);
-}
-
-/* The operator has given what it has written another storage (d.set_(x)). */
-static void follow(const struct written *written) {
-    LIST_EACH (struct window, window, list_of(&of_sources, written->tensor), of_source)
-        list_anew(&of_memories, &window->memory, tensor_own_storage(window->source), &window->of_memory);
-    LIST_EACH_LEAVING (struct window, window, list_of(&of_wholes, written->storage), of_whole)
-        list_anew(&of_wholes, &window->own, tensor_storage(window->whole), &window->of_whole);
-}
-
 /* The source's storage, where it was written through a view. */
 static void *storage_of(const struct written *written, const struct window *through) {
     return through ? tensor_own_storage(through->source) : written->storage;
@@ -356,7 +353,6 @@ static bool take_turn(const struct written *written) {
     {
         WINDOWS_SCOPE;
         OPAQUE_SCOPE;
-        follow(written);
         const struct window *through = window_onto(written->storage);
         is_due = !(through && through->is_left) && renews_others(storage_of(written, through), through, written);
     }
@@ -371,7 +367,6 @@ static struct written carry_over(const struct written *written) {
     WINDOWS_SCOPE;
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
-    follow(written);
     struct window *through = window_onto(written->storage);
     struct written in_the_end = *written;
     if (through && through->is_left)

@@ -1,11 +1,43 @@
 /* What a call means for windows before it is run (window.c): refused, read from elsewhere. Within the scope of window.c's lock. */
 #include "window.h"
 
+/* What autograd does not ask for a history. */
+static bool takes_values(const struct operator *op) {
+    static const char *const names[] = {"detach",
+                                        "_local_scalar_dense",
+                                        "argmax",
+                                        "argmin",
+                                        "eq",
+                                        "ne",
+                                        "lt",
+                                        "le",
+                                        "gt",
+                                        "ge",
+                                        "equal",
+                                        "isnan",
+                                        "isinf",
+                                        "any",
+                                        "all",
+                                        "sign",
+                                        "signbit",
+                                        "isfinite",
+                                        "argsort",
+                                        "nonzero",
+                                        "count_nonzero",
+                                        "resolve_conj",
+                                        "resolve_neg",
+                                        "bucketize"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(op->short_name, names[i]))
+            return true;
+    return false;
+}
+
 /* As libtorch refuses the source, and views of it: all but their values. */
 static void check_unspent(const struct shard_call *call, const struct argument *argument) {
     struct tensor *tensor = argument_tensor(argument);
-    bool is_of_values = !strcmp(call->op->short_name, "detach") || !strcmp(call->op->short_name, "_local_scalar_dense");
-    bool has_history = argument->record.kind == RECORD_GATHERED && !is_of_values && grad_mode_is_enabled() && tensor_requires_grad(tensor);
+    bool has_history =
+        argument->record.kind == RECORD_GATHERED && !takes_values(call->op) && grad_mode_is_enabled() && tensor_requires_grad(tensor);
     const struct window *window = has_history ? window_onto(tensor_storage(tensor)) : NULL;
     if (window && window->is_spent)
         shim_throw("autograd",
@@ -15,7 +47,7 @@ static void check_unspent(const struct shard_call *call, const struct argument *
 }
 
 bool window_is_written_through(const struct shard_call *call, const struct argument *argument) {
-    return argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered && call_writes(call, argument);
+    return argument->record.kind == RECORD_GATHERED && argument->record.is_view_of_gathered && call_writes_values(call, argument);
 }
 
 /* What is read through a view of another copy of what is written is read from that one: they may have elements in common, in whose order libtorch writes
@@ -46,9 +78,11 @@ static bool has_history(const struct shard_call *call) {
     return false;
 }
 
-/* Rows of two tensors that share their memory and have no history, held as views of one copy: whose a history would be cannot be told. */
+/* Rows of two tensors that share their memory and have no history, held as views of one copy: whose a history would be, if this is one of both, cannot be
+   told. */
 static void check_alone(const struct shard_call *call, const struct argument *argument) {
-    if (call_writes(call, argument) && window_is_shared(tensor_own_storage(argument_tensor(argument))))
+    struct tensor *tensor = argument_tensor(argument);
+    if (call_writes_values(call, argument) && !tensor_is_recorded(tensor) && window_is_shared(tensor_own_storage(tensor)))
         refuse_write(
             call,
             "rows of it, and of another tensor that shares its memory (x.detach()), are held, and would be told apart by their history");
@@ -77,6 +111,18 @@ struct tensor *window_at_hand(const struct shard_call *call, const struct argume
     return argument->record.kind == RECORD_SHARD && !is_written_beside ? window_whole(argument_tensor(argument), call->op) : NULL;
 }
 
+/* Views of two copies of one memory (h[3], and h[:, :2][5]) of which a call writes both: what is taken back of one would be put into the other's copy before
+   that is taken back, too. */
+static void check_apart(const struct shard_call *call, const struct argument *argument, const struct window *window) {
+    for (int i = 0; i < call->argument_count; i++) {
+        const struct argument *other = &call->arguments[i];
+        bool is_written = other != argument && window_is_written_through(call, other);
+        const struct window *others = is_written ? window_onto(tensor_storage(argument_tensor(other))) : NULL;
+        if (others && others != window && tensor_own_storage(others->source) == tensor_own_storage(window->source))
+            refuse_write(call, "it is a view of rows, and another argument that is written is a view of others of the same memory");
+    }
+}
+
 void window_check_call(struct shard_call *call, bool through_view) {
     for (int i = 0; i < call->argument_count && call->gathered; i++)
         check_unspent(call, &call->arguments[i]);
@@ -86,6 +132,8 @@ void window_check_call(struct shard_call *call, bool through_view) {
         if (is_written && !window)
             refuse_write(call, "it is a view of a divided tensor whose rows have been gathered");
         window_check_write(window, argument_tensor(&call->arguments[i]));
+        if (window)
+            check_apart(call, &call->arguments[i], window);
     }
     bool is_followed = has_history(call); /* by autograd */
     for (int i = 0; i < call->argument_count && is_followed; i++)

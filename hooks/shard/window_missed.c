@@ -88,8 +88,14 @@ struct value window_missed_of(const struct window *window, struct tensor *tensor
     return flags;
 }
 
+/* Not of a view that was detached from the copy, which may be used before the write on another rank. */
+static bool takes_history(const struct window *window, struct tensor *tensor) {
+    bool may_get_one = !tensor_requires_grad(window->whole) && tensor_is_recorded(window->source);
+    return grad_mode_is_enabled() && (tensor_requires_grad(tensor) || may_get_one);
+}
+
 bool window_is_behind(const struct window *window, struct tensor *tensor, const struct written *written) {
-    if (window->is_stale || (window->is_history_due && grad_mode_is_enabled()))
+    if (window->is_stale || (window->is_history_due && takes_history(window, tensor)))
         return true;
     if (!window->stale)
         return false;

@@ -31,12 +31,27 @@ void window_stand_for(struct tensor *source, struct tensor *whole) {
     mark_gathered(whole, true);
 }
 
+static bool has_class(void *node, const char *const *classes, size_t count) {
+    const char *class = virtual_class(node);
+    for (size_t i = 0; class && i < count; i++)
+        if (strstr(class, classes[i]))
+            return !strstr(class, "Unsafe");
+    return false;
+}
+
+/* Itself, or a view of such a one. */
 bool window_is_of_many(struct tensor *source) {
+    static const char *const many[] = {"SplitBackward", "SplitWithSizesBackward", "UnbindBackward"},
+                             *const views[] = {"SelectBackward",      "SliceBackward",     "ViewBackward",      "AliasBackward",
+                                               "TBackward",           "TransposeBackward", "PermuteBackward",   "SqueezeBackward",
+                                               "ExpandBackward",      "UnsqueezeBackward", "AsStridedBackward", "DiagonalBackward",
+                                               "ReshapeAliasBackward"};
     void *node = tensor_node(source);
-    const char *class = node ? virtual_class(node) : NULL;
-    if (!class || strstr(class, "Unsafe"))
-        return false;
-    return strstr(class, "SplitBackward") || strstr(class, "SplitWithSizesBackward") || strstr(class, "UnbindBackward");
+    while (node && has_class(node, views, sizeof views / sizeof *views)) {
+        const struct vector *edges = graph_edges_of(node);
+        node = graph_edges(edges) ? graph_edge(edges, 0) : NULL;
+    }
+    return node && has_class(node, many, sizeof many / sizeof *many);
 }
 
 const void *window_counter(struct tensor *tensor) {
@@ -101,9 +116,10 @@ bool window_may_be_shared(const struct window *window, struct tensor *other) {
 }
 
 bool window_makes_views(const struct operator *op) {
-    static const char *const names[] = {"select",  "slice",     "narrow",     "view",     "t",       "transpose", "permute",
-                                        "squeeze", "unsqueeze", "expand",     "diagonal", "unbind",  "split",     "chunk",
-                                        "detach",  "alias",     "as_strided", "unfold",   "view_as", "expand_as", "movedim"};
+    static const char *const names[] = {
+        "narrow", "split", "chunk", "view_as", "expand_as", "movedim", "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes"};
+    if (op->may_alias && !op->written && !op->is_composite)
+        return true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(op->short_name, names[i]))
             return true;

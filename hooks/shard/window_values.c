@@ -19,16 +19,6 @@ void window_check_write(const struct window *window, struct tensor *view) {
         shim_throw("autograd", "a view of a leaf Variable that requires grad is being used in an in-place operation.");
 }
 
-/* h.t_() and the like turn the rows of a tensor around while its views stay as they are. */
-static void check_unturned(const struct window *window) {
-    struct record now = record_get(window->source);
-    bool is_rows = window->record.kind == RECORD_SHARD;
-    if (now.kind != window->record.kind || (is_rows && (now.dim != window->record.dim || !record_same_rows(&now, &window->record))) ||
-        tensor_dims(window->source) != tensor_dims(window->whole))
-        shim_problem("AR-WRITE", "Make a new tensor (h = h.t() instead of h.t_()), or take the view anew (h[3] again).",
-                     "a divided tensor has changed its shape in place while a view of some of its rows is still in use");
-}
-
 /* With its history, or the values alone. Owned. */
 static struct value seen(struct tensor *tensor, bool has_history) {
     if (!has_history)
@@ -52,7 +42,6 @@ static void leave_missed(const struct window *window, struct value own, struct v
 }
 
 void window_take_back(struct window *window, const struct written *written) {
-    check_unturned(window);
     loans_return_of(window->source);
     bool is_of_its_type = written->dtype == tensor_dtype(window->whole); /* not h[3].imag, whose elements are others */
     bool apart = window_counts_apart(window, window, written);
@@ -76,7 +65,6 @@ bool window_is_at_same_place(const struct window *window, const struct window *t
 }
 
 void window_carry(const struct window *window, const struct window *through, const struct written *written) {
-    check_unturned(window);
     struct value own = window_values_of(window->whole, window_counts_apart(window, through, written));
     struct value to = window_part(own.tensor, &written->extent), from = window_part(through->whole, &written->extent);
     if (written->some) {
@@ -119,7 +107,6 @@ static void owe_history(struct window *window) {
 /* The copy's values anew, and its history, which that of its views follows: autograd knows them as views of the copy. A collective. Of values that were
    written raw, through a pointer or through h.data, no version moves. Of the values those alone where flags are set (no tensor: all). */
 static void renew(struct window *window, bool was_written_raw, struct value flags) {
-    check_unturned(window);
     bool is_some = value_is_tensor(&flags) && !window->is_stale;
     bool has_history = window_has_history(window) && !was_written_raw;
     window->is_spent |= has_history && window->is_of_many;
@@ -134,7 +121,7 @@ static void renew(struct window *window, bool was_written_raw, struct value flag
         put_some(whole, fresh, flags, has_history);
     else if (!was_written_raw || !put_raw(whole.tensor, fresh.tensor))
         layout_copy(whole, fresh);
-    window_have(window, is_some ? flags : value_none(), has_history);
+    window_have(window, is_some ? flags : value_none(), has_history || window->is_spent);
     if (mark.kind == RECORD_NONE)
         record_clear(window->whole);
     else

@@ -34,8 +34,13 @@ static const struct window_some *some_of(const struct operator *op) {
     return NULL;
 }
 
-bool window_writes_some(const struct operator *op) {
-    return some_of(op);
+enum written_values window_writes(const struct operator *op) {
+    static const char *const no_values[] = {"detach_",    "t_",       "transpose_",  "swapaxes_",      "swapdims_",
+                                            "unsqueeze_", "squeeze_", "as_strided_", "requires_grad_", "set_"};
+    for (size_t i = 0; i < sizeof no_values / sizeof *no_values; i++)
+        if (!strcmp(no_values[i], op->short_name))
+            return WRITES_NO_VALUES;
+    return some_of(op) ? WRITES_SOME : WRITES_VALUES;
 }
 
 /* Has every rank all of what chooses, and is it the same when the call has written? Not what is a view of rows, perhaps of those that are written, or out of
@@ -83,7 +88,8 @@ static void write_flags(const struct written *written, struct value flags) {
 
 struct written window_region_of_call(const struct shard_call *call, const struct argument *argument) {
     struct written written = window_region(argument_tensor(argument));
-    const struct window_some *by = call->op->writes_some && shim_has_threads() && argument->position == 0 ? some_of(call->op) : NULL;
+    const struct window_some *by =
+        call->op->writes == WRITES_SOME && shim_has_threads() && argument->position == 0 ? some_of(call->op) : NULL;
     if (!by || written.extent.dims < 0 || !is_known(call, by->position))
         return written;
     const struct value *chooses = &call->values[by->position];

@@ -21,6 +21,10 @@ bool call_writes(const struct shard_call *call, const struct argument *argument)
     return schema_writes(call, argument) || is_statistic(call, argument);
 }
 
+bool call_writes_values(const struct shard_call *call, const struct argument *argument) {
+    return call->op->writes != WRITES_NO_VALUES && call_writes(call, argument);
+}
+
 static bool same_shape(struct tensor *whole, struct tensor *own, const struct record *record) {
     int dims = tensor_dims(own);
     bool same = tensor_dims(whole) == dims, is_rows = record->kind == RECORD_SHARD;

@@ -209,7 +209,7 @@ struct operator{
     bool may_alias;       /* its schema says that a result may be, or may share memory with, an argument: (a) */
     uint64_t origin_name; /* the client's: hooks/shard/origin.c */
     uint8_t origin_kind, origin_noise; /* of hooks/shard/origin.c */
-    bool writes_some;                  /* the client's word: some elements of its first argument, in place */
+    uint8_t writes;                    /* the client's word: enum written_values of hooks/shard */
     uint64_t without_interest;         /* arguments that are not read where it is called without boxing */
     const void *client;                /* what the client attached: its rule */
     bool only_records;                 /* the client's word: nothing is to be done without a record among its arguments */
