@@ -53,6 +53,13 @@ pythons() {
     done
 }
 
+# is_taken PROCESS SIGNAL: is the signal, a number, not waiting for the process any more, or is that gone?
+is_taken() {
+    local waiting
+    waiting=$(sed -n 's/^ShdPnd:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+    [ $((16#${waiting:-0} >> ($2 - 1) & 1)) -eq 0 ]
+}
+
 # retry COUNT DELAY command...: until it succeeds; this is how tests wait (never a bare sleep)
 retry() {
     local count=$1 delay=$2 i

@@ -262,13 +262,6 @@ is_roots() {
     grep -q '^Uid:.0' "/proc/$1/status"
 }
 
-# is the signal number not waiting for the process any more, or is that gone?
-is_taken() {
-    local waiting
-    waiting=$(sed -n 's/^ShdPnd:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
-    [ $((16#${waiting:-0} >> ($2 - 1) & 1)) -eq 0 ]
-}
-
 @test "Ctrl-C held down while a rank is slow to die ends the job as a third one does" {
     make_stubborn
     # shellcheck disable=SC2016 # for the inner shell

@@ -74,12 +74,6 @@ struct copy *copies_find(struct tensor *tensor, const struct record *record, cop
     return found;
 }
 
-const void *copies_source_of(const void *storage) {
-    struct tensor *source, *whole;
-    struct record record;
-    return window_find(storage, &source, &record, &whole) ? tensor_own_storage(source) : NULL;
-}
-
 /* One row of many that were looked at (for row in h: row.tolist()) does not keep the others. */
 bool copies_is_unowned(const struct copy *copy) {
     const struct place *place = copy->place;
@@ -173,11 +167,8 @@ static bool is_first_of_place(const struct copy *copy) {
 }
 
 static void family_join(struct copy *copy) {
-    struct tensor *source = NULL, *whole;
-    struct record record;
-    const void *storage = copy->place->storage;
-    bool is_view = copy_is_watched(copy) && window_find(storage, &source, &record, &whole);
-    const void *key = is_view ? tensor_own_storage(source) : storage;
+    const void *storage = copy->place->storage, *source = copy_is_watched(copy) ? window_memory_of(storage) : NULL;
+    const void *key = source ? source : storage;
     struct family *family = copies_family(key);
     if (!family) {
         family = calloc(1, sizeof *family);
@@ -185,7 +176,7 @@ static void family_join(struct copy *copy) {
         pairs_put(&families, (void *)key, family);
     }
     copy->family = family;
-    copy->is_lost = copy_is_watched(copy) && !is_view;
+    copy->is_lost = copy_is_watched(copy) && !source;
     list_add(&family->copies, &copy->of_family);
     family->memories += is_first_of_place(copy);
     family->watched += copy_is_watched(copy);

@@ -59,8 +59,6 @@ static inline bool copy_is_watched(const struct copy *copy) {
 copy_fits copies_is_same, copies_is_of_storage, copies_is_of_memory;
 /* The copy of the tensor's memory that fits; *others: the same memory has copies that do not. */
 struct copy *copies_find(struct tensor *tensor, const struct record *record, copy_fits *fits, bool *others);
-/* The storage of what this one's is a view of (h[3] of h); NULL: none. */
-const void *copies_source_of(const void *storage);
 /* Has nobody but us its memory any more (nor, through a view, what it is a view of)? */
 bool copies_is_unowned(const struct copy *copy);
 struct place *copies_place(const void *storage);   /* NULL: there are none of it */

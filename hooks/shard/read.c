@@ -159,7 +159,7 @@ static void take_hasty(void) {
 
 /* What was written to watched copies: those that are hasty, and those of the memory that a tensor is of. */
 static void take_for(struct tensor *tensor) {
-    const void *storage = tensor_own_storage(tensor), *source = copies_source_of(storage);
+    const void *storage = tensor_own_storage(tensor), *source = window_memory_of(storage);
     take_hasty();
     end_unowned(source ? copies_family(source) : NULL);
     end_unowned(copies_family(storage));
@@ -169,7 +169,7 @@ static void take_for(struct tensor *tensor) {
 
 /* For a tensor's memory, and for that of which it is a view. False: there are no copies of either. */
 static bool tensor_settle(struct tensor *tensor) {
-    const void *storage = tensor_own_storage(tensor), *source = copies_source_of(storage);
+    const void *storage = tensor_own_storage(tensor), *source = window_memory_of(storage);
     const struct family *families[] = {source ? copies_family(source) : NULL, copies_family(storage)};
     const struct place *places[] = {source ? copies_place(source) : NULL, copies_place(storage)};
     for (int i = 0; i < 2; i++)
@@ -207,7 +207,7 @@ static void sweep_for(const struct shard_call *call) {
     list_kept_visit(&copies, copy_sweep);
     for (int i = 0; i < call->argument_count; i++)
         if (call->arguments[i].record.kind != RECORD_NONE) {
-            const void *storage = tensor_own_storage(argument_tensor(&call->arguments[i])), *source = copies_source_of(storage);
+            const void *storage = tensor_own_storage(argument_tensor(&call->arguments[i])), *source = window_memory_of(storage);
             sweep_family(source ? copies_family(source) : NULL);
             sweep_family(copies_family(storage));
         }

@@ -2,7 +2,7 @@
 #ifndef ACCEL_HOOKS_SHARD_READ_H
 #define ACCEL_HOOKS_SHARD_READ_H
 
-#include "shard.h"
+#include "written.h"
 
 struct copy; /* copies.h */
 enum copy_extent {

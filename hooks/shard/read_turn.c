@@ -41,12 +41,12 @@ static bool place_is_due(const struct place *place) {
 
 /* A storage, and what it is a view of. */
 static bool families_are_due(const void *storage) {
-    const void *source = copies_source_of(storage);
+    const void *source = window_memory_of(storage);
     return (source && family_is_due(copies_family(source))) || family_is_due(copies_family(storage));
 }
 
 static bool places_are_due(const void *storage) {
-    const void *source = copies_source_of(storage);
+    const void *source = window_memory_of(storage);
     return (source && place_is_due(copies_place(source))) || place_is_due(copies_place(storage));
 }
 

@@ -254,6 +254,7 @@ static struct all_written find_written(const struct shard_call *call) {
         *one = window_region_of_call(call, &call->arguments[i]);
         if (call->op->is_out) /* it may be made larger */
             one->extent.dims = one->told.dims = -1;
+        window_keep_before(call, &call->arguments[i], one);
     }
     return written;
 }
@@ -286,6 +287,7 @@ static void shard_call(struct dispatch_call *dispatch) {
         written = find_written(&call);
     call_execute(&call, rule);
     for (int i = 0; i < written.count; i++) {
+        window_find_changes(&written.list[i]);
         if (is_read || shim_has_threads()) /* another one may have come to look meanwhile */
             read_after_write(&written.list[i]);
         if (has_windows)

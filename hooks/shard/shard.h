@@ -370,23 +370,6 @@ bool window_before_call(struct shard_call *call);
 /* At the end of an operator: releases what windows have let go (window_let_go.c), whose finalizers may call operators; is there any? */
 void window_release_let_go(void);
 bool window_has_let_go(void);
-/* What an operator is about to write. */
-struct written {
-    void *storage, *tensor; /* which may be gone when it has been written */
-    const void *counter;    /* of its versions; NULL: not known */
-    enum torch_dtype dtype;
-    struct extent extent, told;     /* as this rank has it; of divided rows, and beside other threads: as one process has it */
-    const struct window_some *some; /* beside other threads: how the call chooses those of them that it writes; NULL: it writes all */
-    struct value dim, chooses;      /* owned */
-};
-struct written window_region(struct tensor *tensor);
-enum written_values { WRITES_VALUES, WRITES_SOME, WRITES_NO_VALUES }; /* all; some of its first argument, in place; h.t_(), h.detach_() */
-enum written_values window_writes(const struct operator *op);
-struct written window_region_of_call(const struct shard_call *call, const struct argument *argument);
-void window_end_call(struct written *written); /* releases that of a call */
-void window_after_write(const struct written *written);
-void read_after_write(const struct written *written);
-
 const struct rule *rule_find(const struct operator *op); /* in the table, by name (rules.c) */
 /* Element by element, or a view: such a kernel cuts no batch and calls none that does, so parameters alone are none of our business. */
 bool rule_only_records(const struct rule *rule);

@@ -55,16 +55,14 @@ void window_open(struct tensor *source, const struct record *record, struct tens
         window_take_rows(source, record, whole);
     struct window *window = malloc(sizeof *window);
     *window = (struct window){.source = source, .record = *record, .whole = whole, .is_of_many = window_is_of_many(source)};
-    window->memory = tensor_own_storage(source);
-    window->own = tensor_storage(whole);
     window->thread = threads_own();
     window->backwards = report_backwards();
     tensor_retain(source);
     tensor_retain(whole);
     list_kept_add(&windows, &window->all);
-    list_put(&of_wholes, window->own, &window->of_whole);
+    list_put(&of_wholes, window->own = tensor_storage(whole), &window->of_whole);
     list_put(&of_sources, source, &window->of_source);
-    list_put(&of_memories, window->memory, &window->of_memory);
+    list_put(&of_memories, window->memory = tensor_own_storage(source), &window->of_memory);
     atomic_fetch_add(&window_count, 1);
     window_note_history(window);
     window_let_histories_go(window->thread);
@@ -206,6 +204,26 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
     *record = window->record;
     *whole = window->whole;
     return true;
+}
+
+const void *window_memory_of(const void *storage) {
+    WINDOWS_SCOPE;
+    const struct window *window = window_onto(storage);
+    return window && !window->is_left ? window->memory : NULL;
+}
+
+void window_thread_ends(uint64_t thread) {
+    WINDOWS_SCOPE;
+    window_histories_of_ended(thread);
+}
+
+struct value window_copy(const void *storage) {
+    WINDOWS_SCOPE;
+    const struct window *window = window_onto(storage);
+    if (!window || window->is_left)
+        return value_none();
+    tensor_retain(window->whole);
+    return value_tensor(window->whole);
 }
 
 bool window_take_known(const void *storage) {

@@ -4,7 +4,7 @@
 
 #include "list.h"
 
-#include "shard.h"
+#include "written.h"
 
 struct window {
     struct list_node all, of_whole, of_source, of_memory, of_thread;
@@ -15,6 +15,7 @@ struct window {
     uint64_t thread;      /* whose it is */
     uint64_t backwards;   /* that the thread had run when it was opened: they free what its history needs */
     int idle;             /* calls since a view of the copy was last asked for */
+    uint64_t history_of;  /* whose list it is in then: */
     bool is_recorded;     /* the copy has a history: it is among those of its thread */
     bool is_pointed;      /* a pointer into the copy was given away; and it may outlive the views */
     bool is_kept;
@@ -30,6 +31,12 @@ struct window {
 
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
+/* That copy. Owned; none: there is no such window. */
+struct value window_copy(const void *storage);
+/* The storage of what this one is a copy of (h of h[3]); NULL: there is no such window. */
+const void *window_memory_of(const void *storage);
+/* window_history.c's, of the thread's word */
+void window_thread_ends(uint64_t thread);
 /* Will the argument be gathered by a collective? Not what a window has at hand. */
 bool window_gathers_anew(const struct shard_call *call, const struct argument *argument);
 /* What was written through a pointer into the copy goes to its source, but for what the copy has missed. False: there is no such thing. */
@@ -77,8 +84,9 @@ void window_check_call(struct shard_call *call, bool through_view);
 /* The copy may have a history now; the window is done with it. */
 void window_note_history(struct window *window);
 void window_forget_history(struct window *window);
-/* The thread has opened a window. */
+/* The thread has opened a window; or has ended, or its task has. */
 void window_let_histories_go(uint64_t thread);
+void window_histories_of_ended(uint64_t thread);
 
 /* ---- window_values.c */
 
@@ -174,6 +182,8 @@ struct value window_without(struct value flags, struct value others);
 /* Writes the values where the flags are set, and nothing else. No history. */
 void window_put_flagged(struct tensor *tensor, struct value flags, struct value values);
 /* Writes to this rank's rows what is another value than it was before, and nothing else. */
+/* Flags of the elements that are others than before. Owned. */
+struct value window_changed(struct value before, struct value values);
 void window_put_changed(struct tensor *tensor, struct value before, struct value values);
 /* Takes back to the source what was written through the window, and leaves the rest to those who write there now. False: it is not to be told apart. */
 bool window_write_back(const struct window *window, const struct written *written);

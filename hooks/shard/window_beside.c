@@ -77,9 +77,9 @@ static struct value numbers_of_pairs(struct value complex) {
     return numbers;
 }
 
-void window_put_changed(struct tensor *tensor, struct value before, struct value values) {
+struct value window_changed(struct value before, struct value values) {
     struct value now = bits_of(values.tensor), then = bits_of(before.tensor);
-    bool is_of_pairs = tensor_dtype(tensor) == DTYPE_COMPLEX128;
+    bool is_of_pairs = tensor_dtype(before.tensor) == DTYPE_COMPLEX128;
     if (is_of_pairs) {
         value_replace(&now, numbers_of_pairs(now));
         value_replace(&then, numbers_of_pairs(then));
@@ -87,10 +87,15 @@ void window_put_changed(struct tensor *tensor, struct value before, struct value
     struct value flags = TORCH_CALL("aten::ne", "Tensor", now, then);
     if (is_of_pairs)
         value_replace(&flags, TORCH_CALL("aten::any", "dim", flags, value_int(-1), value_bool(false)));
-    window_put_flagged(tensor, flags, values);
-    value_drop(flags);
     value_drop(then);
     value_drop(now);
+    return flags;
+}
+
+void window_put_changed(struct tensor *tensor, struct value before, struct value values) {
+    struct value flags = window_changed(before, values);
+    window_put_flagged(tensor, flags, values);
+    value_drop(flags);
 }
 
 bool window_any_flag(struct value flags) {

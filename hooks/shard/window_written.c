@@ -40,7 +40,7 @@ enum written_values window_writes(const struct operator *op) {
     for (size_t i = 0; i < sizeof no_values / sizeof *no_values; i++)
         if (!strcmp(no_values[i], op->short_name))
             return WRITES_NO_VALUES;
-    return some_of(op) ? WRITES_SOME : WRITES_VALUES;
+    return some_of(op) ? WRITES_SOME : WRITES_ALL;
 }
 
 /* Has every rank all of what chooses, and is it the same when the call has written? Not what is a view of rows, perhaps of those that are written, or out of
@@ -101,7 +101,40 @@ struct written window_region_of_call(const struct shard_call *call, const struct
     return written;
 }
 
+/* out= may have made it larger, and another type (h[3].view(torch.int32), h[3].imag) has other elements. */
+void window_keep_before(const struct shard_call *call, const struct argument *argument, struct written *written) {
+    if (!shim_has_threads() || !window_is_written_through(call, argument))
+        return;
+    OUTSIDE_TRANSFORM_SCOPE;
+    OPAQUE_SCOPE;
+    struct value whole = window_copy(written->storage);
+    bool is_told = !value_is_tensor(&whole) || tensor_is_lazy(whole.tensor) ||
+                   (written->extent.dims >= 0 && written->dtype == tensor_dtype(whole.tensor));
+    if (!is_told) {
+        value_replace(&whole, TORCH_CALL("aten::detach", "", whole));
+        written->before = TORCH_CALL("aten::clone", "", whole, value_none());
+    }
+    value_drop(whole);
+}
+
+void window_find_changes(struct written *written) {
+    static const struct window_some that_have_changed = {"", BY_MASK, 0};
+    if (!value_is_tensor(&written->before))
+        return;
+    OUTSIDE_TRANSFORM_SCOPE;
+    OPAQUE_SCOPE;
+    struct value whole = window_copy(written->storage);
+    if (value_is_tensor(&whole)) {
+        written->extent = extent_of(whole.tensor);
+        written->dtype = tensor_dtype(whole.tensor);
+        written->chooses = window_changed(written->before, whole);
+        written->some = &that_have_changed;
+    }
+    value_drop(whole);
+}
+
 void window_end_call(struct written *written) {
+    value_drop(written->before);
     if (written->some)
         value_drop(written->chooses);
 }

@@ -106,3 +106,22 @@ for _ in range(60):
     thread.join()
     total += hidden.sum().item() + float(columns.sum())
 print("looked at beside", "%.3f" % total)
+
+# What an operator writes is not told by its arguments: out= may make it larger, and another type has other elements.
+factors = torch.randn(12, 6)
+
+
+def rows_at_a_time(write):
+    beside(*(lambda first=first: [write(i) for i in range(first, 12, 4)] for first in range(4)))
+
+
+for _ in range(10):
+    with torch.no_grad():
+        hidden = layer(rows).clone()
+        pairs = torch.complex(layer(rows), hidden)
+    rows_at_a_time(lambda i: torch.mul(factors[i], 2.0, out=hidden[i]))
+    print("out", torch.equal(hidden, factors * 2.0))
+    rows_at_a_time(lambda i: hidden[i].view(torch.int32).fill_(i))
+    print("as integers", hidden.view(torch.int32).sum(1).tolist())
+    rows_at_a_time(lambda i: pairs[i].imag.zero_())
+    print("imaginary", pairs.imag.abs().sum().item(), numbers(pairs.real))
