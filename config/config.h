@@ -159,7 +159,7 @@ int config_settle_hosts(struct config *config, char *fault);
 int config_share_hosts(struct config *config, char *fault);
 
 /* The first host's address without a port, host[size], and its port: the one behind a last ':' where master_addr has one, else master_port. Returns 0, or
-   -1: too long, or no port. */
+   -1: no host, too long, or no port. */
 int config_master(const struct config *config, char *host, size_t size, uint32_t *port);
 
 /* ---- help.c, show.c, write.c, completion.c: text for people, manual pages, files and shells */

@@ -5,24 +5,28 @@
 
 #include "config.h"
 
+/* Digits alone: strtoul would take blanks and signs before them. */
+static bool read_port(const char *text, uint32_t *port) {
+    size_t length = strspn(text, "0123456789");
+    *port = length && length <= 5 && !text[length] ? (uint32_t)strtoul(text, NULL, 10) : 0;
+    return *port && *port <= 65535;
+}
+
 int config_master(const struct config *config, char *host, size_t size, uint32_t *port) {
     const char *text = config->master_addr, *colon = strrchr(text, ':');
     size_t length = strlen(text);
     *port = config->master_port;
     /* "fe80::1" is an address, "[fe80::1]:29500" one with a port */
     if (colon && (strchr(text, ':') == colon || (colon > text && colon[-1] == ']'))) {
-        char *end;
-        unsigned long number = strtoul(colon + 1, &end, 10);
-        if (end == colon + 1 || *end || !number || number > 65535)
+        if (!read_port(colon + 1, port))
             return -1;
-        *port = (uint32_t)number;
         length = (size_t)(colon - text);
     }
     if (length >= 2 && text[0] == '[' && text[length - 1] == ']') {
         text++;
         length -= 2;
     }
-    if (length >= size)
+    if (!length || length >= size)
         return -1;
     memcpy(host, text, length);
     host[length] = 0;
@@ -56,7 +60,7 @@ int config_share_hosts(struct config *config, char *fault) {
     if (config->node_rank >= config->nnodes)
         return fail(config, CONFIG_ID_node_rank, fault, "--node-rank %u is not below --nnodes %u (the first host is 0)", config->node_rank,
                     config->nnodes);
-    if (config_master(config, host, sizeof host, &port))
+    if (*config->master_addr && config_master(config, host, sizeof host, &port))
         return fail(config, CONFIG_ID_master_addr, fault, "--master-addr: '%.80s' is not HOST or HOST:PORT", config->master_addr);
     if (!config->ranks_are_total)
         return 0;

@@ -323,6 +323,11 @@ TEST("several hosts with something missing are refused in words") {
     EXPECT(READ("--nnodes", "2", "--node-rank", "1", "p") == 5 && config_settle_hosts(&config, fault) == -1 &&
            strstr(fault, "--master-addr"));
     EXPECT(READ("--nnodes", "2", "--node-rank", "1", "--master-addr", "a:b", "p") == 7 && config_settle_hosts(&config, fault) == -1);
+    static char *const no_address[] = {":29500",   "[]:29500", "[]",  ":",       "a:",          "a:+29500",
+                                       "a: 29500", "a:29500 ", "a:0", "a:65536", "a:4294996796"};
+    for (size_t i = 0; i < sizeof no_address / sizeof *no_address; i++)
+        EXPECT(READ("--nnodes", "2", "--node-rank", "1", "--master-addr", no_address[i], "p") == 7 &&
+               config_settle_hosts(&config, fault) == -1 && strstr(fault, "is not HOST or HOST:PORT"));
     EXPECT(READ("--num_processes", "5", "--nnodes", "2", "--node-rank", "1", "--master-addr", "a", "p") == 9);
     EXPECT(config_settle_hosts(&config, fault) == -1 && strstr(fault, "evenly"));
     /* in a file that all hosts share, the number of each host's ranks is right all the same */
