@@ -116,6 +116,7 @@ static void look_for_crossed(struct watch_rank *ranks, uint32_t world_size, uint
 
 struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, uint64_t stall_ms) {
     struct watch_result result = {WATCH_NOTHING, 0, 0, 0, 0};
+    stall_ms = stall_ms ? stall_ms : UINT64_MAX;
     if (look_for_left(ranks, world_size, now_ms, &result))
         return result;
     for (uint32_t i = 0; i < world_size && result.finding != WATCH_EARLY; i++) {

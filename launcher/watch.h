@@ -45,6 +45,7 @@ struct watch_result {
     uint64_t still_ms;
 };
 
+/* stall_ms 0: never is too long, which leaves WATCH_EARLY. */
 struct watch_result watch_look(struct watch_rank *ranks, uint32_t world_size, uint64_t now_ms, uint64_t stall_ms);
 
 /* "in the backward pass of step 18 (linear)": for messages; text[size]. */

@@ -58,7 +58,7 @@ void joined_stall_look(uint32_t late) {
         atomic_store(&since_ms, now);
     uint64_t still_ms = now - atomic_load(&since_ms);
     joined_stall_settle();
-    if (still_ms < page->stall_timeout_ms || page->grant.log_level < LEVEL_WARN || atomic_load(&named))
+    if (!page->stall_timeout_ms || still_ms < page->stall_timeout_ms || page->grant.log_level < LEVEL_WARN || atomic_load(&named))
         return;
     char state = joined_process_state(join_trainer(rank));
     bool is_stopped = state == 'T' || state == 't';

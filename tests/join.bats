@@ -283,6 +283,14 @@ END
     contains "$output" "task 1: -9"
 }
 
+@test "--stall-timeout 0 names no rank that hangs; the deadline ends it" {
+    set_command debian-O2 faulty
+    launched srun 2
+    run "${launched[@]}" "$ACCEL_RUN" --stall-timeout 0 --collective-timeout 4 "${command[@]}" 2 hang forward 5 1
+    lacks "$output" AR-RANK-STALLED
+    contains "$output" "AR-COLLECTIVE-TIMEOUT: rank 1 has not come"
+}
+
 @test "ranks that part are stopped, and it is said once" {
     requires file "$BUILD/venv/bin/python"
     launched srun 2

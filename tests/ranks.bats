@@ -139,6 +139,17 @@ END
     [ "$status" -eq 0 ]
 }
 
+@test "--stall-timeout 0 names no rank, however long others wait" {
+    spawn_bg "$ACCEL_RUN" -n 2 --log-level warn --stall-timeout 0 "$CLAIMER" claim collective=3 meet \
+        only=0 collective=4 waiting=1 touch=here await=go waiting=0 all only=1 phase=3 await=go collective=4 all
+    await_files here
+    sleep 2 # the board is looked at all the time
+    touch go
+    wait_bg
+    [ "$status" -eq 0 ]
+    [ ! -s err ]
+}
+
 @test "a rank that was stopped is said to be, whatever its program is called" {
     cp "$CLAIMER" "train (a) R"
     spawn_bg "$ACCEL_RUN" -n 2 --log-level warn --stall-timeout 0.3 "./train (a) R" claim collective=3 meet touch=pid.%r \

@@ -147,6 +147,18 @@ TEST("slow ranks that nobody waits for are not named, nor is one that computes o
     }
 }
 
+TEST("with no time at all nobody is named, and who has left is found all the same") {
+    struct watch_rank ranks[2] = {{.generation = 1, .collective = 4, .is_waiting = true}, {.generation = 1, .collective = 3}};
+    for (uint64_t now = 1000; now < 1000000; now += 1000)
+        EXPECT(watch_look(ranks, 2, now, 0).finding == WATCH_NOTHING);
+    ranks[1].collective = 4;
+    ranks[1].is_waiting = ranks[0].waits_for_turn = ranks[1].waits_for_turn = true;
+    EXPECT(watch_look(ranks, 2, 1000000, 0).finding == WATCH_NOTHING && watch_look(ranks, 2, 2000000, 0).finding == WATCH_NOTHING);
+    ranks[1].collective = 3;
+    ranks[1].has_ended = true;
+    EXPECT(watch_look(ranks, 2, 2000100, 0).finding == WATCH_EARLY);
+}
+
 TEST("a rank that has ended while another waits in a later collective left early") {
     struct watch_rank ranks[3] = {{.generation = 1, .collective = 9, .is_waiting = true},
                                   {.generation = 1, .collective = 9},
