@@ -63,7 +63,7 @@ static void print_bash_words(const char *words, bool is_folder, FILE *out) {
     if (words)
         fprintf(out, "mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\")", words);
     else
-        fprintf(out, "mapfile -t COMPREPLY < <(compgen -%c -- \"$word\")", is_folder ? 'd' : 'f');
+        fprintf(out, "_accel_run_paths -%c", is_folder ? 'd' : 'f');
     fputs("; return ;;\n", out);
 }
 
@@ -121,7 +121,11 @@ static void print_bash_commands(const struct config_subcommands *commands, FILE 
 }
 
 static void print_bash(const struct config_subcommands *commands, FILE *out) {
-    fputs("# bash completion of accel-run\n_accel_run() {\n"
+    fputs("# bash completion of accel-run\n"
+          "_accel_run_paths() { # a folder gets its slash and no blank, a blank in a name its backslash\n"
+          "    compopt -o filenames 2>/dev/null\n"
+          "    mapfile -t COMPREPLY < <(compgen \"$@\" -- \"$word\")\n}\n"
+          "_accel_run() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i=1 ends='' verbs='' options='",
           out);
     for (int i = 0; i < CONFIG_OPTIONS; i++)
@@ -136,16 +140,16 @@ static void print_bash(const struct config_subcommands *commands, FILE *out) {
           "      -*) ;;\n        *) break ;;\n        esac\n        ((i += 1))\n"
           "    done\n"
           "    if ((i < COMP_CWORD)); then # the program is named: what follows is its own\n"
-          "        if declare -F _command_offset >/dev/null; then _command_offset \"$i\"; else mapfile -t COMPREPLY < <(compgen -f -- "
-          "\"$word\"); fi\n"
+          "        if declare -F _command_offset >/dev/null; then _command_offset \"$i\"; else _accel_run_paths -f; fi\n"
           "        return\n    fi\n",
           out);
     print_bash_values(commands, out);
     fputs("    if [[ $word == -* || $ends ]]; then\n        mapfile -t COMPREPLY < <(compgen -W \"$options $verbs\" -- \"$word\")\n"
-          "    elif ((COMP_CWORD > 1)); then\n        mapfile -t COMPREPLY < <(compgen -c -f -- \"$word\")\n"
-          "    else\n        mapfile -t COMPREPLY < <(compgen -W '",
+          "    elif ((COMP_CWORD > 1)); then\n        _accel_run_paths -c -f\n"
+          "    else\n        _accel_run_paths ",
           out);
-    fprintf(out, "%s' -c -f -- \"$word\")\n    fi\n}\n", commands->names);
+    fprintf(out, "-W '%s' -c -f\n        # a subcommand stays one beside a folder of its name\n", commands->names);
+    fprintf(out, "        [[ ' %s ' != *\" $word\"* ]] || compopt +o filenames 2>/dev/null\n    fi\n}\n", commands->names);
     fputs("complete -o bashdefault -o default -F _accel_run accel-run\n", out);
 }
 

@@ -47,7 +47,7 @@ struct join_page {
     char program[JOIN_PROGRAM_CHARS], engine[JOIN_ENGINE_CHARS]; /* for messages */
     struct protocol_grant grant;                                 /* of every rank, but for its number */
     uint64_t slot_bytes;
-    uint64_t stall_timeout_ms; /* 0: no rank is named for it */
+    uint64_t stall_timeout_ms;            /* 0: no rank is named for it */
     _Atomic uint32_t stopped;             /* 0, or 1 + the rank that says why the job ends */
     _Atomic uint32_t started[JOIN_SLOTS]; /* ranks that have claimed the slot's generation */
     _Atomic uint32_t freed;               /* generations whose slot is empty again */

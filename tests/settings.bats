@@ -270,6 +270,23 @@ END
     [ "$(completed accel-run --help fl)" = flags ]
 }
 
+@test "bash completes paths as it does elsewhere: a folder's slash, a blank's backslash; a subcommand stays a word" {
+    "$ACCEL_RUN" --completion bash >completion.bash
+    mkdir runs "my folder" config
+    touch "my file.yaml"
+    printf '%s\n' ". ./completion.bash" "accel-run() { printf '<%s>' \"\$@\"; }" "PS1='\$ '" >rc.bash
+    completes() { # TYPED WORDS
+        TERM=dumb run -0 "$REPOSITORY/tests/terminal" 'expect=$ ' "send=accel-run $1\\t" "send=\\r" "expect=$2" 'send=exit\r' ended=0 -- bash --noprofile --rcfile rc.bash -i
+    }
+    completes "--log-dir ru" "<--log-dir><runs/>"
+    completes "--log-dir my" "<--log-dir><my folder/>"
+    completes "--log-dir=ru" "<--log-dir=runs/>"
+    completes "--config-file my\\\\ fi" "<--config-file><my file.yaml>"
+    completes "-n 2 my\\\\ fi" "<-n><2><my file.yaml>"
+    completes "-- true ru" "<--><true><runs/>"
+    completes "config" "<config>"
+}
+
 @test "fish completes with them: options, values, subcommands, and nothing of ours behind the program" {
     requires command fish
     "$ACCEL_RUN" --completion fish >completion.fish
