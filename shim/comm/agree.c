@@ -64,11 +64,32 @@ static void copy_text(char *to, const char *from, size_t room) {
     to[length] = 0;
 }
 
+/* The hash of notes is a polynomial of theirs, in their order: that of two lists, one behind the other, follows from those of the lists. */
+#define NOTES_BASE 0x5851f42d4c957f2du
+
+static uint64_t power(uint64_t base, uint32_t exponent) {
+    uint64_t result = 1;
+    for (; exponent; exponent >>= 1, base *= base) {
+        result = exponent & 1 ? result * base : result;
+    }
+    return result;
+}
+
 static void note(struct segment_post *post, const char *what, uint64_t value) {
     struct segment_note *note = &post->notes[post->note_count++ % SEGMENT_NOTES];
     copy_text(note->name, what, sizeof note->name);
     note->value = value;
-    post->notes_hash = hash_text(agree_mix(post->notes_hash, value), what);
+    post->notes_hash = post->notes_hash * NOTES_BASE + hash_text(agree_mix(0, value), what);
+}
+
+/* As if all of `more` had been noted in the post one by one. */
+static void append_notes(struct segment_post *post, const struct segment_post *more) {
+    uint32_t first = more->note_count > SEGMENT_NOTES ? more->note_count - SEGMENT_NOTES : 0;
+    for (uint32_t index = first; index < more->note_count; index++) {
+        post->notes[(post->note_count + index) % SEGMENT_NOTES] = more->notes[index % SEGMENT_NOTES];
+    }
+    post->notes_hash = post->notes_hash * power(NOTES_BASE, more->note_count) + more->notes_hash;
+    post->note_count += more->note_count;
 }
 
 static void forget_notes(struct segment_post *post) {
@@ -153,24 +174,11 @@ int comm_has_notes(void) {
 }
 
 /* As if they had been noted in the post from the beginning, as on a rank that has had no second thread yet. */
-static void take_kept(struct segment_post *post, struct kept *mine) {
-    const struct segment_post *notes = &mine->notes;
-    kept_give_up(mine);
-    if (!post->note_count) {
-        memcpy(post->notes, notes->notes, sizeof post->notes);
-        post->note_count = notes->note_count;
-        post->notes_hash = notes->notes_hash;
-        return;
-    }
-    for (uint32_t index = 0; index < notes->note_count && index < SEGMENT_NOTES; index++) {
-        note(post, notes->notes[index].name, notes->notes[index].value);
-    }
-}
-
 void agree_take_notes(uint64_t thread) {
     struct kept *mine = kept_find(thread);
     if (mine) {
-        take_kept(own_post(segment.sequence + 1), mine);
+        append_notes(own_post(segment.sequence + 1), &mine->notes);
+        kept_give_up(mine);
     }
 }
 

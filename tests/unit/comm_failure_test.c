@@ -5,6 +5,8 @@
  */
 #include "ranks.h"
 
+#include "../../shim/comm/segment.h"
+
 #include <sched.h>
 #include <signal.h>
 
@@ -101,6 +103,49 @@ TEST("a fact that only one rank has noted is named") {
 
 TEST("a difference before the facts that are kept is still found") {
     expect_parted(2, early_note, "ranks 0 and 1 differ", "noted before");
+}
+
+/* ---- what threads have noted before their turn ---- */
+
+static _Atomic uint8_t are_several;
+
+static uint64_t main_thread(void) {
+    return 0;
+}
+
+/* Of a hundred facts, rank R notes the first 10 R before its program has a second thread. */
+static void note_with_threads(uint64_t other) {
+    char name[64];
+    segment.options.thread = main_thread;
+    segment.options.are_several = &are_several;
+    for (uint32_t index = 0; index < 100; index++) {
+        are_several = index >= 10 * self;
+        snprintf(name, sizeof name, "a fact whose name is longer than what is shown: %u", index);
+        comm_note(index == 90 ? "fact 90" : name, index == 90 && self == 1 ? other : index);
+    }
+    comm_ask_turn(0);
+    while (comm_take_turn(clock_ns()) != COMM_TURN_TAKEN) {
+        sched_yield();
+    }
+    comm_barrier("step");
+    comm_end_turn();
+}
+
+static void same_notes(void) {
+    note_with_threads(90);
+}
+
+static void other_of_many_notes(void) {
+    note_with_threads(1);
+}
+
+TEST("facts noted before and after the program has a second thread are those of ranks that had it sooner") {
+    run_ranks(3, same_notes, 0);
+}
+
+TEST("one of them that differs is named") {
+    expect_parted(3, other_of_many_notes, "rank 1 has another fact 90 than rank 0 (0000000000000001 against 000000000000005a)",
+                  "noticed in \"step\"");
 }
 
 /* ---- ranks that do not come ---- */
