@@ -242,9 +242,10 @@ void agree_enter(const char *label, const struct agree_call *call) {
     post->shape = call->shape;
     copy_text(post->label, label, sizeof post->label);
     struct segment_control *control = segment_control(segment.options.rank);
-    uint64_t what = agree_mix(call->bytes, call->dtype);
-    uint64_t hash = agree_mix(segment.sequence, (uint64_t)call->kind | (uint64_t)call->op << 16 | (uint64_t)call->root << 24 |
-                                                    (uint64_t)(call->list != 0) << 31);
+    /* one after the other into a hash: of two numbers in one mix, 8 bytes of type 4 are 12 of type 0 */
+    uint64_t what = agree_mix(agree_mix(0, call->bytes), call->dtype);
+    uint64_t hash = agree_mix(agree_mix(0, segment.sequence), (uint64_t)call->kind | (uint64_t)call->op << 16 | (uint64_t)call->root << 24 |
+                                                                  (uint64_t)(call->list != 0) << 31);
     hash = agree_mix(agree_mix(agree_mix(hash, call->list ? 0 : what), call->blocks), call->shape);
     hash = agree_mix(agree_mix(hash_text(hash, label), post->notes_hash), segment.thread);
     atomic_store_explicit(&control->check[segment.sequence % 2], hash, memory_order_relaxed);

@@ -30,6 +30,11 @@ static void other_count(void) {
     comm_all_reduce("gradients", &(struct comm_span){data, self == world - 1 ? 12 : 11}, 1, COMM_FLOAT32, COMM_SUM);
 }
 
+static void other_type(void) {
+    int64_t data[2] = {0};
+    comm_all_reduce("gradients", &(struct comm_span){data, self ? 3 : 1}, 1, self ? COMM_FLOAT32 : COMM_INT64, COMM_SUM);
+}
+
 static void other_kind(void) {
     float data = 0;
     if (self == 0) {
@@ -86,6 +91,10 @@ TEST("ranks with different labels are named with both") {
 TEST("ranks that reduce different counts are named with both") {
     expect_parted(3, other_count, "rank 0 is in its collective 1, all-reduce \"gradients\" (sum of 44 bytes of float32)",
                   "rank 2 is in its collective 1, all-reduce \"gradients\" (sum of 48 bytes of float32)");
+}
+
+TEST("ranks that reduce different types are named with both, whatever their sizes") {
+    expect_parted(2, other_type, "all-reduce \"gradients\" (sum of 8 bytes of int64)", "(sum of 12 bytes of float32)");
 }
 
 TEST("ranks in different kinds of collective are named with both") {
