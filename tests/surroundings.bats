@@ -44,6 +44,17 @@ limited() {
     "$COMPARE" plain <(printf '%s\n' "$output")
 }
 
+@test "few descriptors left to the program: what it runs out of is never taken for a libtorch that is not supported" {
+    for_training faulty
+    local trained=
+    for limit in 6 7 8 9; do
+        limited true "$ACCEL_RUN" -n 2 bash -c "ulimit -n $limit; exec \"\$@\"" bash "${command[@]}"
+        lacks "$stderr" AR-TORCH-UNSUPPORTED
+        [ "$status" -ne 0 ] || trained=$limit
+    done
+    [ -n "$trained" ]
+}
+
 @test "a limit of file size, which the shared memory falls under, is named" {
     limited "ulimit -f 100" "$ACCEL_RUN" -n 2 "$CLAIMER" claim meet
     [ "$status" -eq 125 ]

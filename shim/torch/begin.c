@@ -47,7 +47,6 @@ void torch_begin(void) {
     calibrate_values();
     graph_begin();
     direct_begin();
-    calibrate_end();
 }
 
 /*

@@ -2,11 +2,7 @@
  * Finds every offset of libtorch at run time, by calling known operators on private tensors and looking for what must be there. Nothing here depends on
  * a version number; the values found on ten releases stand in docs/how-it-works.md.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "../shim.h"
 #include "../resolve.h"
@@ -157,30 +153,13 @@ static void calibrate_dtype(void) {
         value_drop(tensors[i]);
 }
 
-/* Written to a pipe they are reported by EFAULT instead of crashing. By system calls: a sanitizer looks at what write() is given. */
-static int ends[2] = {-1, -1};
-
-void calibrate_end(void) {
-    close(ends[0]);
-    close(ends[1]);
-    ends[0] = ends[1] = -1;
-}
-
-bool calibrate_read_word(const char *address, void **word) {
-    if (ends[0] < 0 && pipe2(ends, O_CLOEXEC))
-        return false;
-    if ((uintptr_t)address < 4096 || ((uintptr_t)address & 7))
-        return false;
-    return syscall(SYS_write, ends[1], address, 8) == 8 && syscall(SYS_read, ends[0], word, 8) == 8;
-}
-
 /* storage_: the word of the tensor whose pointee holds the address of the data; storage_offset_: the word that is 0, 3 and 4 for the tensor and two slices. */
 static void calibrate_storage(struct tensor *tensor) {
     void *expected = torch_functions.data_float((void **)&tensor);
     for (long at = 8; at < 64 && !torch_facts.storage; at += 8)
         for (long inner = 8; inner < 64 && !torch_facts.storage; inner += 8) {
             void *word;
-            if (calibrate_read_word(*(char **)((char *)tensor + at) + inner, &word) && word == expected) {
+            if (peek_word(*(char **)((char *)tensor + at) + inner, &word) && word == expected) {
                 torch_facts.storage = at;
                 torch_facts.storage_data = inner;
             }
@@ -302,7 +281,7 @@ static void calibrate_aliases(void) {
             memcpy(&view[i], views[i] + at, sizeof *view);
             memcpy(&none[i], others[i] + at, sizeof *none);
             void *word;
-            fits = fits && !none[i] && calibrate_read_word(write[i], &word) && calibrate_read_word(view[i], &word);
+            fits = fits && !none[i] && peek_word(write[i], &word) && peek_word(view[i], &word);
         }
         if (fits)
             torch_facts.alias = at;

@@ -2,6 +2,7 @@
 #ifndef ACCEL_SHIM_TORCH_FUNCTIONS_H
 #define ACCEL_SHIM_TORCH_FUNCTIONS_H
 
+#include "peek.h"
 #include "torch.h"
 
 struct torch_functions {
@@ -18,9 +19,6 @@ const char *functions_resolve(void);
 void calibrate_keys(void);
 void calibrate_table(uint16_t key, uint16_t next_key, void *fallback);
 void calibrate_values(void);
-/* Reads 8 bytes that may not be mapped; false: they are not. Until calibrate_end(): later on the program may have closed what it is done with. */
-bool calibrate_read_word(const char *address, void **word);
-void calibrate_end(void);
 /* Where a list keeps its elements, of which `tensor` gives two halves; which types lists of ints and bools name, once arguments of schemas are found
    (lists.c). */
 void lists_begin(struct tensor *tensor);

@@ -17,13 +17,13 @@ static bool are_edges(const char *words, void *const *nodes) {
     struct vector edges;
     void **fields[] = {(void **)&edges.begin, (void **)&edges.end, (void **)&edges.capacity}, *node;
     for (int i = 0; i < 3; i++)
-        if (!calibrate_read_word(words + 8 * i, fields[i]))
+        if (!peek_word(words + 8 * i, fields[i]))
             return false;
     ptrdiff_t bytes = (edges.end - edges.begin) / OPERANDS;
     if ((bytes != 16 && bytes != 24) || edges.capacity < edges.end) /* intrusive_ptr or shared_ptr, and a number */
         return false;
     for (int i = 0; i < OPERANDS; i++)
-        if (!calibrate_read_word(edges.begin + i * bytes, &node) || node != nodes[i])
+        if (!peek_word(edges.begin + i * bytes, &node) || node != nodes[i])
             return false;
     edge_bytes = bytes;
     return true;
@@ -39,7 +39,7 @@ static long pre_hooks_at, post_hooks_at; /* 0: not found */
 
 static size_t pointers_in(const char *vector) {
     char *begin, *end;
-    if (!calibrate_read_word(vector, (void **)&begin) || !calibrate_read_word(vector + 8, (void **)&end))
+    if (!peek_word(vector, (void **)&begin) || !peek_word(vector + 8, (void **)&end))
         return SIZE_MAX;
     return (size_t)(end - begin) / sizeof(void *);
 }
@@ -47,7 +47,7 @@ static size_t pointers_in(const char *vector) {
 /* An empty map has one bucket, within itself. */
 static bool is_empty_map(const char *map) {
     void *buckets;
-    return calibrate_read_word(map, &buckets) && buckets == map + MAP_BUCKET;
+    return peek_word(map, &buckets) && buckets == map + MAP_BUCKET;
 }
 
 /* The node has one tensor's hook. */
@@ -106,8 +106,7 @@ static long inputs_at;                /* 0: not found */
 
 static bool is_cast_to(const char *node, long at, int dtype) {
     void *first, *options;
-    return calibrate_read_word(node + at, &first) && calibrate_read_word(first, &options) &&
-           (uint16_t)((uintptr_t)options >> 8 * OPTIONS_TYPE) == dtype;
+    return peek_word(node + at, &first) && peek_word(first, &options) && (uint16_t)((uintptr_t)options >> 8 * OPTIONS_TYPE) == dtype;
 }
 
 static void find_casts(struct value leaf) {

@@ -36,8 +36,8 @@ static void find_int_list(void) {
     for (long at = 0; at + 16 <= torch_facts.argument_bytes; at += 8) {
         struct value *value = (struct value *)(argument + at);
         void *begin, *end;
-        if (value->tag != torch_facts.tag_list || !calibrate_read_word((char *)value->pointer + torch_facts.list, &begin) ||
-            !calibrate_read_word((char *)value->pointer + torch_facts.list + 8, &end))
+        if (value->tag != torch_facts.tag_list || !peek_word((char *)value->pointer + torch_facts.list, &begin) ||
+            !peek_word((char *)value->pointer + torch_facts.list + 8, &end))
             continue;
         struct value *elements = begin;
         if ((char *)end - (char *)begin == 32 && elements[0].tag == TAG_INT && elements[0].integer == 1 && elements[1].integer == 1) {
@@ -56,8 +56,8 @@ static void find_bool_list(void) {
     for (long at = 0; at < torch_facts.argument_bytes; at += 8) {
         char *int_list = *(char **)(ints + at), *bool_list = *(char **)(bools + at);
         void *element;
-        for (long inside = 0; inside < TYPE_BYTES && calibrate_read_word(int_list + inside, &element); inside += 8)
-            if (element == *(void **)int_list_type && calibrate_read_word(bool_list + inside, &bool_list_type) && bool_list_type)
+        for (long inside = 0; inside < TYPE_BYTES && peek_word(int_list + inside, &element); inside += 8)
+            if (element == *(void **)int_list_type && peek_word(bool_list + inside, &bool_list_type) && bool_list_type)
                 return;
     }
     bool_list_type = NULL;

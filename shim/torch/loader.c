@@ -3,12 +3,9 @@
  * of all releases from 1.13 to 2.15 (optional<milliseconds> takes 16 bytes in both optionals), and nothing is taken on trust: class name, batch size,
  * number of workers and the data set's presence must agree, or the loader is not found.
  */
-#define _GNU_SOURCE
 #include "loader.h"
 
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 enum {
     OPTION_BATCH = 8,
@@ -23,11 +20,6 @@ enum {
 };
 
 static const char loader_prefix[] = "N5torch4data19StatelessDataLoaderI";
-
-bool peek_memory(const void *address, void *to, size_t count) {
-    struct iovec local = {to, count}, remote = {(void *)(uintptr_t)address, count};
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)count;
-}
 
 /* A vtable pointer points behind the offset to the top of the object (0) and the type_info, which is {vtable, name, ...} (Itanium C++ ABI 2.5.2, 2.9.5). */
 const char *peek_class(const void *object, void **vtable, char *begin, size_t count) {

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "peek.h"
+
 enum { LOADER_WORKERS_MAX = 64 };
 
 /* A copy of what a loader says about itself. */
@@ -18,9 +20,6 @@ struct loader_view {
     void *dataset;                        /* the data set of a loader without workers, an allocation of its own; else NULL */
     uint64_t threads[LOADER_WORKERS_MAX]; /* pthread_t of its workers */
 };
-
-/* Copies memory that may not be there; false: it is not. */
-bool peek_memory(const void *address, void *to, size_t count);
 
 /* Where the mangled name of an object's class stands, and its first `count` bytes in *begin, as far as what is at that address looks like an object with
    virtual functions; NULL: it does not. */
