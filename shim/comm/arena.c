@@ -112,7 +112,7 @@ bool arena_reserve(size_t bytes) {
     region->used = arena.count ? 0 : ARENA_PLACES_BYTES;
     ARENA_SCOPE(&arena.lock);
     widen_bounds(region);
-    arena.reserved += region->bytes;
+    arena.reserved += region->bytes - region->used;
     arena.count++;
     arena.owner = getpid();
     return true;

@@ -64,7 +64,7 @@ struct arena {
     struct arena_size sizes[ARENA_SIZES_MAX];
     uint32_t count, size_count; /* regions; sizes */
     uint32_t own_blocks;        /* in state ARENA_OWN */
-    size_t reserved;            /* bytes of all regions */
+    size_t reserved;            /* bytes of all regions, but for the places */
     pid_t owner;                /* the rank */
     bool is_child;              /* of a rank: blocks that are given back are left alone */
     uint32_t refusals;          /* regions that could not be made; the same on all ranks. After ARENA_TRIES no other is tried */

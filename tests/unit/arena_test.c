@@ -113,6 +113,22 @@ TEST("blocks are handed out for known sizes until there is no room, taken back o
     run_ranks(2, blocks, 0);
 }
 
+/* The second model finds what it has asked for, whatever the first region has lost to the places. */
+static void all_that_was_asked_for(void) {
+    int taken = 0;
+    open_arena(4 << 20);
+    arena_add_size(1 << 20);
+    arena_reserve(8 << 20);
+    while (arena_take(1 << 20)) {
+        taken++;
+    }
+    RANK_EXPECT(taken >= 8);
+}
+
+TEST("what is reserved can be taken, all of it") {
+    run_ranks(2, all_that_was_asked_for, 0);
+}
+
 static char said[256];
 
 static void keep_said(const char *what) {
