@@ -157,6 +157,17 @@ PYTHON
     diff "$PLAIN.out" "$RANKS.out" >&2
 }
 
+@test "a save in a folder that was removed fails on all ranks with one message, which names no file of ours" {
+    cat >"$RANKS/removed.py" <<'EOF'
+import torch
+torch.save(torch.ones(2), "new.pt")
+EOF
+    mkdir "$RANKS/here"
+    (cd "$RANKS/here" && rmdir "$RANKS/here" && "$ACCEL_RUN" -n 2 "$(python_of debian)" "$RANKS/removed.py" 2>"$RANKS.err") && return 1
+    contains "$(cat "$RANKS.err")" "new.pt cannot be opened"
+    lacks "$(cat "$RANKS.err")" /dev/null
+}
+
 @test "rank 0 is killed while it writes: the old file is there, and nothing else" {
     for build in $(builds); do
         echo old >"$RANKS/file.pt"

@@ -80,7 +80,7 @@ static bool could_open(const char *path) {
         return false;
     if (slash)
         snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    return !access(folder, W_OK);
+    return !access(folder, W_OK) && !stat(folder, &there) && there.st_nlink; /* without a name: "." of a folder that was removed */
 }
 
 /* way: rank 0's. Where opening the path fails there, it fails here, as it does by itself nearly always. */
