@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include "../shim.h"
 #include "../unwind.h"
@@ -25,10 +26,17 @@ static _Atomic int reach;
 static _Atomic uint8_t some_were_in_region;
 static pthread_key_t own_master;
 
+/* Threads that look at others' words, for some nanoseconds each. A thread's words end with it: it waits for who may have found them still. Not for ever: who
+   looked when the process was forked is not in the child. */
+static _Atomic int lookers;
+enum { LOOKERS_TURNS = 10000 };
+
 static void end_master(void *ended) {
     struct master *master = ended;
     atomic_store(&master->is_in_region, 0);
     atomic_store(&master->excluded, NULL);
+    for (int turn = 0; turn < LOOKERS_TURNS && atomic_load(&lookers); turn++)
+        sched_yield();
 }
 
 void regions_begin(void) {
@@ -121,6 +129,7 @@ struct beginners {
 
 static struct beginners find_beginners(void) {
     struct beginners some = {false, false};
+    atomic_fetch_add(&lookers, 1);
     for (int i = 0, end = atomic_load(&reach); i < end; i++) {
         const volatile uint64_t *excluded = atomic_load(&masters[i].excluded);
         if (!excluded)
@@ -130,6 +139,7 @@ static struct beginners find_beginners(void) {
         else
             some.at = true;
     }
+    atomic_fetch_sub(&lookers, 1);
     return some;
 }
 
