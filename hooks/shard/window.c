@@ -25,10 +25,13 @@ static struct pairs of_wholes, of_sources, of_memories; /* to the windows of a c
 static _Atomic unsigned window_count, changes;
 static pthread_mutex_t windows_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void windows_unlock(int *unused) {
+void windows_lock(void) {
+    python_lock(&windows_mutex);
+}
+
+void windows_unlock(int *unused) {
     pthread_mutex_unlock(&windows_mutex);
 }
-#define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = (python_lock(&windows_mutex), 0)
 
 /* Owned; taken. */
 static void take_source(struct window *window, struct tensor *source) {
@@ -164,8 +167,10 @@ struct tensor *window_whole(struct tensor *source, const struct operator *op) {
     if (!atomic_load_explicit(&window_count, memory_order_relaxed))
         return NULL;
     struct tensor *whole = find_whole(source);
-    if (whole && !window_makes_views(op))
+    if (whole && !window_makes_views(op)) {
         window_refresh(whole, NULL);
+        window_follow_source(whole);
+    }
     return whole;
 }
 
@@ -193,49 +198,6 @@ struct window *window_onto(const void *storage) {
         if (tensor_storage(window->whole) == storage)
             return window;
     return NULL;
-}
-
-bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole) {
-    WINDOWS_SCOPE;
-    const struct window *window = window_onto(storage);
-    if (!window || window->is_left)
-        return false;
-    *source = window->source;
-    *record = window->record;
-    *whole = window->whole;
-    return true;
-}
-
-const void *window_memory_of(const void *storage) {
-    WINDOWS_SCOPE;
-    const struct window *window = window_onto(storage);
-    return window && !window->is_left ? window->memory : NULL;
-}
-
-void window_thread_ends(uint64_t thread) {
-    WINDOWS_SCOPE;
-    window_histories_of_ended(thread);
-}
-
-struct value window_copy(const void *storage) {
-    WINDOWS_SCOPE;
-    const struct window *window = window_onto(storage);
-    if (!window || window->is_left)
-        return value_none();
-    tensor_retain(window->whole);
-    return value_tensor(window->whole);
-}
-
-bool window_take_known(const void *storage) {
-    WINDOWS_SCOPE;
-    OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
-    OPAQUE_SCOPE;
-    const struct window *window = window_onto(storage);
-    if (!window || !window->stale)
-        return false;
-    struct written all = window_region(window->whole);
-    all.counter = &all; /* nobody's: no version moves */
-    return window_write_back(window, &all);
 }
 
 unsigned window_changes(void) {
@@ -338,26 +300,6 @@ void window_renew_others(const void *source, const void *up_to_date) {
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     renew_others(source, window_onto(up_to_date), NULL);
-}
-
-static bool is_to_be_refreshed(struct tensor *tensor, const struct written *written) {
-    WINDOWS_SCOPE;
-    OUTSIDE_TRANSFORM_SCOPE;
-    OPAQUE_SCOPE;
-    const struct window *window = window_onto(tensor_own_storage(tensor));
-    return window && !window->is_left && window_is_behind(window, tensor, written);
-}
-
-void window_refresh(struct tensor *tensor, const struct written *written) {
-    if (!window_any_behind() || !is_to_be_refreshed(tensor, written))
-        return;
-    SHIM_COMM_SCOPE;
-    WINDOWS_SCOPE;
-    OUTSIDE_TRANSFORM_SCOPE;
-    OPAQUE_SCOPE;
-    struct window *window = window_onto(tensor_own_storage(tensor));
-    if (window)
-        window_renew_missed(window, tensor, written);
 }
 
 /* The source's storage, where it was written through a view. */

@@ -27,7 +27,13 @@ struct window {
     struct tensor *stale; /* owned: or these elements, as the copy lies; NULL: none */
     bool has_missed_versions; /* and what has been written to them counts as a version of the source */
     bool is_history_due;      /* the values have come, without gradients */
+    bool passes_source;       /* what was written through the copy is the source's history, and the copy's own beside it */
 };
+
+/* window.c's lock, until the end of the block. Nobody waits for a collective with it. */
+void windows_lock(void);
+void windows_unlock(int *unused);
+#define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = (windows_lock(), 0)
 
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
@@ -47,6 +53,8 @@ void window_keep(const void *storage, bool as_its_source);
 bool window_is_last_owner(const void *storage, uint32_t others);
 /* What a tensor of the program's is a view of has been written by other threads: is gathered anew, a collective, where the tensor has any of it. */
 void window_refresh(struct tensor *tensor, const struct written *written);
+/* Who reads the tensor with its history, a view of a copy, gets it by way of the source: not a collective. */
+void window_follow_source(struct tensor *tensor);
 /* Other copies of a storage are brought up to date after one has been written: a collective, if so it is due. */
 bool window_others_are_due(const void *source, const void *up_to_date);
 void window_renew_others(const void *source, const void *up_to_date);
@@ -102,6 +110,8 @@ bool window_have_same_place(const struct window *one, const struct window *other
 bool window_is_at_same_place(const struct window *window, const struct window *through, const struct written *written);
 /* Each rank takes its part of what was written to the copy; the history of the part is then that of the copy. */
 void window_take_back(struct window *window, const struct written *written);
+/* The copy's history, which goes past what it is a copy of since that was written through it, leads through that again. */
+void window_lead_through_source(struct window *window);
 /* This rank's rows of flags that lie as the copy does. Owned. */
 struct tensor *window_own_flags(const struct window *window, struct tensor *flags);
 /* From copy to copy: all ranks have the same. */
@@ -149,6 +159,7 @@ void window_miss(struct window *window, struct value flags, bool is_version);
 void window_have(struct window *window, struct value flags, bool has_history);
 /* It could not come now. */
 void window_owe_history(struct window *window);
+void window_pass_source(struct window *window, bool passes);
 /* The copy has been gathered anew, or ends. */
 void window_catch_up(struct window *window);
 /* None set. Owned. */
