@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "files.h"
+#include "command.h"
 
 enum { SUM = 16, SHOWN = 180, ROOM = SHOWN + 2 * SUM + 5 }; /* characters of a command: the board has room for 240 (BOARD_MEETING_CHARS) */
 

@@ -37,8 +37,8 @@
 #include <unistd.h>
 
 #include "alias.h"
+#include "command.h"
 #include "early.h"
-#include "files.h"
 
 _Atomic uint8_t files_watched;
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "alias.h"
-#include "files.h"
+#include "command.h"
 
 /* A child is about to start. While files are open, or may be kept, the ranks meet: what rank 0 has written so far is there for the children of all. Which are
    open is the same on all ranks where no other thread may close one, or the collector in it: with such threads they meet once any has been opened. */

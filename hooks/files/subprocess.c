@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "alias.h"
-#include "files.h"
+#include "command.h"
 
 static const char code[] =
     "import functools, os, pickle, subprocess, sys\n"
