@@ -22,7 +22,8 @@ OPTIMISE := $(if $(DEBUG),-O1 -g -Werror,-O2 -g)
 WARN := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla -Wno-unused-parameter
 CFLAGS_ALL := -std=gnu11 $(OPTIMISE) $(WARN) $(CFLAGS)
 # -fexceptions and unwind tables: a C++ exception must be able to cross our frames (style.md P26); one TLS model, small (P21).
-SHIM_CFLAGS := $(CFLAGS_ALL) -fPIC -fvisibility=hidden -fexceptions -fasynchronous-unwind-tables -ftls-model=initial-exec -fno-plt
+# Where the program has given a thread little stack, a frame that is too large for it ends the process at the stack's guard, and writes nothing beyond.
+SHIM_CFLAGS := $(CFLAGS_ALL) -fPIC -fvisibility=hidden -fexceptions -fasynchronous-unwind-tables -ftls-model=initial-exec -fno-plt -fstack-clash-protection
 # A rank's step enters the shim some hundred times for a few instructions each: whole-program optimisation takes a tenth off what that adds to a small step.
 # Not for the two functions that the compiler itself calls: it would drop them before it does.
 LTO ?= $(if $(DEBUG),,-flto=auto)

@@ -8,13 +8,6 @@
 
 #include "shim.h"
 
-static bool is_python(void) {
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[length < 0 ? 0 : length] = 0;
-    return !strncmp(shim_base_of(path), "python", strlen("python"));
-}
-
 /* Its number is in the job's name. */
 static bool is_started_by_launcher(void) {
     int launcher = 0;
@@ -24,7 +17,7 @@ static bool is_started_by_launcher(void) {
 
 bool attach_may(void) {
     int saved_errno = errno;
-    bool may = !shim_has_hosts() && is_started_by_launcher() && is_python();
+    bool may = !shim_has_hosts() && is_started_by_launcher() && shim_is_python();
     errno = saved_errno;
     return may;
 }

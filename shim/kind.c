@@ -346,13 +346,27 @@ bool shim_has_libtorch(void) {
     return mapped.libtorch;
 }
 
-/* By name and not by a symbol: a failed dlsym allocates and overwrites the program's dlerror(). */
-bool shim_may_train(void) {
+__attribute__((noinline)) static bool runs_python(void) {
     char path[PATH_MAX];
-    struct mapped mapped = {false, false};
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     path[length < 0 ? 0 : length] = 0;
-    if (!strncmp(shim_base_of(path), "python", 6))
+    return !strncmp(shim_base_of(path), "python", strlen("python"));
+}
+
+/* Asked first by a constructor: what comes later may have little stack. */
+bool shim_is_python(void) {
+    enum { NOT_ASKED, YES, NO };
+    static _Atomic int known;
+    int state = atomic_load_explicit(&known, memory_order_relaxed);
+    if (state == NOT_ASKED)
+        atomic_store_explicit(&known, state = runs_python() ? YES : NO, memory_order_relaxed);
+    return state == YES;
+}
+
+/* By name and not by a symbol: a failed dlsym allocates and overwrites the program's dlerror(). */
+bool shim_may_train(void) {
+    struct mapped mapped = {false, false};
+    if (shim_is_python())
         return true;
     dl_iterate_phdr(visit_library, &mapped);
     return mapped.libtorch || mapped.python;

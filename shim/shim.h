@@ -99,6 +99,8 @@ const char *shim_driver_cache_folder(void); /* where a GPU's driver keeps what i
 
 /* True in a process that is likely to train: libtorch is mapped, or it is a Python interpreter. Allocates nothing. Any thread. */
 bool shim_may_train(void);
+/* True in a Python interpreter, by the name of the program's file. Any thread. */
+bool shim_is_python(void);
 /* True when libtorch is mapped. Allocates nothing. */
 bool shim_has_libtorch(void);
 bool shim_has_python(void); /* an interpreter runs in this process */

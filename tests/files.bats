@@ -31,6 +31,10 @@ load files
     done
 }
 
+@test "C++: a crash handler on an alternate stack of 8 KiB, and a thread with the least stack there is, read files" {
+    both 2 "$BUILD/programs/debian-O2/small_stack"
+}
+
 @test "C++: a thread that opens a file is the first of its rank to come, and on the other ranks main() with its first parameter" {
     both 3 "$BUILD/programs/debian-O2/thread_first" beside
 }

@@ -49,6 +49,59 @@ inert() {
     LD_PRELOAD=$SHIM gcc -o seven seven.c
     inert ./seven
 }
+@test "a handler on an alternate stack of 8 KiB, and a thread with the least stack there is, do with files what they like" {
+    cat >small.c <<'END'
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include "small_stack.h"
+static void names(void) {
+    mkdir("thing", 0700);
+    rename("thing", "folder");
+    rmdir("folder");
+    symlink("nowhere", "thing");
+    unlink("thing");
+    link("file", "thing");
+    chmod("thing", 0600);
+    utimensat(AT_FDCWD, "thing", NULL, 0);
+    setxattr("thing", "user.small", "1", 1, 0);
+    truncate("thing", 3);
+    remove("thing");
+    mkfifo("thing", 0600);
+    unlinkat(AT_FDCWD, "thing", 0);
+}
+static void work(void) {
+    char text[8];
+    struct stat status;
+    struct statfs disk;
+    struct flock lock = {.l_type = F_WRLCK};
+    int file = open("file", O_RDWR | O_CREAT, 0600);
+    if (write(file, "small", 5) != 5 || flock(file, LOCK_EX) || fcntl(file, F_SETLK, &lock) || close(file))
+        printf("no file\n");
+    DIR *folder = opendir("/proc/self/task");
+    if (!folder || !readdir(folder) || (rewinddir(folder), closedir(folder)))
+        printf("no folder\n");
+    if (stat("file", &status) || lstat("file", &status) || access("file", R_OK) || statfs(".", &disk) || chdir(".") || status.st_size != 5 ||
+        readlink("/proc/self/exe", text, sizeof text) < 1)
+        printf("nothing seen\n");
+    FILE *stream = fopen("file", "r");
+    if (!stream || fgetc(stream) != 's' || fclose(stream))
+        printf("no stream\n");
+    names();
+}
+int main(void) { on_small_stacks(work); }
+END
+    gcc -O1 -pthread -I "$REPOSITORY/tests/programs" -o small small.c
+    inert ./small
+    run -0 "$ACCEL_RUN" --log-level error -n 2 bash -c 'mkdir "$ACCEL_RUN_RANK" && cd "$ACCEL_RUN_RANK" && ../small'
+    [ -z "$output" ]
+}
+
 @test "bash, its pipes, its subshells and its exit status" {
     inert bash -c 'for i in 1 2 3; do (echo "$i" | cat); done; echo to stderr >&2; exit 3'
 }

@@ -49,11 +49,14 @@ static bool is_on_its_way(const char *path) {
     return strstr(name, "tmp") || has_drawn_uuid(name);
 }
 
+bool apart_may_be(const char *path) {
+    return atomic_load_explicit(&files_watched, memory_order_relaxed) && shim_slot() && path && is_on_its_way(path);
+}
+
 /* The rank's other name for it: own[PATH_MAX]. False: it has none. Keeps errno. */
 static bool name_apart(int directory, const char *path, char *own) {
     char whole[PATH_MAX], real[PATH_MAX];
-    if (!atomic_load_explicit(&files_watched, memory_order_relaxed) || !shim_slot() || shim_files_aside_now || !path ||
-        !is_on_its_way(path))
+    if (shim_files_aside_now || !apart_may_be(path))
         return false;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
@@ -99,10 +102,9 @@ static void note(const char *own) {
         atomic_fetch_add(&written_views, 1); /* from now on looks ask here */
 }
 
-int apart_open(int directory, const char *path, int flags, unsigned mode) {
+FILES_DEEP static int open_apart(int directory, const char *path, int flags, unsigned mode) {
     char own[PATH_MAX];
-    bool is_made = flags & O_CREAT && flags & (O_TRUNC | O_EXCL);
-    if (!is_made || !name_apart(directory, path, own) || !shim_may_train())
+    if (!name_apart(directory, path, own) || !shim_may_train())
         return OPEN_PASS;
     SHIM_FILES_ASIDE;
     int saved_errno = errno, descriptor = open(own, flags, mode);
@@ -115,12 +117,17 @@ int apart_open(int directory, const char *path, int flags, unsigned mode) {
     return descriptor;
 }
 
+int apart_open(int directory, const char *path, int flags, unsigned mode) {
+    bool is_made = flags & O_CREAT && flags & (O_TRUNC | O_EXCL);
+    return is_made && apart_may_be(path) ? open_apart(directory, path, flags, mode) : OPEN_PASS;
+}
+
 const char *apart_name(int directory, const char *path, char *buffer) {
     char own[PATH_MAX];
     return name_apart(directory, path, own) && is_ranks(own) ? strcpy(buffer, own) : path;
 }
 
-bool apart_rename(int from_directory, const char *from, int to_directory, const char *to, unsigned flags, int *result) {
+FILES_DEEP static bool rename_apart(int from_directory, const char *from, int to_directory, const char *to, unsigned flags, int *result) {
     char own[PATH_MAX], whole[PATH_MAX], real[PATH_MAX];
     if (!name_apart(from_directory, from, own) || !is_ranks(own) || !files_has_place(to_directory, to))
         return false;
@@ -136,13 +143,21 @@ bool apart_rename(int from_directory, const char *from, int to_directory, const 
     return true;
 }
 
-bool apart_remove(int directory, const char *path, int *result) {
+bool apart_rename(int from_directory, const char *from, int to_directory, const char *to, unsigned flags, int *result) {
+    return apart_may_be(from) && rename_apart(from_directory, from, to_directory, to, flags, result);
+}
+
+FILES_DEEP static bool remove_apart(int directory, const char *path, int *result) {
     char own[PATH_MAX];
     if (!name_apart(directory, path, own) || !is_ranks(own))
         return false;
     SHIM_FILES_ASIDE;
     *result = unlink(own);
     return true;
+}
+
+bool apart_remove(int directory, const char *path, int *result) {
+    return apart_may_be(path) && remove_apart(directory, path, result);
 }
 
 void apart_drop(const char *path) {

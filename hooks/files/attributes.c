@@ -12,15 +12,13 @@
 struct setting {
     struct change change;
     bool acts;
-    char buffer[PATH_MAX];
     const char *path; /* where to set it, when there is anything to be done here */
 };
 
-static bool setting_begin(struct setting *setting, int directory, const char *path) {
-    setting->acts = change_begin(&setting->change, MEETING_ATTRIBUTES, directory, path, 0, NULL);
-    setting->path = view(directory, path, setting->buffer);
-    return setting->acts || view_is_copy(setting->path);
-}
+/* In a row's own frame. */
+#define setting_begin(setting, directory, name)                                                                                            \
+    ((setting)->acts = change_begin(&(setting)->change, MEETING_ATTRIBUTES, directory, name, 0, NULL),                                     \
+     (setting)->path = VIEW(directory, name), (setting)->acts || view_is_copy((setting)->path))
 
 static int setting_end(struct setting *setting, int result) {
     return change_end(&setting->change, setting->acts ? result : 0);
@@ -105,15 +103,13 @@ int hook_removexattr(const char *path, const char *name) {
 }
 
 long hook_getxattr(const char *path, const char *name, void *value, unsigned long size) {
-    char buffer[PATH_MAX];
-    return ORIGINAL(getxattr)(view(AT_FDCWD, path, buffer), name, value, size);
+    return ORIGINAL(getxattr)(VIEW(AT_FDCWD, path), name, value, size);
 }
 
 long hook_listxattr(const char *path, char *list, unsigned long room) {
     int away;
-    char buffer[PATH_MAX];
-    path = view(AT_FDCWD, path, buffer);
-    if (!away_access(AT_FDCWD, path, F_OK, &away))
+    path = VIEW(AT_FDCWD, path);
+    if (!AWAY(access, AT_FDCWD, path, F_OK, &away))
         return ORIGINAL(listxattr)(path, list, room);
     return away;
 }
@@ -138,16 +134,14 @@ int hook_lremovexattr(const char *path, const char *name) {
 }
 
 long hook_lgetxattr(const char *path, const char *name, void *value, unsigned long size) {
-    char buffer[PATH_MAX];
-    path = view_of_name(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, buffer);
+    path = VIEW_OF_NAME(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
     return view_is_copy(path) ? ORIGINAL(getxattr)(path, name, value, size) : ORIGINAL(lgetxattr)(path, name, value, size);
 }
 
 long hook_llistxattr(const char *path, char *list, unsigned long room) {
     int away;
-    char buffer[PATH_MAX];
-    path = view_of_name(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, buffer);
-    if (away_access(AT_FDCWD, path, F_OK, &away))
+    path = VIEW_OF_NAME(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
+    if (AWAY(access, AT_FDCWD, path, F_OK, &away))
         return away;
     return view_is_copy(path) ? ORIGINAL(listxattr)(path, list, room) : ORIGINAL(llistxattr)(path, list, room);
 }
@@ -155,18 +149,18 @@ long hook_llistxattr(const char *path, char *list, unsigned long room) {
 /* ---- by descriptors: what is open for writing is each rank's own; what is open for reading is one file for all */
 
 int hook_fsetxattr(int descriptor, const char *name, const void *value, unsigned long size, int flags) {
-    char path[PATH_MAX];
     struct change change;
-    if (files_place() < FILES_MEET || !numbers_find(descriptor, path))
+    char *path = files_place() < FILES_MEET ? NULL : FILES_ROOM;
+    if (!path || !numbers_find(descriptor, path))
         return ORIGINAL(fsetxattr)(descriptor, name, value, size, flags);
     bool acts = change_begin(&change, MEETING_ATTRIBUTES, AT_FDCWD, path, 0, NULL);
     return change_end(&change, acts ? ORIGINAL(fsetxattr)(descriptor, name, value, size, flags) : 0);
 }
 
 int hook_fremovexattr(int descriptor, const char *name) {
-    char path[PATH_MAX];
     struct change change;
-    if (files_place() < FILES_MEET || !numbers_find(descriptor, path))
+    char *path = files_place() < FILES_MEET ? NULL : FILES_ROOM;
+    if (!path || !numbers_find(descriptor, path))
         return ORIGINAL(fremovexattr)(descriptor, name);
     bool acts = change_begin(&change, MEETING_ATTRIBUTES, AT_FDCWD, path, 0, NULL);
     return change_end(&change, acts ? ORIGINAL(fremovexattr)(descriptor, name) : 0);

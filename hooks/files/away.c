@@ -108,7 +108,7 @@ static struct timespec time_of(const int64_t from[2]) {
     return (struct timespec){from[0], from[1]};
 }
 
-bool away_stat(int directory, const char *path, int flags, struct stat *to, int *result) {
+bool away_stat_slowly(int directory, const char *path, int flags, struct stat *to, int *result) {
     struct protocol_status status;
     if (!ask_status(directory, path, flags, &status, result))
         return false;
@@ -136,9 +136,9 @@ static struct statx_timestamp stamp_of(struct timespec from) {
 }
 
 /* Without a time of birth, as on many file systems. */
-bool away_statx(int directory, const char *path, int flags, struct statx *to, int *result) {
+bool away_statx_slowly(int directory, const char *path, int flags, struct statx *to, int *result) {
     struct stat from;
-    if (!away_stat(directory, path, flags, &from, result))
+    if (!away_stat_slowly(directory, path, flags, &from, result))
         return false;
     if (*result)
         return true;
@@ -166,7 +166,7 @@ int away_stat_disk(const char *path, int flags, struct stat *status) {
     int result;
     {
         FILES_NOT_ASIDE;
-        if (away_stat(AT_FDCWD, path, flags, status, &result))
+        if (AWAY(stat, AT_FDCWD, path, flags, status, &result))
             return result;
     }
     SHIM_FILES_ASIDE;
@@ -175,7 +175,7 @@ int away_stat_disk(const char *path, int flags, struct stat *status) {
 
 /* ---- others */
 
-bool away_access(int directory, const char *path, int mode, int *result) {
+bool away_access_slowly(int directory, const char *path, int mode, int *result) {
     char absolute[PATH_MAX];
     if (!away_applies(directory, path, absolute))
         return false;
@@ -183,7 +183,7 @@ bool away_access(int directory, const char *path, int mode, int *result) {
     return true;
 }
 
-bool away_link(int directory, const char *path, char *text, size_t room, long *result) {
+bool away_link_slowly(int directory, const char *path, char *text, size_t room, long *result) {
     char absolute[PATH_MAX];
     const char *data;
     uint32_t bytes;

@@ -147,17 +147,24 @@ static int answer_of(struct change *change) {
 static const char *const others_do[MEETING_KINDS] = {
     [MEETING_RENAME] = "renames", [MEETING_REMOVE] = "removes", [MEETING_LINK] = "makes a link of", [MEETING_TRUNCATE] = "cuts"};
 
-bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory,
-                  const char *second) {
+bool change_passes(struct change *change, enum meeting_kind kind, int directory, const char *path, const char *second) {
     change->kind = kind;
     change->is_met = change->is_brought = change->is_early = change->ends_scratch = false;
     change->acts = true;
     change->news = 0;
     change->asks = false;
     change->said = NULL;
-    enum files_place place = files_place_of(second ? second : path);
-    if (place == FILES_PASS && others_do[kind])
+    change->place = files_place_of(second ? second : path);
+    if (change->place == FILES_PASS && others_do[kind])
         others_tell(directory, path, others_do[kind]);
+    return change->place == FILES_PASS;
+}
+
+bool change_meet(struct change *change, struct change_names *names, int directory, const char *path, int second_directory,
+                 const char *second) {
+    enum files_place place = change->place;
+    change->whole = names->whole;
+    change->real = names->real;
     if (place == FILES_EARLY && path)
         place = files_place_early(files_whole_path(directory, path, change->whole[0]));
     change->paths[0] = path;
@@ -235,7 +242,7 @@ static void learn_names(struct change *change, bool is_own) {
     }
 }
 
-int change_end(struct change *change, int result) {
+FILES_DEEP static int end_of_rank(struct change *change, int result) {
     if (change->is_early && !result)
         early_note_change(change->kind, change->paths[0]);
     bool is_own = change->is_met && scratch_has(change->real[0]); /* this rank's alone until now: each has drawn its name */
@@ -261,4 +268,8 @@ int change_end(struct change *change, int result) {
         move_names(change); /* of several names the youngest counts */
     errno = error ? error : errno;
     return error ? -1 : 0;
+}
+
+int change_end(struct change *change, int result) {
+    return change->place == FILES_PASS ? result : end_of_rank(change, result);
 }

@@ -4,11 +4,16 @@
 
 #include "files.h"
 
+struct change_names {
+    char whole[2][PATH_MAX], real[2][PATH_MAX]; /* the second is empty where there is one name only */
+};
+
 struct change {
     struct meeting meeting;
     struct beside beside;
     enum meeting_kind kind;
-    char whole[2][PATH_MAX], real[2][PATH_MAX]; /* the second is empty where there is one name only */
+    enum files_place place;
+    char (*whole)[PATH_MAX], (*real)[PATH_MAX]; /* of struct change_names; NULL: not needed */
     const char *paths[2];
     bool is_met, acts;
     bool is_early;     /* the process is no rank yet */
@@ -22,7 +27,13 @@ struct change {
 
 /* Returns true on the ranks that act: those call the function itself, the others take 0 as its result. second: the other name, or NULL. Paths are borrowed
    until the end. */
-bool change_begin(struct change *change, enum meeting_kind kind, int directory, const char *path, int second_directory, const char *second);
+#define change_begin(change, kind, directory, path, second_directory, second)                                                              \
+    (change_passes(change, kind, directory, path, second) ||                                                                               \
+     change_meet(change, (struct change_names *)__builtin_alloca(sizeof(struct change_names)), directory, path, second_directory, second))
+/* Its two parts: true: there is nothing to be met for. Then there need be no room for names. */
+bool change_passes(struct change *change, enum meeting_kind kind, int directory, const char *path, const char *second);
+FILES_DEEP bool change_meet(struct change *change, struct change_names *names, int directory, const char *path, int second_directory,
+                            const char *second);
 /* Returns what the program gets, with errno. */
 int change_end(struct change *change, int result);
 /* After the end: no rank goes on before all are here. */

@@ -290,6 +290,12 @@ bool files_is_left_alone(const char *real) {
     return is_shared_by_all(real) || scratch_has(real);
 }
 
+bool files_may_begin(void) {
+    bool is_undecided = atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_UNDECIDED;
+    bool is_watched = atomic_load_explicit(&files_watched, memory_order_relaxed);
+    return is_watched && is_undecided && (is_linked_with_libtorch || shim_may_train());
+}
+
 enum files_place files_place_of(const char *path) {
     bool is_undecided = atomic_load_explicit(&shim_kind_now, memory_order_relaxed) == SHIM_UNDECIDED && !atomic_load(&process);
     return is_undecided && path && is_shared_by_all(path) ? FILES_PASS : files_place();

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "../../shim/shim.h"
+#include "stack.h"
 
 /* ---- who acts (files.c) */
 
@@ -28,6 +29,9 @@ static inline enum files_place files_place(void) {
         return FILES_PASS;
     return files_place_slowly();
 }
+
+/* May this process become a rank, or meet the others, yet? */
+bool files_may_begin(void);
 
 /* The same for a change that leaves something under this name (NULL: not known): a device, or what is in a cache, does not claim the rank. A GPU's driver opens
    such while libtorch counts devices, which the self-check would do again within. */
@@ -95,8 +99,11 @@ void scratch_forget(const char *real);
 
 /* OPEN_PASS: it is none, or made otherwise. */
 int apart_open(int directory, const char *path, int flags, unsigned mode);
+/* A cheap question: false: no, for sure. */
+bool apart_may_be(const char *path);
 /* The name under which this rank has it: path, or buffer[PATH_MAX]. Keeps errno. */
-const char *apart_name(int directory, const char *path, char *buffer);
+FILES_DEEP const char *apart_name(int directory, const char *path, char *buffer);
+#define APART_NAME(directory, path) (apart_may_be(path) ? apart_name(directory, path, FILES_ROOM) : (path))
 /* False: this rank has none under that name, or it leaves the caches. */
 bool apart_rename(int from_directory, const char *from, int to_directory, const char *to, unsigned flags, int *result);
 bool apart_remove(int directory, const char *path, int *result);
@@ -164,7 +171,7 @@ bool written_has_name(int descriptor, const struct stat *now);
 /* The private copy of what stands under this name, also where it was opened under another of its names on the disk. NULL: there is none. */
 struct written *written_find_own(const char *real);
 /* A cheap question before paths are made real: no open file stands under a name with another last component, unless that is a link. */
-bool written_may_be(const char *path);
+bool written_may_be(int directory, const char *path);
 /* The place in the table; of NULL: BOARD_ENDS. */
 uint32_t written_place(const struct written *file);
 /* Of what is open there, also in a child; BOARD_ENDS: not a file of ours. */
@@ -288,7 +295,8 @@ int pipes_open(const char *path, int flags, unsigned mode);
 
 /* Of /dev/fd/3: the name of what it stands for, in buffer[PATH_MAX]; NULL: it has none, or the program was started with it ("3>log"), and it is rank 0's alone
    already (launcher/streams/inherited.h). Other paths as they are. Keeps errno. */
-const char *numbers_name(const char *path, char *buffer);
+FILES_DEEP const char *numbers_name(const char *path, char *buffer);
+bool numbers_is_one(const char *path); /* is it such a path? */
 /* The name of a regular file that is open for reading: name[PATH_MAX]. False: it is another one, or has none. Keeps errno. */
 bool numbers_find(int descriptor, char *name);
 
@@ -296,6 +304,8 @@ bool numbers_find(int descriptor, char *name);
 
 /* If this is one, it does so ("writes") with that name. Any thread. Keeps errno. */
 void others_tell(int directory, const char *path, const char *does);
+/* Might it? Cheap. */
+bool others_may_tell(void);
 
 /* ---- opening (open.c) */
 
@@ -328,10 +338,11 @@ extern _Atomic uint8_t away_asks;
 
 /* Is the first host to be asked about the path? Then *absolute[PATH_MAX] is what to ask. May claim the rank. Keeps errno. */
 bool away_applies_slowly(int directory, const char *path, char *absolute);
+static inline bool files_asks_away(void) {
+    return __builtin_expect(atomic_load_explicit(&away_asks, memory_order_relaxed), 0);
+}
 static inline bool away_applies(int directory, const char *path, char *absolute) {
-    if (__builtin_expect(!atomic_load_explicit(&away_asks, memory_order_relaxed), 1) || !path)
-        return false;
-    return away_applies_slowly(directory, path, absolute);
+    return files_asks_away() && path && away_applies_slowly(directory, path, absolute);
 }
 /* Software, which each host has for itself: not asked about. absolute path. Pure. */
 bool away_is_software(const char *path);
@@ -339,22 +350,26 @@ bool away_is_software(const char *path);
 /* Each: false: look as usual; true: *result is what the call returns, errno is set when it is -1. */
 struct stat;
 struct statx;
-bool away_stat(int directory, const char *path, int flags, struct stat *status, int *result);
-bool away_statx(int directory, const char *path, int flags, struct statx *status, int *result);
-bool away_access(int directory, const char *path, int mode, int *result);
+FILES_DEEP bool away_stat_slowly(int directory, const char *path, int flags, struct stat *status, int *result);
+FILES_DEEP bool away_statx_slowly(int directory, const char *path, int flags, struct statx *status, int *result);
+FILES_DEEP bool away_access_slowly(int directory, const char *path, int mode, int *result);
 /* result: as readlink's. */
-bool away_link(int directory, const char *path, char *text, size_t room, long *result);
+FILES_DEEP bool away_link_slowly(int directory, const char *path, char *text, size_t room, long *result);
+#define AWAY(what, ...) (files_asks_away() && away_##what##_slowly(__VA_ARGS__))
 /* As fstatat from here on, of what rank 0 would find on its disk, whatever is open here. Never through a private copy. */
 int away_stat_disk(const char *path, int flags, struct stat *status);
 /* Has the first host the folder that the path lies in? */
 bool away_has_folder_of(const char *path);
 #define AWAY_FOLDER_CURE "Start the job in a folder that all hosts share, or make the folder on every host before; files need not be there."
 /* The program enters a folder, or makes a scratch folder in one. It stops the job when only the first host has it. */
-void away_check_folder(const char *path);
+FILES_DEEP void away_check_folder(const char *path);
 void away_check_folder_of(const char *path);
 
 /* Opening for reading (away_open.c): as open_written(). The file of this host where it is the same as the first host's, else a copy of that. */
-int away_open(int directory, const char *path, int flags);
+FILES_DEEP int away_open_slowly(int directory, const char *path, int flags);
+static inline int away_open(int directory, const char *path, int flags) {
+    return files_asks_away() ? away_open_slowly(directory, path, flags) : OPEN_PASS;
+}
 
 /* The folder of the first host that a descriptor stands for (folder.c); NULL: it is what it is. Borrowed. Keeps errno. */
 const char *folder_path(int descriptor);
@@ -364,16 +379,27 @@ int folder_stand_in(const char *absolute, int flags);
 /* ---- looks (view.c) */
 
 /* The name under which the call finds what one process would find. buffer[PATH_MAX]. Keeps errno. */
-const char *view_slowly(int directory, const char *path, char *buffer);
+FILES_DEEP const char *view_slowly(int directory, const char *path, char *buffer);
 static inline const char *view(int directory, const char *path, char *buffer) {
     if (__builtin_expect(!atomic_load_explicit(&written_views, memory_order_relaxed), 1) || !path)
         return path;
     return view_slowly(directory, path, buffer);
 }
-/* The same for opening it: the flags are for the name that is returned. */
-const char *view_to_open(int directory, const char *path, int *flags, char *buffer);
-/* The same for looking at it, with the flags of fstatat. */
-const char *view_of_name(int directory, const char *path, int flags, char *buffer);
+/* A cheap question before. Keeps errno. */
+bool view_may_differ_slowly(int directory, const char *path);
+static inline bool view_may_differ(int directory, const char *path) {
+    if (__builtin_expect(!atomic_load_explicit(&written_views, memory_order_relaxed), 1) || !path)
+        return false;
+    return view_may_differ_slowly(directory, path);
+}
+/* For opening it: the flags are for the name that is returned. */
+FILES_DEEP const char *view_to_open(int directory, const char *path, int *flags, char *buffer);
+/* For looking at it, with the flags of fstatat. */
+FILES_DEEP const char *view_of_name(int directory, const char *path, int flags, char *buffer);
+/* Each in a row's own frame; the name that is returned lives as long. */
+#define VIEW(directory, path) (view_may_differ(directory, path) ? view_slowly(directory, path, FILES_ROOM) : (path))
+#define VIEW_TO_OPEN(directory, path, flags) (view_may_differ(directory, path) ? view_to_open(directory, path, flags, FILES_ROOM) : (path))
+#define VIEW_OF_NAME(directory, path, flags) (view_may_differ(directory, path) ? view_of_name(directory, path, flags, FILES_ROOM) : (path))
 /* A private copy is reached through a link of /proc, which is not what the program asks about. */
 #define VIEW_COPIES "/proc/self/fd/"
 static inline bool view_is_copy(const char *path) {

@@ -102,7 +102,7 @@ int hook_fstat(int descriptor, void *status) {
     int away;
     struct stat *now = status;
     const char *path = folder_path(descriptor);
-    if (path && away_stat(AT_FDCWD, path, 0, status, &away))
+    if (path && AWAY(stat, AT_FDCWD, path, 0, status, &away))
         return away;
     int result = NEXT(fstat) ? NEXT(fstat)(descriptor, status) : (int)syscall(SYS_fstat, descriptor, status);
     if (!result && !now->st_nlink && written_has_name(descriptor, now))

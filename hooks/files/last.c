@@ -58,10 +58,8 @@ static void *tell(char *const *arguments, char **told, size_t bytes) {
     size_t bytes = bytes_of_told(arguments);                                                                                               \
     arguments = bytes ? tell(arguments, alloca(bytes), bytes) : arguments
 
-/* One without a folder libc looks for. buffer[PATH_MAX]. */
-static const char *spelled_program(const char *path, char *buffer) {
-    return path && strchr(path, '/') ? alias_spelled_here(path, buffer) : path;
-}
+/* One without a folder libc looks for. */
+#define SPELLED_PROGRAM(path) (alias_is_known() && (path) && strchr(path, '/') ? alias_spelled_here(path, FILES_ROOM) : (path))
 
 static void free_told(char *told) {
     int saved_errno = errno;
@@ -92,10 +90,9 @@ void *hook_popen(const char *command, const char *mode) {
 
 #define SPAWNS(row)                                                                                                                        \
     int hook_##row(void *pid, const char *path, const void *actions, const void *attributes, void *arguments, void *environment) {         \
-        char buffer[PATH_MAX];                                                                                                             \
         before_child();                                                                                                                    \
         TELL(arguments);                                                                                                                   \
-        return ORIGINAL(row)(pid, spelled_program(path, buffer), actions, attributes, arguments, environment);                             \
+        return ORIGINAL(row)(pid, SPELLED_PROGRAM(path), actions, attributes, arguments, environment);                                     \
     }
 
 SPAWNS(posix_spawn)
@@ -110,10 +107,9 @@ int hook_pipe2(int *ends, int flags) {
 /* The program becomes another one. Children made by fork() and vfork() come by here, too, in which nothing may be locked, allocated or looked up: they are
    other processes, which written_publish_all() sees at once. */
 int hook_execve(const char *path, void *arguments, void *environment) {
-    char buffer[PATH_MAX];
     written_publish_all();
     TELL(arguments);
-    path = spelled_program(path, buffer);
+    path = SPELLED_PROGRAM(path);
     return NEXT(execve) ? NEXT(execve)(path, arguments, environment) : (int)syscall(SYS_execve, path, arguments, environment);
 }
 
@@ -122,10 +118,9 @@ int hook_execv(const char *path, void *arguments) {
 }
 
 int hook_execvpe(const char *name, void *arguments, void *environment) {
-    char buffer[PATH_MAX];
     written_publish_all();
     TELL(arguments);
-    return ORIGINAL(execvpe)(spelled_program(name, buffer), arguments, environment);
+    return ORIGINAL(execvpe)(SPELLED_PROGRAM(name), arguments, environment);
 }
 
 int hook_execvp(const char *name, void *arguments) {

@@ -34,13 +34,13 @@ static const char *own_part(const char *before, const char *part, size_t length,
 
 static long read_link(int directory, const char *path, char *text, size_t room) {
     long away;
-    if (away_link(directory, path, text, room, &away))
+    if (AWAY(link, directory, path, text, room, &away))
         return away;
     return NEXT(readlinkat) ? NEXT(readlinkat)(directory, path, text, room) : syscall(SYS_readlinkat, directory, path, text, room);
 }
 
 /* The same where names differ. */
-static long read_spelled(int directory, const char *path, char *text, size_t room) {
+FILES_DEEP static long read_spelled(int directory, const char *path, char *text, size_t room) {
     char buffer[PATH_MAX], whole[PATH_MAX], folder[PATH_MAX], read[PATH_MAX], own[PATH_MAX];
     long length = read_link(directory, alias_spelled(directory, path, buffer), read, sizeof read - 1);
     if (length < 0)

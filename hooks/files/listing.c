@@ -131,11 +131,15 @@ static void *list_own_names(const struct alias_folder *folder, void *stream) {
 }
 
 /* The same, if it has any. */
-static void *list_if_own_names(int descriptor, void *stream) {
+FILES_DEEP static void *list_with_own_names(int descriptor, void *stream) {
     char path[PATH_MAX];
     struct alias_folder folder;
-    bool has_own_names = stream && alias_is_known() && files_path_of(descriptor, path) && alias_is_in_folder(descriptor, ".", &folder);
+    bool has_own_names = files_path_of(descriptor, path) && alias_is_in_folder(descriptor, ".", &folder);
     return has_own_names ? list_own_names(&folder, stream) : stream;
+}
+
+static void *list_if_own_names(int descriptor, void *stream) {
+    return stream && alias_is_known() ? list_with_own_names(descriptor, stream) : stream;
 }
 
 /* libc's stream of the descriptor, to which the list of the first host's folder belongs from now on. NULL with errno. */
@@ -157,7 +161,7 @@ static void *open_list(const char *absolute, int descriptor) {
 /* ---- rows */
 
 /* A new file's name is there from its opening on: rank 0 puts it there now, the others wait for that. */
-static void settle_names(struct written *file, const void *unused) {
+FILES_DEEP static void settle_names(struct written *file, const void *unused) {
     char buffer[PATH_MAX];
     struct stat now;
     (void)unused;
@@ -175,7 +179,7 @@ void listing_settle(void) {
 }
 
 /* What is open is there already, or need not be. */
-static void *open_folder(const char *path) {
+FILES_DEEP static void *open_of_rank(const char *path) {
     char buffer[PATH_MAX], absolute[PATH_MAX];
     struct alias_folder folder;
     bool has_own_names = alias_is_in_folder(AT_FDCWD, path, &folder);
@@ -192,16 +196,26 @@ static void *open_folder(const char *path) {
     return stream;
 }
 
+static void *open_folder(const char *path) {
+    bool is_plain = !alias_is_known() && !view_may_differ(AT_FDCWD, path) && !files_asks_away();
+    return is_plain ? ORIGINAL(opendir)(path) : open_of_rank(path);
+}
+
 void *hook_opendir(const char *path) {
     listing_settle();
     return open_folder(path);
 }
 
+/* absolute[PATH_MAX] */
+FILES_DEEP static bool is_folder_away(int descriptor, char *absolute) {
+    char path[PATH_MAX];
+    return files_path_of(descriptor, path) && away_applies(AT_FDCWD, path, absolute);
+}
+
 void *hook_fdopendir(int descriptor) {
-    char path[PATH_MAX], absolute[PATH_MAX];
     listing_settle();
-    bool may_be_away = atomic_load_explicit(&away_asks, memory_order_relaxed) && files_path_of(descriptor, path);
-    if (may_be_away && away_applies(AT_FDCWD, path, absolute))
+    char *absolute = files_asks_away() ? FILES_ROOM : NULL;
+    if (absolute && is_folder_away(descriptor, absolute))
         return open_list(absolute, descriptor);
     return list_if_own_names(descriptor, ORIGINAL(fdopendir)(descriptor));
 }
@@ -292,17 +306,20 @@ static void fetch_again(struct listing *listing) {
     errno = saved_errno;
 }
 
+FILES_DEEP static void list_again(struct listing *listing, void *stream) {
+    struct alias_folder folder = *listing->folder;
+    drop(listing);
+    list_own_names(&folder, stream);
+}
+
 void hook_rewinddir(void *stream) {
-    struct alias_folder folder;
     listing_settle();
     struct listing *listing = find(stream);
     ORIGINAL(rewinddir)(stream);
     if (!listing) { /* the program may have made names there since */
         list_if_own_names(dirfd(stream), stream);
     } else if (listing->folder) {
-        folder = *listing->folder;
-        drop(listing);
-        list_own_names(&folder, stream);
+        list_again(listing, stream);
     } else {
         fetch_again(listing);
     }

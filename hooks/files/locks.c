@@ -126,7 +126,7 @@ static void catch_up(struct change *change, const struct call *call, struct writ
     change_hold(change);
 }
 
-static int lock(const struct call *call) {
+FILES_DEEP static int lock(const struct call *call) {
     char path[PATH_MAX], line[ANSWER_CHARS];
     struct change change;
     struct written *file = written_find(call->descriptor);
@@ -153,10 +153,9 @@ static int lock(const struct call *call) {
 }
 
 static enum files_place place_of(int descriptor) {
-    char path[PATH_MAX];
     int saved_errno = errno;
-    bool is_undecided = atomic_load_explicit(&files_watched, memory_order_relaxed) && atomic_load(&shim_kind_now) == SHIM_UNDECIDED;
-    bool has_path = is_undecided && files_path_of(descriptor, path);
+    char *path = files_may_begin() ? FILES_ROOM : NULL;
+    bool has_path = path && files_path_of(descriptor, path);
     errno = saved_errno;
     enum files_place place = files_place_of(has_path ? path : NULL);
     if (place == FILES_EARLY)
@@ -174,8 +173,9 @@ int locks_fcntl(int descriptor, int command, struct flock *wanted) {
     struct call call = {descriptor, act_fcntl, command, (long)wanted, !asks && wanted->l_type != F_UNLCK, asks ? wanted : NULL};
     enum files_place place = place_of(descriptor);
     int result = place < FILES_MEET ? act_fcntl(&call) : lock(&call);
-    char path[PATH_MAX];
-    if (place == FILES_EARLY && !result && !asks && wanted->l_type == F_WRLCK && files_path_of(descriptor, path))
+    bool is_early = place == FILES_EARLY && !result && !asks && wanted->l_type == F_WRLCK;
+    char *path = is_early ? FILES_ROOM : NULL;
+    if (path && files_path_of(descriptor, path))
         early_note_change(MEETING_LOCK, path);
     return result;
 }

@@ -10,12 +10,15 @@
 
 /* Made where tempfile makes them without being told: this rank's own, for their owner alone. libc's mkdtemp() calls no mkdir() that is seen: in a program
    without Python the name is the program's. */
-static bool is_scratch_directory(const char *path, unsigned mode) {
+FILES_DEEP static bool is_drawn_directory(const char *path) {
     char absolute[PATH_MAX];
-    enum files_place place = path && mode == 0700 ? files_place() : FILES_PASS;
-    if (place < FILES_EARLY || !files_clean(path, absolute) || !scratch_may_be_in(absolute))
+    if (!files_clean(path, absolute) || !scratch_may_be_in(absolute))
         return false;
     return shim_has_python() ? scratch_is_by_tempfile() : scratch_may_be_drawn(absolute) && scratch_begins_usually(absolute);
+}
+
+static bool is_scratch_directory(const char *path, unsigned mode) {
+    return path && mode == 0700 && files_place() >= FILES_EARLY && is_drawn_directory(path);
 }
 
 /* A GPU's driver makes the folder of its cache, and all above it, when it first compiles something, which each rank may come to at another time (seen on an
@@ -122,9 +125,7 @@ int hook_remove(const char *path) {
 
 int hook_link(const char *from, const char *to) {
     struct change change;
-    char buffer[PATH_MAX];
-    int result =
-        change_begin(&change, MEETING_LINK, AT_FDCWD, from, AT_FDCWD, to) ? ORIGINAL(link)(apart_name(AT_FDCWD, from, buffer), to) : 0;
+    int result = change_begin(&change, MEETING_LINK, AT_FDCWD, from, AT_FDCWD, to) ? ORIGINAL(link)(APART_NAME(AT_FDCWD, from), to) : 0;
     return change_end(&change, result);
 }
 
@@ -138,22 +139,26 @@ static const char *name_to_link(int descriptor, const char *path, int flags, cha
 
 int hook_linkat(int from_directory, const char *from, int to_directory, const char *to, int flags) {
     struct change change;
-    char buffer[PATH_MAX], name[64];
+    char name[64];
     int result = change_begin(&change, MEETING_LINK, from_directory, name_to_link(from_directory, from, flags, name), to_directory, to)
-                     ? ORIGINAL(linkat)(from_directory, apart_name(from_directory, from, buffer), to_directory, to, flags)
+                     ? ORIGINAL(linkat)(from_directory, APART_NAME(from_directory, from), to_directory, to, flags)
                      : 0;
     return change_end(&change, result);
 }
 
 /* What a link leads to is there, or the name could not be followed to it. */
-static void settle_target(const char *text, int directory, const char *path) {
+FILES_DEEP static void look_at_target(const char *text, int directory, const char *path) {
     char whole[PATH_MAX], target[PATH_MAX], buffer[PATH_MAX];
-    if (shim_rank() || !text || !files_has_place(directory, path))
-        return;
     path = files_whole_path(directory, path, whole);
     int before = text[0] == '/' ? 0 : (int)(shim_base_of(path) - path);
     if (snprintf(target, sizeof target, "%.*s%s", before, path, text) < PATH_MAX)
         view(AT_FDCWD, target, buffer);
+}
+
+static void settle_target(const char *text, int directory, const char *path) {
+    bool is_viewed = atomic_load_explicit(&written_views, memory_order_relaxed);
+    if (is_viewed && !shim_rank() && text && files_has_place(directory, path))
+        look_at_target(text, directory, path);
 }
 
 int hook_symlink(const char *text, const char *path) {
@@ -172,9 +177,8 @@ int hook_symlinkat(const char *text, int directory, const char *path) {
 
 int hook_truncate(const char *path, long length) {
     struct change change;
-    char buffer[PATH_MAX];
     bool acts = change_begin(&change, MEETING_TRUNCATE, AT_FDCWD, path, 0, NULL);
-    int result = acts ? ORIGINAL(truncate)(apart_name(AT_FDCWD, path, buffer), length) : 0;
+    int result = acts ? ORIGINAL(truncate)(APART_NAME(AT_FDCWD, path), length) : 0;
     result = change_end(&change, result);
     if (!result && change.is_met && !change.acts)
         sink_cut(change.real[0], length);

@@ -59,6 +59,10 @@ bool numbers_find(int descriptor, char *name) {
     return has_name;
 }
 
+bool numbers_is_one(const char *path) {
+    return number_in(path) >= 0;
+}
+
 const char *numbers_name(const char *path, char *buffer) {
     int number = number_in(path), saved_errno = errno;
     if (number < 0)

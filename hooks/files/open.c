@@ -227,24 +227,11 @@ static int open_beside(const char *path, const char *real, int flags, unsigned m
     return opened(file, descriptor, 0);
 }
 
-int open_written(int directory, const char *path, int flags, unsigned mode) {
-    enum files_place place;
-    if (path && !writes(flags) && !(flags & (O_PATH | O_DIRECTORY)))
-        pipes_refuse_to_read(directory, path);
-    char named[PATH_MAX], viewed[PATH_MAX];
-    if (!writes(flags) || !files_has_place(directory, path) || !(path = numbers_name(path, named)))
-        return OPEN_PASS;
-    int apart = open_is_lock(path) ? OPEN_PASS : apart_open(directory, path, flags, mode);
-    if (apart != OPEN_PASS)
-        return apart;
-    if ((place = files_place_of(path)) == FILES_PASS) {
-        if (!open_is_lock(path) && !view_is_copy(view(directory, path, viewed)))
-            others_tell(directory, path, "writes");
-        return OPEN_PASS;
-    }
-    trackers_look_at(path);
-    char whole[PATH_MAX], real[PATH_MAX], rank_0s[PATH_MAX];
+/* A rank, or what may become one. */
+FILES_DEEP static int open_of_rank(enum files_place place, int directory, const char *path, int flags, unsigned mode) {
+    char whole[PATH_MAX], viewed[PATH_MAX], real[PATH_MAX], rank_0s[PATH_MAX];
     struct stat now;
+    trackers_look_at(path);
     path = alias_whole_path(directory, path, whole);
     if (files_is_too_long(path)) { /* no rank could find it again by its name */
         errno = ENAMETOOLONG;
@@ -270,17 +257,38 @@ int open_written(int directory, const char *path, int flags, unsigned mode) {
     return place == FILES_MEET ? open_meeting(path, real, flags, mode) : open_beside(path, real, flags, mode);
 }
 
+int open_written(int directory, const char *path, int flags, unsigned mode) {
+    if (!writes(flags)) {
+        if (!(flags & (O_PATH | O_DIRECTORY)))
+            pipes_refuse_to_read(directory, path);
+        return OPEN_PASS;
+    }
+    bool is_watched = atomic_load_explicit(&files_watched, memory_order_relaxed);
+    if (!is_watched || !files_has_place(directory, path))
+        return OPEN_PASS;
+    if (numbers_is_one(path) && !(path = numbers_name(path, FILES_ROOM)))
+        return OPEN_PASS;
+    int apart = open_is_lock(path) ? OPEN_PASS : apart_open(directory, path, flags, mode);
+    if (apart != OPEN_PASS)
+        return apart;
+    enum files_place place = files_place_of(path);
+    if (place != FILES_PASS)
+        return open_of_rank(place, directory, path, flags, mode);
+    if (others_may_tell() && !open_is_lock(path) && !view_is_copy(VIEW(directory, path)))
+        others_tell(directory, path, "writes");
+    return OPEN_PASS;
+}
+
 /* ---- open */
 
 int hook_openat(int directory, const char *path, int flags, unsigned mode) {
-    char buffer[PATH_MAX];
     int descriptor = seed_open_device(path, flags);
     if (descriptor >= 0)
         return descriptor;
     descriptor = open_written(directory, path, flags, mode);
     if (descriptor != OPEN_PASS)
         return descriptor;
-    path = view_to_open(directory, path, &flags, buffer);
+    path = VIEW_TO_OPEN(directory, path, &flags);
     descriptor = away_open(directory, path, flags);
     if (descriptor != OPEN_PASS)
         return descriptor;
@@ -288,14 +296,13 @@ int hook_openat(int directory, const char *path, int flags, unsigned mode) {
 }
 
 int hook_open(const char *path, int flags, unsigned mode) {
-    char buffer[PATH_MAX];
     int descriptor = seed_open_device(path, flags);
     if (descriptor >= 0)
         return descriptor;
     descriptor = open_written(AT_FDCWD, path, flags, mode);
     if (descriptor != OPEN_PASS)
         return descriptor;
-    path = view_to_open(AT_FDCWD, path, &flags, buffer);
+    path = VIEW_TO_OPEN(AT_FDCWD, path, &flags);
     descriptor = away_open(AT_FDCWD, path, flags);
     if (descriptor != OPEN_PASS)
         return descriptor;

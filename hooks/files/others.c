@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -45,10 +46,18 @@ static bool is_no_rank(void) {
     return !shim_files_aside_now && (kind == SHIM_WORKER || kind == SHIM_OTHER || kind == SHIM_UNDECIDED);
 }
 
-void others_tell(int directory, const char *path, const char *does) {
+bool others_may_tell(void) {
+    return atomic_load_explicit(&files_watched, memory_order_relaxed) && shim_slot() && !atomic_load(&is_told) && is_no_rank();
+}
+
+/* What a handler writes on a small stack of its own goes untold. */
+static bool is_on_alternate_stack(void) {
+    stack_t stack;
+    return !sigaltstack(NULL, &stack) && stack.ss_flags & SS_ONSTACK;
+}
+
+FILES_DEEP static void tell(int directory, const char *path, const char *does) {
     char whole[PATH_MAX], real[PATH_MAX];
-    if (!path || atomic_load(&is_told) || !atomic_load(&files_watched) || !shim_slot() || !is_no_rank())
-        return;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
     path = files_whole_path(directory, path, whole);
@@ -59,4 +68,9 @@ void others_tell(int directory, const char *path, const char *does) {
                            "'%s', which is no rank, %s '%s': there is such a process below each rank, so it is done once for every rank",
                            program_invocation_short_name, does, real);
     errno = saved_errno;
+}
+
+void others_tell(int directory, const char *path, const char *does) {
+    if (path && others_may_tell() && !is_on_alternate_stack())
+        tell(directory, path, does);
 }

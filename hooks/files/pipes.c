@@ -13,17 +13,23 @@
 
 #include "change.h"
 
-/* Pipes without a name have one in /proc and /dev. whole[PATH_MAX]. Returns the path as a whole, or NULL: it is none with a name of its own. */
-static const char *named_pipe(int directory, const char *path, char *whole) {
+static bool is_pipe(int directory, const char *path) {
     struct stat now;
+    int saved_errno = errno;
+    SHIM_FILES_ASIDE;
+    bool is_one = !fstatat(directory, path, &now, 0) && S_ISFIFO(now.st_mode);
+    errno = saved_errno;
+    return is_one;
+}
+
+/* Pipes without a name have one in /proc and /dev. */
+static bool has_own_name(const char *path) {
     struct statfs system;
     int saved_errno = errno;
     SHIM_FILES_ASIDE;
-    bool is_pipe = !fstatat(directory, path, &now, 0) && S_ISFIFO(now.st_mode);
-    path = is_pipe ? files_whole_path(directory, path, whole) : NULL;
-    bool is_named = path && !statfs(path, &system) && system.f_type != PIPEFS_MAGIC;
+    bool has_one = !statfs(path, &system) && system.f_type != PIPEFS_MAGIC;
     errno = saved_errno;
-    return is_named ? path : NULL;
+    return has_one;
 }
 
 /* On a rank, or what is about to be one. */
@@ -37,16 +43,20 @@ static bool is_of_all_ranks(const char *path) {
     return place >= FILES_MEET && !files_is_left_alone(real);
 }
 
-void pipes_refuse_to_read(int directory, const char *path) {
+FILES_DEEP static void refuse(int directory, const char *path) {
     char whole[PATH_MAX];
-    if (!atomic_load_explicit(&files_watched, memory_order_relaxed) || shim_files_aside_now || !path)
-        return;
-    path = named_pipe(directory, path, whole);
-    if (path && is_of_all_ranks(path))
+    path = files_whole_path(directory, path, whole);
+    if (has_own_name(path) && is_of_all_ranks(path))
         shim_problem(
             "AR-PIPE",
             "give it as standard input (accel-run ... <PIPE), or as <(cat PIPE) in the place of its name: every rank gets all of that",
             "the pipe '%s' is opened for reading: each rank would get another part of what comes through it", path);
+}
+
+void pipes_refuse_to_read(int directory, const char *path) {
+    bool is_watched = atomic_load_explicit(&files_watched, memory_order_relaxed);
+    if (is_watched && !shim_files_aside_now && path && is_pipe(directory, path))
+        refuse(directory, path);
 }
 
 int pipes_open(const char *path, int flags, unsigned mode) {

@@ -37,22 +37,6 @@ static FILE *stream_of(int descriptor, const char *mode) {
     return stream;
 }
 
-/* A stream for a file that is opened here; NULL with *passes: libc may open *path. buffer[PATH_MAX]. */
-static FILE *fopen_here(const char **path, const char *mode, char *buffer, bool *passes) {
-    int flags = mode ? flags_of_mode(mode) : O_RDONLY;
-    int descriptor = mode ? seed_open_device(*path, flags) : -1;
-    if (descriptor < 0)
-        descriptor = open_written(AT_FDCWD, *path, flags, 0666);
-    if (descriptor == OPEN_PASS) {
-        *path = view(AT_FDCWD, *path, buffer);
-        descriptor = away_open(AT_FDCWD, *path, flags);
-    }
-    *passes = descriptor == OPEN_PASS;
-    if (descriptor < 0)
-        return NULL;
-    return stream_of(descriptor, mode);
-}
-
 void *hook_fdopen(int descriptor, const char *mode) {
     void *stream = ORIGINAL(fdopen)(descriptor, mode);
     struct written *file = stream ? written_find(descriptor) : NULL;
@@ -64,10 +48,17 @@ void *hook_fdopen(int descriptor, const char *mode) {
 }
 
 void *hook_fopen(const char *path, const char *mode) {
-    char buffer[PATH_MAX];
-    bool passes;
-    FILE *stream = fopen_here(&path, mode, buffer, &passes);
-    return passes ? ORIGINAL(fopen)(path, mode) : stream;
+    int flags = mode ? flags_of_mode(mode) : O_RDONLY;
+    int descriptor = mode ? seed_open_device(path, flags) : -1;
+    if (descriptor < 0)
+        descriptor = open_written(AT_FDCWD, path, flags, 0666);
+    if (descriptor == OPEN_PASS) {
+        path = VIEW(AT_FDCWD, path);
+        descriptor = away_open(AT_FDCWD, path, flags);
+    }
+    if (descriptor == OPEN_PASS)
+        return ORIGINAL(fopen)(path, mode);
+    return descriptor < 0 ? NULL : stream_of(descriptor, mode);
 }
 
 void *hook_fopen64(const char *path, const char *mode) {
@@ -76,7 +67,7 @@ void *hook_fopen64(const char *path, const char *mode) {
 
 /* A stream that gets another file, stdout mostly: never a temporary one. */
 void *hook_freopen(const char *path, const char *mode, void *stream) {
-    char link[64], again[64], buffer[PATH_MAX];
+    char link[64], again[64];
     int flags = path && mode ? flags_of_mode(mode) : O_RDONLY;
     if (written_find(fileno(stream))) {
         fflush(stream);
@@ -85,7 +76,7 @@ void *hook_freopen(const char *path, const char *mode, void *stream) {
     bool reads = (flags & O_ACCMODE) == O_RDONLY;
     int descriptor = open_written(AT_FDCWD, path, flags, 0666);
     if (descriptor == OPEN_PASS && path && reads) {
-        path = view(AT_FDCWD, path, buffer);
+        path = VIEW(AT_FDCWD, path);
         descriptor = away_open(AT_FDCWD, path, flags);
     }
     if (descriptor == OPEN_PASS)

@@ -97,7 +97,7 @@ static const char *copy_of(struct written *file, char *buffer) {
 /* spelled: what rank 0 calls the path. */
 static const char *find_written(const char *path, const char *spelled, char *buffer) {
     char real[PATH_MAX];
-    if (!written_may_be(path) && (spelled == path || !written_may_be(spelled)) && !alias_is_rank_0s(path))
+    if (!written_may_be(AT_FDCWD, path) && (spelled == path || !written_may_be(AT_FDCWD, spelled)) && !alias_is_rank_0s(path))
         return path;
     files_locate(path, real);
     struct written *file = shim_rank() ? written_find_own(real) : written_find_path(real);
@@ -114,11 +114,22 @@ static const char *find_written(const char *path, const char *spelled, char *buf
    copy, too. */
 static const char *find_mapped(const char *path, char *buffer) {
     char real[PATH_MAX];
-    if (!shim_rank() || !written_may_be(path))
+    if (!shim_rank() || !written_may_be(AT_FDCWD, path))
         return path;
     files_locate(path, real);
     struct written *file = written_find_own(real);
     return file && file->is_mapped && !file->is_diverted && written_is_open(file) ? copy_of(file, buffer) : path;
+}
+
+/* What view_slowly() looks for is none of these. */
+bool view_may_differ_slowly(int directory, const char *path) {
+    int saved_errno = errno;
+    if (shim_files_aside_now)
+        return false;
+    SHIM_FILES_ASIDE;
+    bool may_differ = alias_is_known() || apart_may_be(path) || written_may_be(directory, path);
+    errno = saved_errno;
+    return may_differ;
 }
 
 const char *view_slowly(int directory, const char *path, char *buffer) {
@@ -141,7 +152,7 @@ const char *view_slowly(int directory, const char *path, char *buffer) {
 }
 
 /* A file that was open on the disk before the ranks began is known by the number that it had on the disk: SQLite and logging compare it. */
-static const char *look(int directory, const char *path, char *buffer) {
+FILES_DEEP static const char *look(int directory, const char *path, char *buffer) {
     const char *viewed = view(directory, path, buffer);
     if (viewed == path || !view_is_copy(viewed))
         return viewed;
@@ -207,12 +218,7 @@ const char *view_to_open(int directory, const char *path, int *flags, char *buff
     return viewed;
 }
 
-#define VIEWED_NAME(directory, flags)                                                                                                      \
-    char buffer[PATH_MAX];                                                                                                                 \
-    path = view_of_name(directory, path, flags, buffer)
-#define VIEWED(directory)                                                                                                                  \
-    char buffer[PATH_MAX];                                                                                                                 \
-    path = look(directory, path, buffer)
+#define LOOK(directory, path) (view_may_differ(directory, path) ? look(directory, path, FILES_ROOM) : (path))
 
 /* A private copy has no name of its own; what it stands for has this one. */
 static int named(int result, const char *path, struct stat *status) {
@@ -223,8 +229,8 @@ static int named(int result, const char *path, struct stat *status) {
 
 int hook_stat(const char *path, void *status) {
     int away;
-    VIEWED(AT_FDCWD);
-    if (away_stat(AT_FDCWD, path, 0, status, &away))
+    path = LOOK(AT_FDCWD, path);
+    if (AWAY(stat, AT_FDCWD, path, 0, status, &away))
         return away;
     return named(NEXT(stat) ? NEXT(stat)(path, status) : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0), path, status);
 }
@@ -236,10 +242,10 @@ int hook_stat64(const char *path, void *status) {
 int hook_lstat(const char *path, void *status) {
     const char *asked = path;
     int away;
-    VIEWED_NAME(AT_FDCWD, AT_SYMLINK_NOFOLLOW);
+    path = VIEW_OF_NAME(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
     if (path != asked && view_is_copy(path))
         return named(NEXT(stat)(path, status), path, status);
-    if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
+    if (AWAY(stat, AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
         return away;
     return NEXT(lstat) ? NEXT(lstat)(path, status) : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
 }
@@ -251,10 +257,10 @@ int hook_lstat64(const char *path, void *status) {
 int hook_fstatat(int directory, const char *path, void *status, int flags) {
     int away;
     const char *asked = path;
-    VIEWED_NAME(directory, flags);
+    path = VIEW_OF_NAME(directory, path, flags);
     if (path != asked && view_is_copy(path))
         flags &= ~AT_SYMLINK_NOFOLLOW;
-    if (away_stat(directory, path, flags, status, &away))
+    if (AWAY(stat, directory, path, flags, status, &away))
         return away;
     return named(NEXT(fstatat) ? NEXT(fstatat)(directory, path, status, flags)
                                : (int)syscall(SYS_newfstatat, directory, path, status, flags),
@@ -275,8 +281,8 @@ int hook_fxstatat64(int version, int directory, const char *path, void *status, 
 
 int hook_xstat(int version, const char *path, void *status) {
     int away;
-    VIEWED(AT_FDCWD);
-    if (away_stat(AT_FDCWD, path, 0, status, &away))
+    path = LOOK(AT_FDCWD, path);
+    if (AWAY(stat, AT_FDCWD, path, 0, status, &away))
         return away;
     return named(ORIGINAL(xstat)(version, path, status), path, status);
 }
@@ -288,8 +294,8 @@ int hook_xstat64(int version, const char *path, void *status) {
 int hook_lxstat(int version, const char *path, void *status) {
     int away;
     const char *asked = path;
-    VIEWED_NAME(AT_FDCWD, AT_SYMLINK_NOFOLLOW);
-    if (away_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
+    path = VIEW_OF_NAME(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
+    if (AWAY(stat, AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, status, &away))
         return away;
     if (path != asked && view_is_copy(path))
         return named(ORIGINAL(xstat)(version, path, status), path, status);
@@ -303,10 +309,10 @@ int hook_lxstat64(int version, const char *path, void *status) {
 int hook_statx(int directory, const char *path, int flags, unsigned mask, void *status) {
     int away;
     const char *asked = path;
-    VIEWED_NAME(directory, flags);
+    path = VIEW_OF_NAME(directory, path, flags);
     if (path != asked && view_is_copy(path))
         flags &= ~AT_SYMLINK_NOFOLLOW;
-    if (away_statx(directory, path, flags, status, &away))
+    if (AWAY(statx, directory, path, flags, status, &away))
         return away;
     struct statx *now = status;
     int result = ORIGINAL(statx)(directory, path, flags, mask, status);
@@ -317,22 +323,23 @@ int hook_statx(int directory, const char *path, int flags, unsigned mask, void *
 
 int hook_access(const char *path, int mode) {
     int away;
-    VIEWED(AT_FDCWD);
-    if (away_access(AT_FDCWD, path, mode, &away))
+    path = LOOK(AT_FDCWD, path);
+    if (AWAY(access, AT_FDCWD, path, mode, &away))
         return away;
     return NEXT(access) ? NEXT(access)(path, mode) : (int)syscall(SYS_access, path, mode);
 }
 
 int hook_faccessat(int directory, const char *path, int mode, int flags) {
     int away;
-    VIEWED(directory);
-    if (away_access(directory, path, mode, &away))
+    path = LOOK(directory, path);
+    if (AWAY(access, directory, path, mode, &away))
         return away;
     return ORIGINAL(faccessat)(directory, path, mode, flags);
 }
 
 int hook_chdir(const char *path) {
-    VIEWED(AT_FDCWD);
-    away_check_folder(path);
+    path = LOOK(AT_FDCWD, path);
+    if (files_asks_away())
+        away_check_folder(path);
     return ORIGINAL(chdir)(path);
 }

@@ -122,9 +122,8 @@ int hook_scandir64(const char *path, void *names, void *wanted, void *order) {
 
 #define LISTED(row, type, parameters, arguments)                                                                                           \
     type hook_##row parameters {                                                                                                           \
-        char buffer[PATH_MAX];                                                                                                             \
         listing_settle();                                                                                                                  \
-        path = alias_spelled_here(path, buffer);                                                                                           \
+        path = alias_is_known() ? alias_spelled_here(path, FILES_ROOM) : path;                                                             \
         return ORIGINAL(row) arguments;                                                                                                    \
     }
 

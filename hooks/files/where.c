@@ -96,10 +96,8 @@ static bool is_here(const char *path, char *found) {
     return is_known;
 }
 
-char *hook_realpath(const char *path, char *resolved) {
+FILES_DEEP static char *find_real(const char *path, char *resolved) {
     char found[PATH_MAX];
-    if (is_plain(path))
-        return resolved ? ORIGINAL(realpath)(path, resolved) : ORIGINAL(canonicalize_file_name)(path);
     int saved_errno = errno;
     if (is_here(path, found))
         return resolved ? strcpy(resolved, found) : strdup(found);
@@ -108,6 +106,12 @@ char *hook_realpath(const char *path, char *resolved) {
     if (error)
         return NULL;
     return resolved ? strcpy(resolved, found) : strdup(found);
+}
+
+char *hook_realpath(const char *path, char *resolved) {
+    if (!is_plain(path))
+        return find_real(path, resolved);
+    return resolved ? ORIGINAL(realpath)(path, resolved) : ORIGINAL(canonicalize_file_name)(path);
 }
 
 char *hook_realpath_chk(const char *path, char *resolved, unsigned long room) {
@@ -120,11 +124,10 @@ char *hook_canonicalize_file_name(const char *path) {
 
 /* ---- disks */
 
-/* A private copy lies somewhere else than what it stands for, which may have no name yet: its folder is asked about then. name[PATH_MAX]. */
-static const char *on_disk(const char *path, char *name) {
+/* Not of a plain one. A private copy lies somewhere else than what it stands for, which may have no name yet: its folder is asked about then.
+   name[PATH_MAX]. */
+FILES_DEEP static const char *on_disk(const char *path, char *name) {
     struct stat now;
-    if (is_plain(path))
-        return path;
     bool is_there = !stat(path, &now); /* rank 0 puts it in its place */
     if (alias_of(path, name) == path)
         snprintf(name, PATH_MAX, "%s", path);
@@ -136,9 +139,8 @@ static const char *on_disk(const char *path, char *name) {
 
 #define ON_DISK(row)                                                                                                                       \
     int hook_##row(const char *path, void *status) {                                                                                       \
-        char folder[PATH_MAX];                                                                                                             \
         int saved_errno = errno;                                                                                                           \
-        path = on_disk(path, folder);                                                                                                      \
+        path = is_plain(path) ? path : on_disk(path, FILES_ROOM);                                                                          \
         errno = saved_errno;                                                                                                               \
         return ORIGINAL(row)(path, status);                                                                                                \
     }

@@ -252,19 +252,19 @@ static bool has_base(const char *path) {
 }
 
 /* A name may be a link to the file, or one of several that it has on the disk. */
-static bool may_be_other_name(const char *path, struct stat *now) {
-    return !lstat(path, now) && (S_ISLNK(now->st_mode) || now->st_nlink > 1);
+static bool may_be_other_name(int directory, const char *path, struct stat *now) {
+    return !fstatat(directory, path, now, AT_SYMLINK_NOFOLLOW) && (S_ISLNK(now->st_mode) || now->st_nlink > 1);
 }
 
-bool written_may_be(const char *path) {
+bool written_may_be(int directory, const char *path) {
     struct stat now;
-    return has_base(path) || may_be_other_name(path, &now);
+    return has_base(path) || may_be_other_name(directory, path, &now);
 }
 
 struct written *written_find_own(const char *real) {
     struct stat now, other;
     struct written *file = written_find_path(real);
-    if (file || !may_be_other_name(real, &now))
+    if (file || !may_be_other_name(AT_FDCWD, real, &now))
         return file && file->is_own ? file : NULL;
     for (int i = 0, end = atomic_load_explicit(&reach, memory_order_relaxed); i < end; i++)
         if (atomic_load(&file_at(i)->state) == SHOWN && file_at(i)->is_own && !stat(file_at(i)->path, &other) &&
