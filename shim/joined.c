@@ -101,7 +101,8 @@ bool joined_snapshot(const char *value, const char *cookie, uint32_t rank) {
 
 void joined_forget(void) {
     joined_words_close();
-    parents = page;
+    if (page) /* not in a child's own child, which comes by here, too */
+        parents = page;
     page = NULL;
     front.pid = 0;
 }

@@ -99,8 +99,11 @@ same_joined() {
 @test "below another launcher, too, a forked child that uses rows divided before stops the job" {
     launched srun 2
     set_command wheel forked.py
-    run ! "${launched[@]}" "$ACCEL_RUN" "${command[@]}" divided 0
-    [ "$(grep -c "error AR-FORKED: a child process" <<<"$output")" -eq 1 ]
+    local whose
+    for whose in child grandchild; do
+        run ! "${launched[@]}" "$ACCEL_RUN" "${command[@]}" divided 0 "$whose"
+        [ "$(grep -c "error AR-FORKED: a child process" <<<"$output")" -eq 1 ]
+    done
 }
 
 @test "below another launcher files are written once, too" {

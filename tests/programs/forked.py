@@ -224,6 +224,7 @@ with torch.no_grad():
 if CASE == "divided":
     output.view(-1), output * output
     uses = (lambda: output.sum().item(), lambda: output.view(-1).detach().numpy(), lambda: (output * output).detach().numpy())
-    in_child(lambda: print("divided before the fork", uses[int(sys.argv[2])]()))
+    use = lambda: print("divided before the fork", uses[int(sys.argv[2])]())
+    in_child((lambda: in_child(use)) if "grandchild" in sys.argv else use)
     for _ in range(1000):  # the program does not care
         functional.cross_entropy(model(IMAGES), (IMAGES[:, 0] > 0).long()).backward()
