@@ -173,8 +173,8 @@ static int claim_with(int memory, struct protocol_grant *grant, void **segment, 
     struct join_rank *own = &page->ranks[own_rank];
     if (!take_rank(own))
         return 0;
+    atomic_store(&own->ended, 0); /* before: who sees that this one has come takes it for its end */
     generation = atomic_fetch_add(&own->claims, 1) + 1;
-    atomic_store(&own->ended, 0);
     joined_words_open();
     if (!joined_is_front())
         joined_watch_end();
