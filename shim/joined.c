@@ -53,7 +53,8 @@ static int open_in(struct place place, int flags) {
 }
 
 int joined_open(uint64_t process, int32_t number, int flags) {
-    if (number < 0 || (join_pid(process) != getpid() && !joined_process_is_alive(process))) {
+    char state = joined_process_state(process);
+    if (number < 0 || (join_pid(process) != getpid() && (!state || state == JOINED_UNSEEN))) { /* under the number may be another one */
         errno = ESRCH;
         return -1;
     }

@@ -40,7 +40,9 @@ int joined_open(uint64_t process, int32_t number, int flags);
 /* ---- joined_process.c */
 
 uint64_t joined_process_self(void);
-/* As in /proc/PID/stat: 'R' runs, 'S' sleeps, 'T' and 't' stopped...; 0: it is gone, or a zombie. */
+/* As in /proc/PID/stat: 'R' runs, 'S' sleeps, 'T' and 't' stopped...; 0: it is gone, or a zombie; JOINED_UNSEEN: there is a process of that number, and no
+   more is known. */
+#define JOINED_UNSEEN '?'
 char joined_process_state(uint64_t process);
 bool joined_process_is_alive(uint64_t process);
 

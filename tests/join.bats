@@ -382,6 +382,48 @@ END
     contains "$output" "True 7.0"
 }
 
+# lingering: writes a training that sees at its steps, for three seconds, what has become of the processes above it
+lingering() {
+    cat >lingering.py <<'END'
+import os, resource, sys, time, torch
+torch.manual_seed(1)
+layer = torch.nn.Linear(4, 1)
+layer(torch.randn(8, 4)).sum().backward()
+if "full" in sys.argv:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+    kept = []
+    try:
+        while True:
+            kept.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+print("begun", flush=True)
+for step in range(6):
+    layer(torch.randn(8, 4)).pow(2).mean().backward()
+    time.sleep(0.5)
+print("done", flush=True)
+END
+}
+
+@test "a rank that has no descriptor left takes nobody for dead" {
+    lingering
+    launched srun 2
+    run -0 --separate-stderr "${launched[@]}" "$ACCEL_RUN" /usr/bin/python3 lingering.py full
+    [ "$output" = $'begun\ndone' ]
+    lacks "$stderr" AR-
+}
+
+@test "where /proc hides other users' processes the launcher is not taken for dead" {
+    requires mount
+    requires reach
+    lingering
+    launched srun 2
+    # shellcheck disable=SC2016
+    run -0 --separate-stderr unshare --mount sh -c 'mount -t proc -o hidepid=2 proc /proc && cd / && exec "$@"' sh \
+        "${launched[@]}" setpriv --reuid 65534 --regid 65534 --clear-groups "$ACCEL_RUN" /usr/bin/python3 -c "$(cat lingering.py)"
+    [ "$output" = $'begun\ndone' ]
+}
+
 @test "nothing outlives the launcher" {
     launched srun 2
     spawn_bg "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo $$ >pid.$ACCEL_RUN_RANK; exec sleep 300'
