@@ -83,7 +83,8 @@ void joined_problem(const struct protocol_problem *problem);
 void joined_stop(void);
 /* While waiting for rank late. Returns true when the job is being stopped. */
 bool joined_look(uint32_t late);
-/* At each step: the same for the launcher and the own first process, once a second. */
+/* At each step: the same for the launcher and the own first process, once a second. Where that has ended well, and this one goes on, it is the
+   program's wish. */
 bool joined_step(void);
 /* The process ends: exit handlers call it, and _exit and abort. signal: 0, or of abort. */
 void joined_ends(int status, int signal);

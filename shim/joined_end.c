@@ -147,16 +147,53 @@ bool joined_look(uint32_t late) {
     return true;
 }
 
+/* The process that the launcher has started as this rank is gone, and this one trains. left: as in struct join_rank. */
+static void name_front(uint32_t left) {
+    const struct join_page *page = joined_page();
+    struct protocol_problem problem = {.id = ""};
+    char how[64];
+    enum way way = left ? WAY_FAILED : WAY_KILLED;
+    snprintf(how, sizeof how, left ? "ended with exit code %u" : "was killed", left - 1);
+    snprintf(problem.id, sizeof problem.id, "%s", ids[way]);
+    snprintf(problem.cure, sizeof problem.cure, "%s", left ? "let the script wait for its training ('wait')" : cures[way]);
+    snprintf(problem.what, sizeof problem.what,
+             "rank %u of %u (process %d) of '%s' %s: %s has started it, and process %d, which trains, does not go on without it",
+             joined_rank(), page->world_size, (int)join_pid(page->ranks[joined_rank()].front), page->program, how, page->engine,
+             (int)getpid());
+    joined_words_problem(&problem, -1);
+}
+
+static void name_engine(void) {
+    const struct join_page *page = joined_page();
+    struct protocol_problem problem = {.id = "AR-ENGINE-GONE",
+                                       .cure = "look for who has ended it: 'dmesg | tail' tells of too little memory"};
+    snprintf(problem.what, sizeof problem.what,
+             "%s (process %d) has gone, and has started the %u ranks of '%s': they do not go on without it", page->engine,
+             (int)join_pid(page->ranks[joined_rank()].engine), page->world_size, page->program);
+    joined_words_problem(&problem, -1);
+}
+
+/* Alive is asked first, as in way_of(). Who has left well, and something that trains behind, had the launcher believe that all is done: so that may go, too. */
+static bool is_left_alone(void) {
+    const struct join_rank *own = &joined_page()->ranks[joined_rank()];
+    bool has_front = joined_is_front() || joined_process_is_alive(own->front);
+    bool has_engine = !own->engine || joined_process_is_alive(own->engine);
+    uint32_t left = atomic_load(&own->left);
+    if ((has_front && has_engine) || left == 1)
+        return false;
+    if (is_first_to_say())
+        has_front ? name_engine() : name_front(left);
+    return true;
+}
+
 bool joined_step(void) {
     static _Atomic uint64_t next_ms;
-    const struct join_rank *own = &joined_page()->ranks[joined_rank()];
     if (!is_time(&next_ms, STEP_MS))
         return false;
     joined_words_settle(false);
     joined_words_trim();
     joined_stall_settle();
-    return atomic_load(&joined_page()->stopped) || (!joined_is_front() && !joined_process_is_alive(own->front)) ||
-           (own->engine && !joined_process_is_alive(own->engine));
+    return atomic_load(&joined_page()->stopped) || is_left_alone();
 }
 
 /* ---- this one ends */

@@ -424,6 +424,31 @@ END
     [ "$output" = $'begun\ndone' ]
 }
 
+@test "a training that its script leaves behind goes on where the script has ended well, and else says why it does not" {
+    lingering
+    launched srun 2
+    cat >script <<'END'
+/usr/bin/python3 lingering.py >"out.$1.$ACCEL_RUN_RANK" 2>&1 &
+echo $! >"pid.$1.$ACCEL_RUN_RANK"
+until grep -q begun "out.$1.$ACCEL_RUN_RANK"; do sleep 0.1; done
+[ "$1" != killed ] || kill -9 $$
+exit "$1"
+END
+    behind() { # HOW: what the trainings say is in $output: they have its descriptor
+        run "${launched[@]}" "$ACCEL_RUN" bash script "$1"
+        wait_pids_gone "$(cat "pid.$1.0")" "$(cat "pid.$1.1")"
+    }
+    behind 0
+    [ "$(cat out.0.*)" = $'begun\ndone\nbegun\ndone' ]
+    lacks "$output" AR-
+    behind 3
+    [ "$(cat out.3.*)" = $'begun\nbegun' ]
+    [ "$(grep -c "error AR-RANK-FAILED: rank . of 2 .* ended with exit code 3: srun has started it" <<<"$output")" -eq 1 ]
+    behind killed
+    [ "$(cat out.killed.*)" = $'begun\nbegun' ]
+    [ "$(grep -c "error AR-RANK-KILLED: rank . of 2 .* was killed: srun has started it" <<<"$output")" -eq 1 ]
+}
+
 @test "nothing outlives the launcher" {
     launched srun 2
     spawn_bg "${launched[@]}" "$ACCEL_RUN" --log-level error sh -c 'echo $$ >pid.$ACCEL_RUN_RANK; exec sleep 300'
