@@ -40,8 +40,8 @@ static void note_lines(char *text) {
 
 void explain_python(void) {
     static _Atomic bool done;
-    const struct python_api *api = python_api();
-    if (!api || shim_rank() != 0 || atomic_exchange(&done, true))
+    const struct python_api *api = shim_rank() == 0 && !atomic_load(&done) ? python_to_lock() : NULL;
+    if (!api || atomic_exchange(&done, true))
         return;
     int lock = api->lock();
     struct object *names = python_run(question, NULL, NULL), *said = names ? api->dictionary_get(names, "said") : NULL;

@@ -31,8 +31,8 @@ static void say_in_cpp(void) {
 
 /* Threads of Python may hold its lock and wait for what never comes; and an interpreter that has ended has emptied its buffers, and can run nothing. */
 static void say_in_python(void) {
-    const struct python_api *python = python_api();
-    if (!python || !python->is_alive() || (shim_has_threads() && !python_holds_lock()))
+    const struct python_api *python = python_to_lock();
+    if (!python || (shim_has_threads() && !python_holds_lock()))
         return;
     int state = python->lock();
     struct object *names = python_run("import sys\n"

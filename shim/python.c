@@ -47,6 +47,20 @@ void python_refuse_other_objects(void) {
                      "this Python has no global lock: its objects are laid out otherwise than accel-run knows");
 }
 
+/* What it calls is gone then, and who locks it may never come back. */
+static bool is_ending(void) {
+    int (*ending)(void) = resolve_python("Py_IsFinalizing"); /* 3.13 */
+    if (!ending)
+        ending = resolve_python("_Py_IsFinalizing");
+    return ending && ending();
+}
+
+const struct python_api *python_to_lock(void) {
+    const struct python_api *python = python_api();
+    bool may_lock = python && python->is_alive() && python->own_state() && !is_ending();
+    return may_lock ? python : NULL;
+}
+
 bool shim_has_python(void) {
     int (*is_initialised)(void) = resolve_python("Py_IsInitialized");
     return is_initialised && is_initialised();
@@ -102,10 +116,7 @@ void python_handle_signals(void) {
     void (*fetch)(struct object **, struct object **, struct object **) = resolve_python("PyErr_Fetch");
     void (*restore)(struct object *, struct object *, struct object *) = resolve_python("PyErr_Restore");
     int (*call_later)(int (*)(void *), void *) = resolve_python("Py_AddPendingCall");
-    int (*is_ending)(void) = resolve_python("Py_IsFinalizing"); /* 3.13 */
-    if (!is_ending)
-        is_ending = resolve_python("_Py_IsFinalizing");
-    if (!check || !fetch || !restore || !call_later || !python_holds_lock() || (is_ending && is_ending())) /* its functions are gone then */
+    if (!check || !fetch || !restore || !call_later || !python_holds_lock() || is_ending())
         return;
     struct raised before, *raised = malloc(sizeof *raised);
     if (!raised)

@@ -36,6 +36,9 @@ struct python_api { /* functions as they are in C, objects by address: python.de
 void *resolve_python(const char *symbol);
 /* NULL when there is no interpreter, or one that lacks a function. */
 const struct python_api *python_api(void);
+/* The same for who is to lock it now, on a thread that may: NULL, too, where the interpreter has not begun or ends, and on a thread that has never been in it.
+   Such a one might wait for ever: a program that embeds Python may keep the lock while its own threads work. */
+const struct python_api *python_to_lock(void);
 /* What features do once Python's types are there, and when a rank begins. */
 #define HOOK(...)
 #define READY(function) void function(struct object *base);

@@ -56,6 +56,17 @@ END
     done
 }
 
+@test "a C++ program that trains on a thread beside an interpreter whose lock it keeps, or that has not begun, or has ended" {
+    local library how
+    library=$(find /usr/lib -name 'libpython3.*.so.1.0' | sort -V | tail -n 1)
+    requires file "$library"
+    for how in held loaded ended; do
+        run -0 --separate-stderr timeout 60 "$ACCEL_RUN" explain --steps 2 -n 2 "$BUILD/programs/debian-O2/embeds_python" "$library" "$how"
+        contains "$output" "with 2 ranks: 2 steps (backward passes); the steps are made"
+        lacks "$stderr" "accel-run: error"
+    done
+}
+
 @test "a C++ program with a loader, as text and JSON: what it is, and what a flag would change" {
     for build in $(builds); do
         program=$BUILD/programs/$build/mlp_loader

@@ -72,7 +72,7 @@ $(LOADERS_STATIC): tests/programs/loaders.cpp $(wildcard tests/programs/*.h) $(O
 PROGRAM_BUILDS = debian $(if $(PROGRAM_TORCH),wheel)
 PROGRAM_BUILDS_GCC = $(if $(filter 0,$(CHECK_HALF)),debian-O0,$(if $(filter 1,$(CHECK_HALF)),debian-gcc-O2,debian-O0 debian-gcc-O2))
 PROGRAM_NAMES_OTHER_debian := counted
-PROGRAM_NAMES_OTHER_wheel := structures faulty restless small_stack thread_first
+PROGRAM_NAMES_OTHER_wheel := structures embeds_python faulty restless small_stack thread_first
 TEST_PROGRAMS = $(foreach build,$(PROGRAM_BUILDS),$(patsubst %,$(O)/programs/$(build)-O2/%,$(filter-out $(PROGRAM_NAMES_OTHER_$(build)),$(PROGRAM_NAMES)))) \
 	$(foreach build,$(PROGRAM_BUILDS_GCC),$(PROGRAM_NAMES_GCC:%=$(O)/programs/$(build)/%)) $(LOADERS_STATIC)
 

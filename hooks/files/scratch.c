@@ -29,8 +29,8 @@ bool scratch_may_be_in(const char *real) {
 }
 
 bool scratch_is_by_tempfile(void) {
-    const struct python_api *python = python_api();
-    if (!python || !python->own_state())
+    const struct python_api *python = python_to_lock();
+    if (!python)
         return false;
     int state = python->lock(); /* given up around the call */
     struct object *frame = python->frame(), *module = python->item(python->modules(), "tempfile");

@@ -74,7 +74,7 @@ static bool is_first_log(const char *path) {
 void trackers_look_at(const char *path) {
     static const struct python_method method = {"private", private_folder, PYTHON_VARARGS, NULL};
     static _Atomic bool is_done;
-    const struct python_api *python = !is_done && is_first_log(path) && shim_job_name() && shim_slot() ? python_api() : NULL;
+    const struct python_api *python = !is_done && is_first_log(path) && shim_job_name() && shim_slot() ? python_to_lock() : NULL;
     if (!python)
         return;
     int state = python->lock();

@@ -99,9 +99,9 @@ bool tensor_is_let_go(struct tensor *tensor, uint32_t own) {
     uint64_t counts = __atomic_load_n((const uint64_t *)((const char *)tensor + STRONG_COUNT), __ATOMIC_ACQUIRE);
     if ((uint32_t)counts == own)
         return true;
-    const struct python_api *python = python_api();
     bool may_be = (uint32_t)counts == own + 1 && counts >> 63 && torch_functions.try_incref_pyobject;
-    if (!may_be || !python || !python->is_alive())
+    const struct python_api *python = may_be ? python_to_lock() : NULL;
+    if (!python)
         return false;
     int state = python->lock();
     struct object *object = python_object(tensor);
