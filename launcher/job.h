@@ -93,7 +93,9 @@ struct job {
     bool lost_is_said, log_loss_is_said, child_has_trained, child_has_written;
     int user_signal;        /* last forwarded that asks to end; 0 none */
     struct problem problem; /* exit_code 0: none */
-    long long oom_kills;    /* at the start */
+    struct problem kept;    /* likewise: rank 0's, while it says its last words (last_words.h); until: */
+    uint64_t kept_until_ms;
+    long long oom_kills; /* at the start */
 };
 
 /* What stands still while the job does (Ctrl-Z): nobody's time runs out meanwhile. */

@@ -12,6 +12,7 @@
 #include "environ.h"
 #include "hosts/look.h"
 #include "job.h"
+#include "last_words.h"
 #include "spawn.h"
 
 /* ---- what the ranks' shims say */
@@ -26,7 +27,7 @@ static void hear_problem(void *context, uint32_t rank, const struct protocol_pro
     struct job *job = context;
     struct problem problem;
     problem_set(&problem, EXIT_LAUNCHER, said->id, said->cure, "%s", said->what);
-    supervise_problem(job, &problem);
+    last_words_hear(job, rank, &problem);
 }
 
 /* Not of a rank that has trained itself: its children may compute gradients besides. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "job.h"
+#include "last_words.h"
 #include "process.h"
 #include "strays.h"
 #include "streams/known.h"
@@ -88,6 +89,7 @@ void supervise_event(struct job *job, enum lifecycle_event event) {
 }
 
 void supervise_problem(struct job *job, const struct problem *problem) {
+    last_words_release(job);
     bool is_over_here = job->hosts && job->state == LIFECYCLE_DONE;
     /* What the other ranks say after the first failure are its consequences. */
     if (job->problem.exit_code || job->first_failed >= 0 || (job->state >= LIFECYCLE_STOPPING && !is_over_here))
@@ -109,6 +111,7 @@ static bool has_ended_badly(const struct rank *rank) {
 }
 
 static void rank_ended(struct job *job, size_t index) {
+    last_words_release(job);
     struct rank *rank = &job->ranks[index];
     rank->ended_by_us = job->state >= LIFECYCLE_STOPPING;
     bool failed = has_ended_badly(rank);
@@ -190,6 +193,8 @@ static int round_timeout(const struct job *job, uint64_t now_ms) {
         timeout = BOARD_LOOK_MS;
     if (job->hosts && timeout > HOSTS_BEAT_MS)
         timeout = HOSTS_BEAT_MS;
+    if (job->kept.exit_code && timeout > LAST_WORDS_LOOK_MS)
+        timeout = LAST_WORDS_LOOK_MS;
     int held = input_holds(&job->input, now_ms);
     if (held >= 0 && timeout > (uint64_t)held)
         timeout = (uint64_t)held;
@@ -260,6 +265,7 @@ static enum streams_zero look_at_zero(const struct job *job) {
 static void on_time(struct job *job, uint64_t now_ms) {
     bool is_time = now_ms - job->looked_ms >= BOARD_LOOK_MS;
     look_for_gap(job);
+    last_words_settle(job);
     if (is_time || job->state > LIFECYCLE_ENDING)
         settle_survivors(job); /* first: how a rank has ended says more than that it has */
     if (job->deadline_ms && job_clock_ms(job) >= job->deadline_ms) {

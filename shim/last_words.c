@@ -1,7 +1,8 @@
 /*
  * A process that is killed takes with it what it has printed and not written: up to 8 KiB of a log of losses that goes to a file or a pipe, which a program
- * that ends by itself writes at its end. So rank 0 writes it when the job is stopped. Nothing here may wait for another thread, since the launcher is yet to
- * hear of the problem. The only place of the shim that knows of the program's stdout.
+ * that ends by itself writes at its end. So rank 0 writes it when the job is stopped. Nothing here waits for another thread, but a stream of the program's own
+ * may: so the launcher has heard of the problem before, and gives it a moment (launcher/last_words.c). The only place of the shim that knows of the program's
+ * stdout.
  */
 #include "last_words.h"
 

@@ -51,7 +51,8 @@ void shim_problem(const char *id, const char *cure, const char *format, ...) {
     if (board)
         atomic_compare_exchange_strong(&board->abort, &running, link_slot() + 1);
     explain_send(EXPLAIN_STOPPED, "the program was stopped");
-    (link_slot() ? last_words_await : last_words_say)(board);
+    if (link_slot()) /* rank 0's last words are said at the end of this: the launcher waits a moment for them, as here, but not for ever */
+        last_words_await(board);
     if (shim_records() && link_slot()) /* rank 0, which meets the same or sees the abort word, is to say first what it has met */
         poll(NULL, 0, EXPLAIN_MS);
     if (!link_send(PROTOCOL_PROBLEM, &problem, sizeof problem))

@@ -170,3 +170,25 @@ PYTHON
     grep -q "error AR-WRITE" err
     [ "$(cat out)" = "$(printf 'step %d\n' 0 1 2)" ]
 }
+
+@test "a problem of rank 0 alone ends the job, though its program's own stream waits for ever as it is emptied" {
+    mkfifo pipe
+    cat >stuck.py <<'PYTHON'
+import os, sys, threading, torch
+model, lock = torch.nn.Linear(4, 3), threading.Lock()
+class Tee:
+    def write(self, text):
+        return sys.__stdout__.write(text)
+    def flush(self):
+        with lock:
+            sys.__stdout__.flush()
+sys.stdout = Tee()
+for step in range(3):
+    with lock:
+        if step == 1 and os.environ["ACCEL_RUN_RANK"] == "0":
+            open("pipe")
+    model(torch.ones(8, 4)).sum().backward()
+PYTHON
+    run -125 timeout 60 "$ACCEL_RUN" -n 2 "$(python_of debian)" stuck.py
+    contains "$output" "error AR-PIPE: the pipe 'pipe' is opened for reading"
+}
