@@ -202,12 +202,12 @@ bool claims_is_here(const struct claims *claims, uint32_t rank) {
 
 /* It is of a rank of this host. */
 static void answer_claim(struct claims *claims, struct claims_connection *connection, const struct protocol_claim *claim) {
-    rivals_ask(&claims->ranks[claim->rank - claims->first].rivals, claim->program);
     if (connection->rank >= 0 && connection->rank != (int)claim->rank)
         claims_deny(connection, "it is another rank");
-    else if (claims_is_granted(claims, claim->rank))
+    else if (claims_is_granted(claims, claim->rank)) {
+        rivals_deny(&claims->ranks[claim->rank - claims->first].rivals, claim->program);
         deny_rank(connection);
-    else
+    } else
         grant(claims, connection, claim->rank, claim->program);
     look_for_rivals(claims, claim->rank);
 }

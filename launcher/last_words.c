@@ -7,9 +7,10 @@
 
 enum { MOMENT_MS = 500 };
 
+/* Nothing is to come where somebody else says it of rank 0: the launcher itself, or a child. */
 static bool are_said(const struct job *job) {
     const struct board *board = job->first ? NULL : job->ranks[0].board;
-    return !board || atomic_load(&board->last_words);
+    return !board || atomic_load(&board->abort) != 1 || atomic_load(&board->last_words);
 }
 
 void last_words_hear(struct job *job, uint32_t rank, const struct problem *problem) {

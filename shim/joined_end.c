@@ -173,6 +173,17 @@ static void name_engine(void) {
     joined_words_problem(&problem, -1);
 }
 
+/* What has ended the launcher may be that another rank has failed. */
+static void name_cause(bool has_front, uint32_t left) {
+    struct join_page *page = joined_page();
+    for (uint32_t rank = 0; rank < page->world_size; rank++)
+        if (rank != joined_rank() && way_of(&page->ranks[rank]) == WAY_FAILED) {
+            name_gone(rank, WAY_FAILED);
+            return;
+        }
+    has_front ? name_engine() : name_front(left);
+}
+
 /* Alive is asked first, as in way_of(). Who has left well, and something that trains behind, had the launcher believe that all is done: so that may go, too. */
 static bool is_left_alone(void) {
     const struct join_rank *own = &joined_page()->ranks[joined_rank()];
@@ -182,7 +193,7 @@ static bool is_left_alone(void) {
     if ((has_front && has_engine) || left == 1)
         return false;
     if (is_first_to_say())
-        has_front ? name_engine() : name_front(left);
+        name_cause(has_front, left);
     return true;
 }
 

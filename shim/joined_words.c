@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "checksum.h"
@@ -67,12 +69,30 @@ void joined_words_close(void) {
     own_close(&output);
 }
 
+static long mask(int how, const uint64_t *set, uint64_t *before) {
+    return syscall(SYS_rt_sigprocmask, how, set, before, sizeof *set);
+}
+
+/* A reader that has gone, as the launcher may have, must not end this process before it has ended the others. */
+static void write_without_signal(int to, const char *text, size_t bytes) {
+    const uint64_t pipe = 1ull << (SIGPIPE - 1);
+    const struct timespec now = {0, 0};
+    uint64_t before = 0, pending = 0;
+    ssize_t written;
+    mask(SIG_BLOCK, &pipe, &before);
+    syscall(SYS_rt_sigpending, &pending, sizeof pending);
+    do
+        written = write(to, text, bytes);
+    while (written < 0 && errno == EINTR);
+    if (written < 0 && errno == EPIPE && !(pending & pipe))
+        syscall(SYS_rt_sigtimedwait, &pipe, NULL, &now, sizeof pipe);
+    mask(SIG_SETMASK, &before, NULL);
+}
+
 void joined_words_print(const char *text, size_t bytes) {
     int saved_errno = errno;
     open_errors();
-    int to = own_is_there(&errors) ? errors.number : STDERR_FILENO;
-    while (write(to, text, bytes) < 0 && errno == EINTR)
-        ;
+    write_without_signal(own_is_there(&errors) ? errors.number : STDERR_FILENO, text, bytes);
     errno = saved_errno;
 }
 

@@ -74,7 +74,8 @@ bool seed_is_agreed(void) {
 }
 
 uint64_t seed_program(void) {
-    return seed_is_agreed() ? program : 0;
+    const uint64_t facts[] = {program, lineage};
+    return seed_is_agreed() ? siphash(secret, facts, 2) | 1 : 0;
 }
 
 static struct siphash_key key_of_draw(enum seed_source source) {

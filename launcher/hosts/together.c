@@ -7,6 +7,7 @@
 
 #include "../clock.h"
 #include "../job.h"
+#include "../last_words.h"
 #include "look.h"
 
 void together_failed(struct job *job, const struct problem *problem, bool is_rank, bool is_silent) {
@@ -18,6 +19,7 @@ void together_failed(struct job *job, const struct problem *problem, bool is_ran
 
 /* Another host's failure, or the loss of one. Returns false when this host has one of its own, or is ending anyway. */
 static bool take_failure(struct job *job, const struct together_failure *failure) {
+    last_words_release(job);
     if (job->problem.exit_code || job->first_failed >= 0 || job->state == LIFECYCLE_STOPPING || job->state == LIFECYCLE_KILLING)
         return false;
     job->problem = failure->problem;

@@ -173,7 +173,7 @@ int comm_has_notes(void) {
     return atomic_load_explicit(&kept_count, memory_order_relaxed) != 0;
 }
 
-/* As if they had been noted in the post from the beginning, as on a rank that has had no second thread yet. */
+/* As on a rank that has had no second thread yet. */
 void agree_take_notes(uint64_t thread) {
     struct kept *mine = kept_find(thread);
     if (mine) {

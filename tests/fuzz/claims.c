@@ -1,4 +1,4 @@
-// sources: launcher/claims.c launcher/claims_socket.c launcher/process.c launcher/secret.c launcher/segment.c launcher/loop.c
+// sources: launcher/claims.c launcher/rivals.c launcher/claims_socket.c launcher/process.c launcher/secret.c launcher/segment.c launcher/loop.c
 /*
  * The launcher's end of the claim socket, fed by a peer that sends anything: no crash, no leak, no grant without the secret.
  *
