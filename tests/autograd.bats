@@ -390,10 +390,6 @@ in_place_share() {
     same_part turned_rows.py debian wheel
 }
 
-@test "the gradient of a tensor has what comes through rows that are used after others were written in place" {
-    same_part past_writes.py debian wheel
-}
-
 @test "what is written through the data of a tensor, or of its rows, is no other version of it" {
     same_part data_writes.py debian wheel
 }

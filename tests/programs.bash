@@ -300,7 +300,7 @@ work_in() {
 # every other one in this run of `make check`, and the others in the next.
 series_of() {
     programs=(divided_leaves.py shared_gradients.py callbacks.py leaf_hooks.py second_derivative.py second_derivative_norm.py writes.py rewritten.py written.py
-        legacy_types.py sparse.py memory.py storages.py forward_mode.py misfits.py outside.py retained.py history.py roots.py called_back.py recomputed.py sums_and_numbers.py queued.py given_data.py turned_rows.py past_writes.py seen_gradients.py thrown_backward.py wrong_sizes.py columns.py kept_gradients.py exact_sums.py rows_of_pool.py rows_read.py one_memory.py conjugated.py set_memory.py finalizers.py data_writes.py graph_edges.py rare_forms.py repeated_memory.py hooks_that_hold.py leaves_that_end.py rows_kept.py no_gradients.py running_statistics.py own_gradients.py)
+        legacy_types.py sparse.py memory.py storages.py forward_mode.py misfits.py outside.py retained.py history.py roots.py called_back.py recomputed.py sums_and_numbers.py queued.py given_data.py turned_rows.py seen_gradients.py thrown_backward.py wrong_sizes.py columns.py kept_gradients.py exact_sums.py rows_of_pool.py rows_read.py one_memory.py conjugated.py set_memory.py finalizers.py data_writes.py graph_edges.py rare_forms.py repeated_memory.py hooks_that_hold.py leaves_that_end.py rows_kept.py no_gradients.py running_statistics.py own_gradients.py)
     [[ $1 = symbolic* ]] || programs+=(branches_of_pool.py) # docs/limits.md
     programs+=(image_layouts.py) # time-first sequences, which teach the layers that come after it
     case $1 in

@@ -246,13 +246,6 @@ struct tensor *gather_shard(const char *label, struct tensor *tensor, const stru
     return read_alike(whole, tensor);
 }
 
-void gather_history_of(const char *label, struct tensor *tensor, const struct record *record, struct tensor *values) {
-    OPAQUE_SCOPE;
-    OUTSIDE_TRANSFORM_SCOPE;
-    rows_put(values, record, tensor);
-    gather_add_sum_hook(values, label, record->origin);
-}
-
 /* Floating sums are taken in double and rounded once, so that a total does not depend on how the rows were divided more than it must. */
 static struct tensor *sum_parts(const char *label, struct tensor *tensor, struct origin origin) {
     struct value plain = TORCH_CALL("aten::detach", "", value_tensor(tensor));

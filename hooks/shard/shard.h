@@ -262,8 +262,6 @@ struct tensor *gather_partial(const char *label, struct tensor *tensor);
 struct tensor *gather_laid_out(const char *label, struct tensor *tensor, const struct record *record, const int64_t *sizes,
                                const int64_t *strides);
 /* Either, of a tensor without a mark, in the very layout that the program is told (an expanded dimension stays expanded). Owned. */
-/* Values of all rows, which are there already, get the history that gathering the tensor would give them: no collective. */
-void gather_history_of(const char *label, struct tensor *tensor, const struct record *record, struct tensor *values);
 struct tensor *gather_as_seen(struct tensor *alias, struct record *record);
 bool gather_is_node(void *node); /* of a gathered value */
 /* Each summed over the ranks. */

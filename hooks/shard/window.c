@@ -25,13 +25,10 @@ static struct pairs of_wholes, of_sources, of_memories; /* to the windows of a c
 static _Atomic unsigned window_count, changes;
 static pthread_mutex_t windows_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-void windows_lock(void) {
-    python_lock(&windows_mutex);
-}
-
-void windows_unlock(int *unused) {
+static void windows_unlock(int *unused) {
     pthread_mutex_unlock(&windows_mutex);
 }
+#define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = (python_lock(&windows_mutex), 0)
 
 /* Owned; taken. */
 static void take_source(struct window *window, struct tensor *source) {
@@ -76,7 +73,10 @@ static bool is_closed(const struct window *window) {
     return tensor_owners(window->whole) == 1 && storage_owners(tensor_storage(window->whole)) == window_owns(window);
 }
 
+/* The program has what we have a view of as long as others than windows own its memory. */
 bool window_has_source_alone(const struct window *window) {
+    if (window->has_alias && storage_owners(window->memory) > list_length(list_of(&of_memories, window->memory)))
+        return false;
     return tensor_is_let_go(window->source, (uint32_t)list_length(list_of(&of_sources, window->source)));
 }
 
@@ -167,10 +167,8 @@ struct tensor *window_whole(struct tensor *source, const struct operator *op) {
     if (!atomic_load_explicit(&window_count, memory_order_relaxed))
         return NULL;
     struct tensor *whole = find_whole(source);
-    if (whole && !window_makes_views(op)) {
+    if (whole && !window_makes_views(op))
         window_refresh(whole, NULL);
-        window_follow_source(whole);
-    }
     return whole;
 }
 
@@ -200,6 +198,44 @@ struct window *window_onto(const void *storage) {
     return NULL;
 }
 
+bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole) {
+    WINDOWS_SCOPE;
+    const struct window *window = window_onto(storage);
+    if (!window || window->is_left)
+        return false;
+    *source = window->source;
+    *record = window->record;
+    *whole = window->whole;
+    return true;
+}
+
+const void *window_memory_of(const void *storage) {
+    WINDOWS_SCOPE;
+    const struct window *window = window_onto(storage);
+    return window && !window->is_left ? window->memory : NULL;
+}
+
+struct value window_copy(const void *storage) {
+    WINDOWS_SCOPE;
+    const struct window *window = window_onto(storage);
+    if (!window || window->is_left)
+        return value_none();
+    tensor_retain(window->whole);
+    return value_tensor(window->whole);
+}
+
+bool window_take_known(const void *storage) {
+    WINDOWS_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
+    OPAQUE_SCOPE;
+    const struct window *window = window_onto(storage);
+    if (!window || !window->stale)
+        return false;
+    struct written all = window_region(window->whole);
+    all.counter = &all; /* nobody's: no version moves */
+    return window_write_back(window, &all);
+}
+
 unsigned window_changes(void) {
     return atomic_load(&changes);
 }
@@ -226,6 +262,7 @@ static void leave_as_they_are(struct tensor *source) {
         struct value all = value_tensor(source);
         take_source(window, (grad_mode_is_enabled() ? TORCH_CALL("aten::alias", "", all) : TORCH_CALL("aten::detach", "", all)).tensor);
         record_set(window->source, record);
+        window->has_alias = true;
         atomic_fetch_add(&changes, 1);
     }
 }
@@ -300,6 +337,26 @@ void window_renew_others(const void *source, const void *up_to_date) {
     OUTSIDE_TRANSFORM_SCOPE; /* a transform would bring our calls back to user level */
     OPAQUE_SCOPE;
     renew_others(source, window_onto(up_to_date), NULL);
+}
+
+static bool is_to_be_refreshed(struct tensor *tensor, const struct written *written) {
+    WINDOWS_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    OPAQUE_SCOPE;
+    const struct window *window = window_onto(tensor_own_storage(tensor));
+    return window && !window->is_left && window_is_behind(window, tensor, written);
+}
+
+void window_refresh(struct tensor *tensor, const struct written *written) {
+    if (!window_any_behind() || !is_to_be_refreshed(tensor, written))
+        return;
+    SHIM_COMM_SCOPE;
+    WINDOWS_SCOPE;
+    OUTSIDE_TRANSFORM_SCOPE;
+    OPAQUE_SCOPE;
+    struct window *window = window_onto(tensor_own_storage(tensor));
+    if (window)
+        window_renew_missed(window, tensor, written);
 }
 
 /* The source's storage, where it was written through a view. */

@@ -15,25 +15,19 @@ struct window {
     uint64_t thread;      /* whose it is */
     uint64_t backwards;   /* that the thread had run when it was opened: they free what its history needs */
     int idle;             /* calls since a view of the copy was last asked for */
-    uint64_t history_of;  /* whose list it is in then: */
     bool is_recorded;     /* the copy has a history: it is among those of its thread */
     bool is_pointed;      /* a pointer into the copy was given away; and it may outlive the views */
     bool is_kept;
     bool is_left;         /* the source has other memory now (x.data = y): what is written to one does not reach the other */
     bool is_of_many;      /* the source is one of several views of one operator: once their base is written autograd refuses to use them */
     bool is_spent;        /* and it has been written: the copy has its values, without their history */
+    bool has_alias;       /* the source is our view of the program's tensor as it was: h.t_() */
     bool is_shared;       /* views of rows of another tensor of the source's memory are among its views */
     bool is_stale;        /* other threads have written to the source what the copy has not: any of it */
     struct tensor *stale; /* owned: or these elements, as the copy lies; NULL: none */
     bool has_missed_versions; /* and what has been written to them counts as a version of the source */
     bool is_history_due;      /* the values have come, without gradients */
-    bool passes_source;       /* what was written through the copy is the source's history, and the copy's own beside it */
 };
-
-/* window.c's lock, until the end of the block. Nobody waits for a collective with it. */
-void windows_lock(void);
-void windows_unlock(int *unused);
-#define WINDOWS_SCOPE __attribute__((cleanup(windows_unlock), unused)) int windows_scope_ = (windows_lock(), 0)
 
 /* The window whose copy has this storage: borrowed; false: none. */
 bool window_find(const void *storage, struct tensor **source, struct record *record, struct tensor **whole);
@@ -41,8 +35,6 @@ bool window_find(const void *storage, struct tensor **source, struct record *rec
 struct value window_copy(const void *storage);
 /* The storage of what this one is a copy of (h of h[3]); NULL: there is no such window. */
 const void *window_memory_of(const void *storage);
-/* window_history.c's, of the thread's word */
-void window_thread_ends(uint64_t thread);
 /* Will the argument be gathered by a collective? Not what a window has at hand. */
 bool window_gathers_anew(const struct shard_call *call, const struct argument *argument);
 /* What was written through a pointer into the copy goes to its source, but for what the copy has missed. False: there is no such thing. */
@@ -53,8 +45,6 @@ void window_keep(const void *storage, bool as_its_source);
 bool window_is_last_owner(const void *storage, uint32_t others);
 /* What a tensor of the program's is a view of has been written by other threads: is gathered anew, a collective, where the tensor has any of it. */
 void window_refresh(struct tensor *tensor, const struct written *written);
-/* Who reads the tensor with its history, a view of a copy, gets it by way of the source: not a collective. */
-void window_follow_source(struct tensor *tensor);
 /* Other copies of a storage are brought up to date after one has been written: a collective, if so it is due. */
 bool window_others_are_due(const void *source, const void *up_to_date);
 void window_renew_others(const void *source, const void *up_to_date);
@@ -92,9 +82,8 @@ void window_check_call(struct shard_call *call, bool through_view);
 /* The copy may have a history now; the window is done with it. */
 void window_note_history(struct window *window);
 void window_forget_history(struct window *window);
-/* The thread has opened a window; or has ended, or its task has. */
+/* The thread has opened a window. */
 void window_let_histories_go(uint64_t thread);
-void window_histories_of_ended(uint64_t thread);
 
 /* ---- window_values.c */
 
@@ -110,8 +99,6 @@ bool window_have_same_place(const struct window *one, const struct window *other
 bool window_is_at_same_place(const struct window *window, const struct window *through, const struct written *written);
 /* Each rank takes its part of what was written to the copy; the history of the part is then that of the copy. */
 void window_take_back(struct window *window, const struct written *written);
-/* The copy's history, which goes past what it is a copy of since that was written through it, leads through that again. */
-void window_lead_through_source(struct window *window);
 /* This rank's rows of flags that lie as the copy does. Owned. */
 struct tensor *window_own_flags(const struct window *window, struct tensor *flags);
 /* From copy to copy: all ranks have the same. */
@@ -159,7 +146,6 @@ void window_miss(struct window *window, struct value flags, bool is_version);
 void window_have(struct window *window, struct value flags, bool has_history);
 /* It could not come now. */
 void window_owe_history(struct window *window);
-void window_pass_source(struct window *window, bool passes);
 /* The copy has been gathered anew, or ends. */
 void window_catch_up(struct window *window);
 /* None set. Owned. */

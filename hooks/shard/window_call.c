@@ -95,8 +95,6 @@ static void refresh_those(const struct shard_call *call, bool that_are_written) 
             continue;
         __attribute__((cleanup(window_end_call))) struct written written = window_region_of_call(call, argument);
         window_refresh(argument_tensor(argument), &written);
-        if (!that_are_written)
-            window_follow_source(argument_tensor(argument));
     }
 }
 

@@ -12,7 +12,7 @@ bool window_any_behind(void) {
 }
 
 static bool is_behind(const struct window *window) {
-    return window->is_stale || window->stale || window->is_history_due || window->passes_source;
+    return window->is_stale || window->stale || window->is_history_due;
 }
 
 static void count_again(bool was_behind, const struct window *window) {
@@ -29,7 +29,7 @@ static void have_values(struct window *window) {
 void window_catch_up(struct window *window) {
     bool was_behind = is_behind(window);
     have_values(window);
-    window->is_history_due = window->passes_source = false;
+    window->is_history_due = false;
     count_again(was_behind, window);
 }
 
@@ -56,19 +56,12 @@ void window_have(struct window *window, struct value flags, bool has_history) {
     if (!value_is_tensor(&flags) || (window->stale && !window_any_flag(value_tensor(window->stale))))
         have_values(window);
     window->is_history_due &= !has_history;
-    window->passes_source &= !has_history;
     count_again(was_behind, window);
 }
 
 void window_owe_history(struct window *window) {
     bool was_behind = is_behind(window);
     window->is_history_due = true;
-    count_again(was_behind, window);
-}
-
-void window_pass_source(struct window *window, bool passes) {
-    bool was_behind = is_behind(window);
-    window->passes_source = passes;
     count_again(was_behind, window);
 }
 

@@ -35,7 +35,7 @@ static bool has_class(void *node, const char *const *classes, size_t count) {
     const char *class = virtual_class(node);
     for (size_t i = 0; class && i < count; i++)
         if (strstr(class, classes[i]))
-            return !strstr(class, "Unsafe");
+            return !strstr(class, "Unsafe") && !strstr(class, "IndexSelect") && !strstr(class, "MaskedSelect");
     return false;
 }
 

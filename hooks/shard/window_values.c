@@ -57,28 +57,6 @@ void window_take_back(struct window *window, const struct written *written) {
     value_drop(own);
     value_drop(part);
     record_set(window->source, window->record);
-    bool is_plain = window->record.kind == RECORD_SHARD && !tensor_is_lazy(window->whole) && !window_is_view(window->whole);
-    window_pass_source(window, has_history && is_plain && !window->is_of_many);
-}
-
-static void mark_again(struct tensor *whole, const struct record *mark) {
-    if (mark->kind == RECORD_NONE)
-        record_clear(whole);
-    else
-        record_set(whole, *mark);
-}
-
-/* Its values are there, and all ranks': nothing is exchanged but gradients, as of what was gathered. Who writes row after row, and reads none, does without. */
-void window_lead_through_source(struct window *window) {
-    struct record mark = record_get(window->whole);
-    struct value whole = value_tensor(window->whole), plain = TORCH_CALL("aten::detach", "", whole),
-                 values = TORCH_CALL("aten::clone", "", plain, value_none());
-    gather_history_of("view of rows after a write through one", window->source, &window->record, values.tensor);
-    layout_copy(whole, values);
-    value_drop(values);
-    value_drop(plain);
-    mark_again(window->whole, &mark);
-    window_pass_source(window, false);
 }
 
 bool window_is_at_same_place(const struct window *window, const struct window *through, const struct written *written) {
@@ -144,7 +122,10 @@ static void renew(struct window *window, bool was_written_raw, struct value flag
     else if (!was_written_raw || !put_raw(whole.tensor, fresh.tensor))
         layout_copy(whole, fresh);
     window_have(window, is_some ? flags : value_none(), has_history || window->is_spent);
-    mark_again(window->whole, &mark);
+    if (mark.kind == RECORD_NONE)
+        record_clear(window->whole);
+    else
+        record_set(window->whole, mark);
     value_drop(source);
     value_drop(fresh);
     value_drop(whole);
