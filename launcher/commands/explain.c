@@ -170,7 +170,7 @@ static bool has_loader(const struct explain *explain, bool of_cpp) {
 
 static struct words flags(const struct explain *explain) {
     struct words words = {.count = 0};
-    say(&words, true, "-n 1 runs the program as it is, and changes nothing");
+    say(&words, true, "-n 1 divides nothing (docs/how-it-works.md, One rank)");
     say(&words, count_of(explain, "undivided"), "a smaller -n divides batches of at least two rows for each rank");
     say(&words, has_loader(explain, true), "--scale-batch makes each batch N times as large: another run, with N times fewer steps");
     say(&words, has_loader(explain, true), "--no-shard-loading lets every rank read all rows");
