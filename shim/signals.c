@@ -150,11 +150,16 @@ static bool keep(int number, struct handled *signal, const siginfo_t *info) {
     return true;
 }
 
+/* By kill(), or by another process's sigqueue(): our own marks are of this one. */
+static bool is_sent(const siginfo_t *info) {
+    return info->si_code == SI_USER || (info->si_code == SI_QUEUE && info->si_pid != getpid());
+}
+
 /* What asks to end is one however fast it is handled; others are as long as the kernel would have one of the two, too: until the first is handled. Ctrl-C again
    is another wish. */
 static bool is_twin(int number, struct handled *signal, const siginfo_t *info) {
     struct timespec now;
-    bool is_of_user = info->si_code == SI_USER, asks_to_end = number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+    bool is_of_user = is_sent(info), asks_to_end = number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return twin_take(&signal->twin, &(struct twin_arrival){.is_of_launcher = is_of_user && info->si_pid == link_launcher(),
                                                            .sender = is_of_user && info->si_pid != getpid() ? info->si_pid : 0,
@@ -165,8 +170,7 @@ static bool is_twin(int number, struct handled *signal, const siginfo_t *info) {
 /* A child's signal each rank has from its own child. */
 static void tell_others(int number, const siginfo_t *info) {
     int32_t signal = number;
-    if (info->si_code == SI_USER && !shim_is_worker() && info->si_pid != link_launcher() &&
-        sender_look(info->si_pid, getpid()) == SENDER_OUTSIDE)
+    if (is_sent(info) && !shim_is_worker() && info->si_pid != link_launcher() && sender_look(info->si_pid, getpid()) == SENDER_OUTSIDE)
         link_send(PROTOCOL_SIGNALLED, &signal, sizeof signal);
 }
 

@@ -204,8 +204,9 @@ static bool find_kind(void *(*start)(void *), void *argument, uint64_t *kind) {
     if (!dladdr(address, &info) || !info.dli_fname)
         return true;
     *kind = word_of_place(address, &info);
-    static const char *const of_std[] = {"libstdc++.", "libc10.", "libtorch"}; /* wheels before 2.0 have its function, too */
-    bool is_of_std = shim_begins_with_any(shim_file_at(address), of_std, sizeof of_std / sizeof *of_std);
+    static const char *const of_std[] = {"libstdc++.", "libc10."};
+    const char *file = shim_file_at(address); /* libtorch's files before 2.0 have its function, too */
+    bool is_of_std = shim_begins_with_any(file, of_std, sizeof of_std / sizeof *of_std) || shim_is_file_of_libtorch(file);
     if (argument && is_of_std && dladdr(*(void **)argument, &of_class) && of_class.dli_fname)
         *kind = checksum_mix(*kind, word_of_place(*(void **)argument, &of_class));
     return !is_helper(shim_file_at(address)) && !is_of_pool(shim_file_at(address), argument);

@@ -8,6 +8,7 @@
 
 #include "../symbols.h"
 #include "loader.h"
+#include "peek.h"
 
 enum { VTABLE_SLOT = 4 }; /* words into a vtable: offset to top, type_info, two destructors, then the first function of the class's base */
 
@@ -84,7 +85,8 @@ static bool visit_vtable(const char *name, char *address, void *data) {
     free(text);
     if (!is_class)
         return false;
-    search->slot = ((char **)address)[VTABLE_SLOT];
+    if (!peek_word((char **)address + VTABLE_SLOT, (void **)&search->slot)) /* the file was made anew since the program has begun */
+        return false;
     bool inherits = symbols_find(search->symbols, visit_slot, search);
     search->inherits = inherits && (search->inherits || !search->found); /* two of one name (in two files): both must */
     search->found = true;
