@@ -133,20 +133,20 @@ is_as_alone() {
 }
 
 @test "a signal that somebody sends to one rank alone is for all: kill with the number that the program has written" {
-    local python rank=0 signal=INT send=(kill) # each build of libtorch takes the next ones
+    local python rank=0 signal=INT # each build of libtorch takes the next ones
     for python in $(pythons); do
         rm -rf log
         spawn_bg "$ACCEL_RUN" -n 3 --log-dir log "$python" "$REPOSITORY/tests/programs/told.py" interrupt file
         retry 600 0.1 grep -qx begun out
         find_ranks -x "python3*"
-        "${send[@]}" "-$signal" "${rank_pids[$rank]}"
+        kill "-$signal" "${rank_pids[$rank]}"
         wait_bg
         [ "$status" -eq 0 ] || { show err && return 1; }
         diff log/rank-0.out log/rank-1.out
         diff log/rank-0.out log/rank-2.out
         is_as_alone "$python" "$REPOSITORY/tests/programs/told.py"
         lacks "$(cat err)" AR-RANK
-        rank=2 signal=TERM send=(/usr/bin/kill --queue 0) # sigqueue(), as supervisors do
+        rank=2 signal=TERM
     done
 }
 
